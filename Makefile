@@ -1,0 +1,57 @@
+# The two commands a newcomer needs are `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check lint types unit kafka bench soak docs lock clean
+
+help:  ## list the commands
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## create .venv with pinned, hash-checked requirements and the `strom` command
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: install  ## start the broker, send and read a million clicks, print the rates
+	$(BIN)/strom demo
+
+test: install check kafka unit  ## everything: style, types, layers, all tests
+
+check: lint types
+
+lint: install  ## style and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+types: install  ## mypy, strict
+	$(BIN)/mypy
+
+unit: install  ## all tests but the long ones
+	$(BIN)/pytest -m "not soak"
+
+kafka: install  ## fetch the real Apache Kafka (peer and judge) into .kafka/
+	$(BIN)/python -m tools.kafka fetch
+
+bench: install kafka  ## strom beside the real Kafka, as ratios
+	$(BIN)/python -m benchmarks
+
+soak: install kafka  ## the long runs
+	$(BIN)/pytest -m soak --timeout=0
+
+docs: install  ## write docs/reference from the code
+	$(BIN)/python -m tools.reference
+
+lock: install  ## pin the newest versions that fit pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --universal --no-header \
+	    --no-emit-index-url --no-annotate --quiet --upgrade -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist build

@@ -1,0 +1,182 @@
+"""The settings a broker has, with Kafka's names where Kafka has them."""
+
+from dataclasses import dataclass, field
+
+from strom.model.settings import INT_MAX, KIB, MIB, MINUTE_MS, SECOND_MS, Kind, Settings, setting
+from strom.model.topic_settings import TopicSettings
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerSettings(Settings):
+    """How one broker runs. `strom start --set name=value` sets any of them."""
+
+    host: str = setting(
+        "host",
+        Kind.STRING,
+        LOOPBACK,
+        "The address to listen on. Only programs on this machine reach the default.",
+        live=False,
+    )
+    port: int = setting(
+        "port",
+        Kind.INT,
+        9092,
+        "The port for Kafka clients; 0 takes a free one.",
+        minimum=0,
+        maximum=65535,
+        live=False,
+    )
+    advertised_host: str = setting(
+        "advertised.host",
+        Kind.STRING,
+        "",
+        "The host name clients are told to connect to; empty for the address listened on.",
+        live=False,
+    )
+    advertised_port: int = setting(
+        "advertised.port",
+        Kind.INT,
+        0,
+        "The port clients are told to connect to; 0 for the port listened on.",
+        minimum=0,
+        maximum=65535,
+        live=False,
+    )
+    data: str = setting(
+        "log.dirs",
+        Kind.STRING,
+        "strom-data",
+        "The folder that holds everything the broker keeps.",
+        live=False,
+    )
+    node_id: int = setting(
+        "node.id",
+        Kind.INT,
+        1,
+        "The number of this broker among its peers.",
+        minimum=0,
+        live=False,
+    )
+    auto_create_topics: bool = setting(
+        "auto.create.topics.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a topic is created when a client first asks for it.",
+    )
+    delete_topics: bool = setting(
+        "delete.topic.enable", Kind.BOOLEAN, True, "Whether topics may be deleted."
+    )
+    num_partitions: int = setting(
+        "num.partitions",
+        Kind.INT,
+        1,
+        "How many partitions a new topic has when nobody says.",
+        minimum=1,
+    )
+    retention_check_interval_ms: int = setting(
+        "log.retention.check.interval.ms",
+        Kind.LONG,
+        5 * MINUTE_MS,
+        "How often old segments are looked for.",
+        minimum=1,
+    )
+    cleaner_backoff_ms: int = setting(
+        "log.cleaner.backoff.ms",
+        Kind.LONG,
+        15 * SECOND_MS,
+        "How often compacted topics are looked at.",
+        minimum=1,
+    )
+    recovery_point_interval_ms: int = setting(
+        "log.flush.offset.checkpoint.interval.ms",
+        Kind.INT,
+        5 * SECOND_MS,
+        "How often the broker notes down up to where every partition is safely on disk. Recovery "
+        "after a crash checks what lies beyond.",
+        minimum=1,
+    )
+    producer_id_expiration_ms: int = setting(
+        "producer.id.expiration.ms",
+        Kind.INT,
+        24 * 60 * MINUTE_MS,
+        "How long an idle idempotent producer is remembered.",
+        minimum=1,
+    )
+    max_request_bytes: int = setting(
+        "socket.request.max.bytes",
+        Kind.INT,
+        100 * MIB,
+        "The largest request that is read from a connection.",
+        minimum=1,
+        maximum=INT_MAX,
+        live=False,
+    )
+    max_first_request_bytes: int = setting(
+        "sasl.server.max.receive.size",
+        Kind.INT,
+        512 * KIB,
+        "The largest request on a connection that has not yet shown what it speaks (or, with "
+        "authentication, who it is).",
+        minimum=1,
+        live=False,
+    )
+    max_bytes_in_flight: int = setting(
+        "queued.max.request.bytes",
+        Kind.LONG,
+        256 * MIB,
+        "Memory for requests being received and answers being sent, over all connections. Beyond it, "
+        "reading pauses.",
+        minimum=MIB,
+        live=False,
+    )
+    frame_deadline_ms: int = setting(
+        "socket.frame.deadline.ms",
+        Kind.INT,
+        30 * SECOND_MS,
+        "How long a half-sent request may take to complete before its connection is closed.",
+        minimum=1,
+        live=False,
+    )
+    max_connections: int = setting(
+        "max.connections",
+        Kind.INT,
+        12_000,
+        "How many connections may be open at once.",
+        minimum=1,
+        live=False,
+    )
+    connections_max_idle_ms: int = setting(
+        "connections.max.idle.ms",
+        Kind.LONG,
+        10 * MINUTE_MS,
+        "A connection without traffic is closed after this time.",
+        minimum=1,
+        live=False,
+    )
+    max_fetch_sessions: int = setting(
+        "max.incremental.fetch.session.cache.slots",
+        Kind.INT,
+        1000,
+        "How many consumers may use incremental fetch sessions at once.",
+        minimum=0,
+        live=False,
+    )
+    fetch_max_bytes: int = setting(
+        "fetch.max.bytes",
+        Kind.INT,
+        55 * MIB,
+        "The most bytes one fetch answer holds, whatever the client asks for.",
+        minimum=KIB,
+    )
+    offsets_partitions: int = setting(
+        "offsets.topic.num.partitions",
+        Kind.INT,
+        50,
+        "Partitions of the topic that holds consumer groups' offsets.",
+        minimum=1,
+        live=False,
+    )
+    topic_defaults: TopicSettings = field(default_factory=TopicSettings)
+    """What a topic starts from; `log.retention.ms` and its like change these."""

@@ -1,0 +1,169 @@
+"""Settings defined once: name, type, default, bounds and text.
+
+Validation, DescribeConfigs, the command line's help and `docs/reference/` are all derived from the
+dataclass fields below. A field made by `setting(...)` *is* the definition.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, Self
+
+from strom.model.errors import ApiError, ErrorCode
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+SECOND_MS = 1000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+class Kind(Enum):
+    """The type of a setting; the value is Kafka's number for it in DescribeConfigs."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """Everything there is to know about one setting."""
+
+    name: str
+    kind: Kind
+    default: Any
+    doc: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+    broker_name: str | None = None
+    """The broker setting that gives a topic setting its default, as in `log.retention.ms`."""
+    live: bool = True
+    """Whether it can be changed while the broker runs."""
+
+    def parse(self, text: str) -> Any:
+        """Turn a client's text into the value, or raise INVALID_CONFIG with what is allowed."""
+        try:
+            value = _PARSERS[self.kind](text.strip())
+        except ValueError:
+            raise self._invalid(text, f"is not a {self.kind.name.lower()}") from None
+        self.check(value)
+        return value
+
+    def check(self, value: Any) -> None:
+        """Raise INVALID_CONFIG unless the value lies within the bounds."""
+        if self.minimum is not None and value < self.minimum:
+            raise self._invalid(value, f"must be at least {self.minimum}")
+        if self.maximum is not None and value > self.maximum:
+            raise self._invalid(value, f"must be at most {self.maximum}")
+        if self.choices:
+            chosen = value if self.kind is Kind.LIST else (value,)
+            wrong = [item for item in chosen if item not in self.choices]
+            if wrong or (self.kind is Kind.LIST and len(set(chosen)) != len(chosen)):
+                raise self._invalid(value, f"must be one of {', '.join(self.choices)}")
+
+    def render(self, value: Any) -> str:
+        """The value as DescribeConfigs shows it."""
+        if self.kind is Kind.BOOLEAN:
+            return "true" if value else "false"
+        if self.kind is Kind.LIST:
+            return ",".join(value)
+        return str(value)
+
+    def _invalid(self, value: object, reason: str) -> ApiError:
+        shown = ",".join(value) if isinstance(value, tuple) else value
+        return ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid value {shown} for configuration {self.name}: it {reason}.",
+        )
+
+
+def _parse_boolean(text: str) -> bool:
+    try:
+        return {"true": True, "false": False}[text.lower()]
+    except KeyError:
+        raise ValueError(text) from None
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
+_PARSERS: dict[Kind, Any] = {
+    Kind.BOOLEAN: _parse_boolean,
+    Kind.STRING: str,
+    Kind.INT: int,
+    Kind.LONG: int,
+    Kind.DOUBLE: float,
+    Kind.LIST: _parse_list,
+}
+
+
+def setting(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> Any:
+    """Declare a dataclass field together with its definition."""
+    definition = Definition(name=name, kind=kind, default=default, doc=doc, **more)
+    return dataclasses.field(default=default, metadata={"definition": definition})
+
+
+class Settings:
+    """Base of the frozen settings dataclasses: reading and changing them by their Kafka names."""
+
+    @classmethod
+    def definitions(cls) -> Mapping[str, Definition]:
+        """Every setting of this class, by its name."""
+        return _definitions(cls)
+
+    @classmethod
+    def definition(cls, name: str) -> Definition:
+        """One definition; INVALID_CONFIG if there is none of that name."""
+        try:
+            return _definitions(cls)[name]
+        except KeyError:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown configuration {name}.") from None
+
+    def override(self, texts: Mapping[str, str]) -> Self:
+        """A copy with the given settings parsed from text; INVALID_CONFIG if one is wrong."""
+        changes = {
+            _fields(type(self))[name]: self.definition(name).parse(text)
+            for name, text in texts.items()
+            if self.definition(name)
+        }
+        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+    def value(self, name: str) -> Any:
+        """The value of the setting with that name."""
+        self.definition(name)
+        return getattr(self, _fields(type(self))[name])
+
+    def items(self) -> Iterator[tuple[Definition, Any]]:
+        """Every definition with the value it has here."""
+        for name, definition in _definitions(type(self)).items():
+            yield definition, self.value(name)
+
+
+@cache
+def _definitions(cls: type) -> dict[str, Definition]:
+    return {
+        field.metadata["definition"].name: field.metadata["definition"]
+        for field in dataclasses.fields(cls)
+        if "definition" in field.metadata
+    }
+
+
+@cache
+def _fields(cls: type) -> dict[str, str]:
+    return {
+        field.metadata["definition"].name: field.name
+        for field in dataclasses.fields(cls)
+        if "definition" in field.metadata
+    }

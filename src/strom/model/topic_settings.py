@@ -1,0 +1,246 @@
+"""The settings a topic has, with Kafka's names and defaults."""
+
+from dataclasses import dataclass
+
+from strom.model.settings import (
+    DAY_MS,
+    GIB,
+    HOUR_MS,
+    INT_MAX,
+    KIB,
+    LONG_MAX,
+    MIB,
+    MINUTE_MS,
+    Kind,
+    Settings,
+    setting,
+)
+
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicSettings(Settings):
+    """How one topic keeps its records. Change one with `strom topics alter TOPIC name=value`."""
+
+    cleanup_policy: tuple[str, ...] = setting(
+        "cleanup.policy",
+        Kind.LIST,
+        ("delete",),
+        "What happens to old records: `delete` drops whole segments by age and size, `compact` keeps "
+        "the last value of every key, `compact,delete` does both.",
+        choices=("compact", "delete"),
+        broker_name="log.cleanup.policy",
+    )
+    compression_type: str = setting(
+        "compression.type",
+        Kind.STRING,
+        "producer",
+        "The codec of stored batches. `producer` keeps what the producer sent, byte for byte.",
+        choices=COMPRESSION_TYPES,
+        broker_name="compression.type",
+    )
+    delete_retention_ms: int = setting(
+        "delete.retention.ms",
+        Kind.LONG,
+        DAY_MS,
+        "How long a tombstone (a record without a value) stays readable in a compacted topic after "
+        "compaction has reached it.",
+        minimum=0,
+        broker_name="log.cleaner.delete.retention.ms",
+    )
+    file_delete_delay_ms: int = setting(
+        "file.delete.delay.ms",
+        Kind.LONG,
+        MINUTE_MS,
+        "How long files stay on disk after they left the log.",
+        minimum=0,
+        broker_name="log.segment.delete.delay.ms",
+    )
+    flush: str = setting(
+        "flush",
+        Kind.STRING,
+        "disk",
+        "When a produce request is answered: `disk` after the records are synced to disk (power loss "
+        "takes nothing that was acknowledged), `os` after they are handed to the operating system, as "
+        "Kafka does by default. Only strom has this setting.",
+        choices=("disk", "os"),
+        broker_name="flush",
+    )
+    flush_messages: int = setting(
+        "flush.messages",
+        Kind.LONG,
+        LONG_MAX,
+        "With `flush=os`: sync to disk after this many records.",
+        minimum=1,
+        broker_name="log.flush.interval.messages",
+    )
+    flush_ms: int = setting(
+        "flush.ms",
+        Kind.LONG,
+        LONG_MAX,
+        "With `flush=os`: sync to disk after this many milliseconds.",
+        minimum=0,
+        broker_name="log.flush.interval.ms",
+    )
+    index_interval_bytes: int = setting(
+        "index.interval.bytes",
+        Kind.INT,
+        4 * KIB,
+        "About how many bytes of log lie between two entries of the offset index.",
+        minimum=0,
+        maximum=INT_MAX,
+        broker_name="log.index.interval.bytes",
+    )
+    max_compaction_lag_ms: int = setting(
+        "max.compaction.lag.ms",
+        Kind.LONG,
+        LONG_MAX,
+        "The longest time a record of a compacted topic may wait for compaction.",
+        minimum=1,
+        broker_name="log.cleaner.max.compaction.lag.ms",
+    )
+    max_message_bytes: int = setting(
+        "max.message.bytes",
+        Kind.INT,
+        MIB + 12,
+        "The largest record batch (after compression) that is accepted.",
+        minimum=0,
+        maximum=INT_MAX,
+        broker_name="message.max.bytes",
+    )
+    message_timestamp_after_max_ms: int = setting(
+        "message.timestamp.after.max.ms",
+        Kind.LONG,
+        HOUR_MS,
+        "How far a record's timestamp may lie ahead of the broker's clock.",
+        minimum=0,
+        broker_name="log.message.timestamp.after.max.ms",
+    )
+    message_timestamp_before_max_ms: int = setting(
+        "message.timestamp.before.max.ms",
+        Kind.LONG,
+        LONG_MAX,
+        "How far a record's timestamp may lie behind the broker's clock.",
+        minimum=0,
+        broker_name="log.message.timestamp.before.max.ms",
+    )
+    message_timestamp_type: str = setting(
+        "message.timestamp.type",
+        Kind.STRING,
+        "CreateTime",
+        "Whose time a record carries: the producer's (`CreateTime`) or the broker's on arrival "
+        "(`LogAppendTime`).",
+        choices=("CreateTime", "LogAppendTime"),
+        broker_name="log.message.timestamp.type",
+    )
+    min_cleanable_dirty_ratio: float = setting(
+        "min.cleanable.dirty.ratio",
+        Kind.DOUBLE,
+        0.5,
+        "The share of a compacted log that must be uncompacted before compaction starts.",
+        minimum=0,
+        maximum=1,
+        broker_name="log.cleaner.min.cleanable.ratio",
+    )
+    min_compaction_lag_ms: int = setting(
+        "min.compaction.lag.ms",
+        Kind.LONG,
+        0,
+        "The shortest time a record stays uncompacted.",
+        minimum=0,
+        broker_name="log.cleaner.min.compaction.lag.ms",
+    )
+    min_insync_replicas: int = setting(
+        "min.insync.replicas",
+        Kind.INT,
+        1,
+        "How many replicas must have a record before `acks=all` is answered. An embedded broker has "
+        "one replica: with a larger value, `acks=all` is refused as Kafka refuses it.",
+        minimum=1,
+        broker_name="min.insync.replicas",
+    )
+    preallocate: bool = setting(
+        "preallocate",
+        Kind.BOOLEAN,
+        False,
+        "Whether space for a new segment is reserved on disk at once.",
+        broker_name="log.preallocate",
+    )
+    retention_bytes: int = setting(
+        "retention.bytes",
+        Kind.LONG,
+        -1,
+        "The size a partition may reach before its oldest segments are deleted; -1 for no limit.",
+        broker_name="log.retention.bytes",
+    )
+    retention_ms: int = setting(
+        "retention.ms",
+        Kind.LONG,
+        7 * DAY_MS,
+        "How long records are kept, counted from the youngest record of a segment; -1 for ever.",
+        minimum=-1,
+        broker_name="log.retention.ms",
+    )
+    segment_bytes: int = setting(
+        "segment.bytes",
+        Kind.INT,
+        GIB,
+        "A segment file that would grow beyond this size is closed, and a new one begun.",
+        minimum=MIB,
+        maximum=INT_MAX,
+        broker_name="log.segment.bytes",
+    )
+    segment_index_bytes: int = setting(
+        "segment.index.bytes",
+        Kind.INT,
+        10 * MIB,
+        "A segment whose index would grow beyond this size is closed.",
+        minimum=4,
+        maximum=INT_MAX,
+        broker_name="log.index.size.max.bytes",
+    )
+    segment_jitter_ms: int = setting(
+        "segment.jitter.ms",
+        Kind.LONG,
+        0,
+        "A random share of this is taken off `segment.ms`, so that not all segments close at once.",
+        minimum=0,
+        broker_name="log.roll.jitter.ms",
+    )
+    segment_ms: int = setting(
+        "segment.ms",
+        Kind.LONG,
+        7 * DAY_MS,
+        "A segment is closed after this time even if it is not full.",
+        minimum=1,
+        broker_name="log.roll.ms",
+    )
+    unclean_leader_election_enable: bool = setting(
+        "unclean.leader.election.enable",
+        Kind.BOOLEAN,
+        False,
+        "Whether a replica that is behind may lead. An embedded broker has one replica, so this has "
+        "an effect only on a cluster.",
+        broker_name="unclean.leader.election.enable",
+    )
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the topic keeps the last value per key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deleted_by_age_or_size(self) -> bool:
+        """Whether old segments are dropped."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def durable(self) -> bool:
+        """Whether an answer waits for the disk."""
+        return self.flush == "disk"
+
+    @property
+    def stamps_append_time(self) -> bool:
+        """Whether the broker overwrites the producer's timestamps."""
+        return self.message_timestamp_type == "LogAppendTime"
