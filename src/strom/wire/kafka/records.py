@@ -4,8 +4,8 @@ Layout of one record, every number but the attributes a zigzag varint: length of
 attributes (one byte, unused), timestamp delta, offset delta, key length (-1: none) and key, value
 length (-1: none) and value, number of headers, and for each header its key and value alike.
 
-The loops below are written for speed: most numbers fit into one byte, and that case is inlined. They
-read on without looking at the end of the record, which is safe because positions only grow: if a
+The loops below are written for speed: most numbers fit into one byte, and that case is inlined.
+They read on without looking at the end of a record, which is safe because positions only grow: if a
 record ends exactly where its length says, then nothing in it reached further.
 """
 
