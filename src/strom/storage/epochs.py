@@ -50,14 +50,18 @@ class LeaderEpochs:
         return NO_EPOCH
 
     def end_of(self, epoch: int, end_offset: int) -> EpochStart:
-        """The largest epoch not above the asked one, and the offset where it ended; -1, -1 if none."""
-        if epoch == self.latest and epoch != NO_EPOCH:
-            return EpochStart(epoch, end_offset)
-        found = EpochStart(NO_EPOCH, NO_OFFSET)
-        for place, start in enumerate(self._starts[:-1]):
+        """The largest epoch not above the asked one, and where it ended, as Kafka answers it.
+
+        (-1, -1) for an epoch of the future; an epoch before the oldest known ends where that began.
+        """
+        if epoch == NO_EPOCH or epoch > self.latest:
+            return EpochStart(NO_EPOCH, NO_OFFSET)
+        end = end_offset
+        for start in reversed(self._starts):
             if start.epoch <= epoch:
-                found = EpochStart(start.epoch, self._starts[place + 1].start_offset)
-        return found if epoch < self.latest else EpochStart(NO_EPOCH, NO_OFFSET)
+                return EpochStart(start.epoch, end)
+            end = start.start_offset
+        return EpochStart(epoch, end)
 
     def cut_from(self, offset: int) -> None:
         """Forget epochs that began at or after an offset, because the log was cut there."""

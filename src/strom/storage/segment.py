@@ -5,13 +5,14 @@ flush writes them. From then on they are read when needed and dropped again when
 Indexes only say where to look: what they point to is checked, and a wrong index is built anew.
 """
 
+import struct
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
 from strom.storage.batch_walk import DamagedBatch, walk_headers
 from strom.storage.disk import Disk
 from strom.storage.files import File, read_whole, write_whole
-from strom.storage.offset_index import OffsetIndex
+from strom.storage.offset_index import ENTRY_BYTES, OffsetIndex
 from strom.storage.time_index import TimeIndex
 from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
 from strom.wire.kafka.batch import (
@@ -84,6 +85,38 @@ class Segment:
         segment._largest_timestamp = None
         segment.unload()
         return segment
+
+    @classmethod
+    def resumed(
+        cls, disk: Disk, folder: str, base_offset: int, index_interval: int, *, created_ms: int
+    ) -> "Segment":
+        """The active segment of a clean stop; CorruptData unless its files fit together."""
+        segment = cls.closed(disk, folder, base_offset, base_offset, created_ms=created_ms)
+        segment._offsets = OffsetIndex.decode(
+            read_whole(disk.files, segment.stem + OFFSET_INDEX_SUFFIX), segment.size_bytes
+        )
+        segment._times = TimeIndex.decode(
+            read_whole(disk.files, segment.stem + TIME_INDEX_SUFFIX)
+        )
+        segment._aborted = segment.aborted
+        segment._resume(index_interval)
+        segment.active = True
+        segment.indexes_saved = False
+        return segment
+
+    def _resume(self, index_interval: int) -> None:
+        end, file = self.size_bytes, self.file()
+        entry, largest = self.offset_index.last(), self.time_index.last()
+        if largest is not None:
+            self._largest_timestamp = largest.timestamp
+            self._largest_timestamp_base = self.base_offset + largest.relative_offset
+        else:
+            self._largest_timestamp = NO_TIMESTAMP
+        self.size_bytes = entry.position if entry else 0
+        for _, header in walk_headers(file, self.size_bytes, end):
+            self.note(header, header.size_bytes, index_interval)
+        if end:
+            self.first_timestamp = next(walk_headers(file, 0, end))[1].max_timestamp
 
     # Writing
 
@@ -247,6 +280,35 @@ class Segment:
             at += size_bytes
             expected = next_offset
         return None
+
+    def stored_end(self) -> int:
+        """The offset after the last batch of a closed segment, from the end of its file.
+
+        CorruptData if the batches do not end where the file does.
+        """
+        start, next_offset = self._last_indexed(), self.base_offset
+        for _, header in walk_headers(self.file(), start, self.size_bytes):
+            next_offset = header.next_offset
+        return next_offset
+
+    def _last_indexed(self) -> int:
+        """Position of the last entry of the saved offset index, 0 unless it leads to its batch."""
+        path = self.stem + OFFSET_INDEX_SUFFIX
+        try:
+            file = self._disk.files.open(path)
+        except FileNotFoundError:
+            return 0
+        try:
+            data = file.pread(ENTRY_BYTES, file.size() - ENTRY_BYTES) if file.size() else b""
+        finally:
+            file.close()
+        if len(data) != ENTRY_BYTES:
+            return 0
+        relative_offset, position = struct.unpack(">II", data)
+        if position + SPAN_BYTES > self.size_bytes:
+            return 0
+        found = read_span(self.read(position, SPAN_BYTES))[0]
+        return position if found == self.base_offset + relative_offset else 0
 
     def position_bounds(self, offset: int) -> tuple[int, int]:
         """Between which positions the batch with an offset begins, as far as the index knows."""
