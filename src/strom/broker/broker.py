@@ -50,10 +50,11 @@ class Broker:
         self.clock = clock
         self.metadata = ClusterMetadata()
         self.commit = GroupCommit(asyncio.get_running_loop(), self._go_offline)
-        self._start_settings = settings
+        self.start_settings = settings
+        """As given at the start, before what was changed at run time."""
         self._on_offline = on_offline
         self._hosted: dict[str, HostedTopic] = {}
-        self._hosted_by_id: dict[uuid.UUID, HostedTopic] = {}
+        self._hosted_by_id: dict[bytes, HostedTopic] = {}
         self._metadata_log: MetadataLog | None = None
         self._changing = asyncio.Lock()
         self._producer_ids = range(0)
@@ -131,6 +132,19 @@ class Broker:
         """For whoever meets a failing disk while serving a request."""
         self._go_offline(error)
 
+    def checkpoint(self) -> None:
+        """Note down how far every partition is safely on disk, and where it begins."""
+        try:
+            self.directory.checkpoint(self.all_logs())
+        except DirectoryOffline as error:
+            self._go_offline(error)
+
+    def flush_overdue(self) -> None:
+        """Sync the partitions whose `flush.ms` has passed."""
+        now_ms = self.clock.now_ms()
+        for partition in self.all_partitions():
+            partition.flush_if_overdue(now_ms)
+
     def _report_strays(self) -> None:
         known = {partition.log.partition for partition in self.all_partitions()}
         for stray in self.directory.strays(known):
@@ -146,10 +160,6 @@ class Broker:
         """The topic of that name, if it is there."""
         return self._hosted.get(name)
 
-    def find_topic_by_id(self, topic_id: uuid.UUID) -> HostedTopic | None:
-        """The topic with that id, if it is there."""
-        return self._hosted_by_id.get(topic_id)
-
     def topic(self, name: str) -> HostedTopic:
         """The topic of that name, or UNKNOWN_TOPIC_OR_PARTITION."""
         hosted = self._hosted.get(name)
@@ -157,8 +167,8 @@ class Broker:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return hosted
 
-    def topic_by_id(self, topic_id: uuid.UUID) -> HostedTopic:
-        """The topic with that id, or UNKNOWN_TOPIC_ID."""
+    def topic_by_id(self, topic_id: bytes) -> HostedTopic:
+        """The topic with that id (its 16 bytes, as on the wire), or UNKNOWN_TOPIC_ID."""
         hosted = self._hosted_by_id.get(topic_id)
         if hosted is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -198,7 +208,7 @@ class Broker:
             if not only_check:
                 await self._create_partitions(hosted, topic.partitions)
                 await self._write(topic)
-                self._hosted[name] = self._hosted_by_id[topic.id] = hosted
+                self._hosted[name] = self._hosted_by_id[topic.id.bytes] = hosted
             return hosted
 
     async def add_partitions(self, name: str, total: int, *, only_check: bool = False) -> None:
@@ -217,7 +227,7 @@ class Broker:
             topic = self.metadata.delete_topic(name)
             await self._write(topic)
             hosted = self._hosted.pop(name)
-            del self._hosted_by_id[topic.id]
+            del self._hosted_by_id[topic.id.bytes]
             for partition in hosted.partitions:
                 partition.mark_deleted()
             await self._remove_files(topic)
@@ -237,7 +247,7 @@ class Broker:
     ) -> None:
         """Replace everything that was set at run time for this broker, or for all (None)."""
         async with self._changing:
-            self._start_settings.override(configs)
+            self.start_settings.override(configs)
             if not only_check:
                 await self._write(BrokerConfigs(node, dict(configs)))
                 self._apply_broker_configs()
@@ -265,7 +275,7 @@ class Broker:
     def _apply_broker_configs(self) -> None:
         for_all = self.metadata.broker_configs(None)
         for_this = self.metadata.broker_configs(self.settings.node_id)
-        self.settings = self._start_settings.override({**for_all, **for_this})
+        self.settings = self.start_settings.override({**for_all, **for_this})
 
     def _host(self, topic: Topic) -> None:
         settings = self.topic_defaults.override(topic.configs)
@@ -280,7 +290,7 @@ class Broker:
             if opened.quarantined:
                 log.error("Partition %s is offline: %s", opened.partition, opened.quarantined)
             hosted.partitions.append(Partition(opened, self.commit, self.metadata.leader_epoch))
-        self._hosted[topic.name] = self._hosted_by_id[topic.id] = hosted
+        self._hosted[topic.name] = self._hosted_by_id[topic.id.bytes] = hosted
 
     async def _create_partitions(self, hosted: HostedTopic, total: int) -> None:
         """Make the folders off the event loop: each costs a few syncs."""

@@ -1,7 +1,6 @@
 """Fetching: read now if there is enough, else wait until there is, or until time is up."""
 
 import asyncio
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -15,7 +14,7 @@ class TopicKey(NamedTuple):
     """How a fetch names a topic: by name up to version 12, by id from version 13 on."""
 
     name: str | None
-    id: uuid.UUID | None
+    id: bytes | None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class Partition:
         self._waiting_for_disk: deque[tuple[int, WhenFlushed]] = deque()
         self._waiting_for_records: dict[RecordsWaiter, None] = {}
         self._unflushed_records = 0
+        self._unflushed_since_ms = 0
 
     def append(
         self, batches: bytearray | memoryview, now_ms: int, *, from_client: bool = True
@@ -42,6 +43,7 @@ class Partition:
         if settings.flush == "disk":
             self._commit.mark_dirty(self)
         else:
+            self._unflushed_since_ms = self._unflushed_since_ms or now_ms
             self._unflushed_records += appended.last_offset - appended.base_offset + 1
             if self._unflushed_records >= settings.flush_messages:
                 self._commit.mark_dirty(self)
@@ -59,9 +61,11 @@ class Partition:
         self._waiting_for_disk.append((appended.last_offset, callback))
         return False
 
-    def flush_soon(self) -> None:
-        """Have everything appended so far synced to disk."""
-        self._commit.mark_dirty(self)
+    def flush_if_overdue(self, now_ms: int) -> None:
+        """Have everything synced if `flush.ms` has passed since the oldest unsynced record."""
+        since = self._unflushed_since_ms
+        if since and now_ms - since >= self.log.settings.flush_ms:
+            self._commit.mark_dirty(self)
 
     def wait_for_records(self, waiter: RecordsWaiter) -> None:
         """Tell the waiter whenever readers can see more."""
@@ -75,7 +79,7 @@ class Partition:
         """For the group commit: what has to be synced now."""
         if self.deleted:
             return None
-        self._unflushed_records = 0
+        self._unflushed_records = self._unflushed_since_ms = 0
         return self.log.begin_flush()
 
     def finish_flush(self, done: Sync) -> None:
