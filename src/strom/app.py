@@ -18,8 +18,8 @@ from strom.server.kafka.context import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.listener import Listener
 from strom.server.process_limits import raise_open_file_limit
-from strom.storage.disk import DiskFiles
-from strom.storage.files import Files
+from strom.storage.files import DiskFiles, Files
+
 
 log = logging.getLogger(__name__)
 
@@ -121,9 +121,8 @@ async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None]) ->
             signal.signal(name, lambda *_: loop.call_soon_threadsafe(stop.set))
     node = Node(settings)
     on_ready(await node.start())
-    stopped = loop.create_task(stop.wait())
-    await asyncio.wait({stopped, node.failed}, return_when=asyncio.FIRST_COMPLETED)
-    stopped.cancel()
+    node.failed.add_done_callback(lambda _: stop.set())
+    await stop.wait()
     await node.stop()
     if node.failed.done():
         raise UserError(

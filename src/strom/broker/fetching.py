@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
-from strom.storage.log import AbortedTransaction
+from strom.storage.transaction_index import AbortedTransaction
 
 
 class TopicKey(NamedTuple):

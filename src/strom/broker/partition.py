@@ -6,7 +6,8 @@ from typing import Protocol, TypeAlias
 
 from strom.broker.group_commit import GroupCommit, Sync
 from strom.model.errors import ApiError, ErrorCode
-from strom.storage.log import Appended, Flush, Log
+from strom.storage.flush import Flush
+from strom.storage.log import Appended, Log
 
 WhenFlushed: TypeAlias = Callable[[ErrorCode], None]
 

@@ -66,9 +66,7 @@ def walk_batches(file: File, position: int, end: int) -> Iterator[WalkedBatch]:
         position += header.size_bytes
 
 
-def _sane_header(
-    chunk: bytes | memoryview, at: int, position: int, end: int
-) -> BatchHeader:
+def _sane_header(chunk: bytes | memoryview, at: int, position: int, end: int) -> BatchHeader:
     if at + HEADER_BYTES > len(chunk):
         raise DamagedBatch(position, "the file ends within a batch header")
     header = read_header(chunk, at)

@@ -232,7 +232,10 @@ class Log:
         try:
             dirty = [
                 DirtySegment(
-                    segment, segment.size_bytes, not segment.active, open_files.pin(segment.log_path)
+                    segment,
+                    segment.size_bytes,
+                    not segment.active,
+                    open_files.pin(segment.log_path),
                 )
                 for segment in self._dirty
             ]

@@ -108,9 +108,7 @@ def count_bytes(state: LogState, offset: int, limit: Limit, at_most: int) -> int
     return min(count, at_most)
 
 
-def aborted_between(
-    state: LogState, start: int, end: int
-) -> Iterator[AbortedTransaction]:
+def aborted_between(state: LogState, start: int, end: int) -> Iterator[AbortedTransaction]:
     """Aborted transactions with records between two offsets."""
     for segment in state.segments.since(start):
         for transaction in segment.aborted:

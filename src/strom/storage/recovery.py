@@ -180,9 +180,7 @@ class Recovery:
                 if segment.next_offset < self._point.flushed_offset:
                     raise damage
                 lost = self._disk.files.size(segment.log_path) - segment.size_bytes
-                logger.warning(
-                    "%s: cut off the last %d bytes: %s", segment.log_path, lost, damage
-                )
+                logger.warning("%s: cut off the last %d bytes: %s", segment.log_path, lost, damage)
                 return checked, following
             if following is not None:
                 segment.close()
@@ -210,7 +208,9 @@ class Recovery:
     def _check_epoch(self, position: int, epoch: int, offset: int) -> None:
         """Epochs never fall; the file of epochs, which is saved before the data counts as safe, agrees."""
         known = self._epochs.epoch_at(offset)
-        if epoch < known or (epoch > known and offset < self._point.flushed_offset and not self._epochs_damaged):
+        if epoch < known or (
+            epoch > known and offset < self._point.flushed_offset and not self._epochs_damaged
+        ):
             raise DamagedBatch(position, f"a batch has the leader epoch {epoch}, not {known}")
         self._epochs.assign(epoch, offset)
 
@@ -276,7 +276,9 @@ def replay_segment(
     """Tell producers' memory what a segment holds from an offset on; returns the aborts in it."""
     aborted: list[AbortedTransaction] = []
     span = segment.locate(start) if start > segment.base_offset else None
-    position = span.position if span else (0 if start <= segment.base_offset else segment.size_bytes)
+    position = (
+        span.position if span else (0 if start <= segment.base_offset else segment.size_bytes)
+    )
     for at, header in walk_headers(segment.file(), position, segment.size_bytes):
         marker = None
         if header.is_control:

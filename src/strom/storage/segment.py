@@ -95,9 +95,7 @@ class Segment:
         segment._offsets = OffsetIndex.decode(
             read_whole(disk.files, segment.stem + OFFSET_INDEX_SUFFIX), segment.size_bytes
         )
-        segment._times = TimeIndex.decode(
-            read_whole(disk.files, segment.stem + TIME_INDEX_SUFFIX)
-        )
+        segment._times = TimeIndex.decode(read_whole(disk.files, segment.stem + TIME_INDEX_SUFFIX))
         segment._aborted = segment.aborted
         segment._resume(index_interval)
         segment.active = True

@@ -115,7 +115,13 @@ def test_records_survive_the_log(record):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [(None, b"{}"), (b"topic:nonsense", None), (b"topic:1", b"{"), (b"stranger", b"{}"), (b"\xff", b"")],
+    [
+        (None, b"{}"),
+        (b"topic:nonsense", None),
+        (b"topic:1", b"{"),
+        (b"stranger", b"{}"),
+        (b"\xff", b""),
+    ],
 )
 def test_an_unreadable_record_is_called_corrupt(key, value):
     with pytest.raises(CorruptData):

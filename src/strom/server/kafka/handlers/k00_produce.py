@@ -152,5 +152,6 @@ def _close_on_error(response: ProduceResponse) -> None:
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
-                code = ErrorCode(partition.error_code)
-                raise ProtocolError(f"a produce request with acks=0 failed: {code.name}")
+                raise ProtocolError(
+                    f"a produce request with acks=0 failed: {partition.error_message}"
+                )

@@ -7,7 +7,8 @@ earliest on local disk (-4), and two that concern tiered storage (-5, -6), which
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
-from strom.storage.log import FoundOffset, Log
+from strom.storage.log import Log
+from strom.storage.log_reading import FoundOffset
 from strom.wire.kafka.messages.k02_list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
