@@ -43,7 +43,7 @@ class Connection:
         return self._made(AdminClient, {})
 
     def producer(self, settings: Mapping[str, Any]) -> "Producer":
-        """A client that sends records, and calls back only for those that could not be delivered."""
+        """A client that sends records, and calls back only for those that failed."""
         from confluent_kafka import Producer
 
         own = {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, **settings}
@@ -197,7 +197,7 @@ def _advice(servers: str) -> str:
 
 def _tell_once() -> Callable[[Any], None]:
     """Tell, once per outage, that the brokers are gone; the client itself keeps trying."""
-    told = []
+    told: list[Any] = []
 
     def on_error(error: Any) -> None:
         if error.name() == "_ALL_BROKERS_DOWN" and not told:

@@ -15,6 +15,7 @@ from strom.cli.reading import (
     GroupReader,
     Limits,
     Span,
+    group_settings,
     partitions_of,
     plan_spans,
     read,
@@ -84,13 +85,7 @@ def consume(
     settings: dict[str, Any] = {"isolation.level": isolation_level}
     limits = Limits(max_messages, timeout_ms)
     if group is not None:
-        settings |= {
-            "group.id": group,
-            "auto.offset.reset": "earliest" if wanted.begin == START else "latest",
-            "enable.auto.commit": "true",
-            "enable.auto.offset.store": "false",
-        }
-        consumer = connection.consumer(settings)
+        consumer = connection.consumer(settings | group_settings(group, wanted.begin == START))
         _check_topics(connection, consumer, topics)
         print_records(consumer, GroupReader(consumer, topics), formatter, limits)
         return
@@ -114,8 +109,9 @@ def print_records(
     reader: AssignedReader | GroupReader,
     formatter: Formatter,
     limits: Limits,
-) -> int:
-    """Write records to stdout as they come; returns how many."""
+    on_end: Callable[[int], None] = lambda printed: None,
+) -> None:
+    """Write records to stdout as they come; `on_end` is told how many, however it ends."""
     printed = 0
     try:
         for batch in read(consumer, reader, limits):
@@ -124,7 +120,7 @@ def print_records(
             printed += len(batch)
     finally:
         consumer.close()
-    return printed
+        on_end(printed)
 
 
 def choose_formatter(record_format: str) -> Formatter:

@@ -1,6 +1,6 @@
 """Where to begin and end reading: the offset language of `strom consume --offset`.
 
-start  end  47  +10  -10      the beginning, the end, an offset, 10 after the start, 10 before the end
+start  end  47  +10  -10      the beginning, the end, an offset, 10 from the start, 10 to the end
 47:100  :end  -100:end        from one point up to, but not including, another
 @2026-11-15  @1700000000000   from a time on: a date (UTC), RFC 3339, or milliseconds (or seconds)
 @-1h  @-48h:-24h  @-1h:end    from a time ago on; between two times
@@ -30,7 +30,7 @@ class Anchor(Enum):
 
 @dataclass(frozen=True)
 class Point:
-    """A place in a partition: so many records after the start or before the end, an offset, a time."""
+    """A place in a partition: some offsets after the start or before the end, an offset, a time."""
 
     anchor: Anchor
     number: int = 0

@@ -1,4 +1,4 @@
-"""Output: notices on stderr, and data on stdout as a table (coloured only on a terminal) or JSON."""
+"""Output: notices on stderr; data on stdout as JSON or a table, coloured only on a terminal."""
 
 import json
 import sys

@@ -87,7 +87,7 @@ def produce(
     Reads standard input, or the FILEs: one record per line.
     """
     read = _reader(key_separator, line_format)
-    extra = [(name, value.encode()) for name, value in map(parse_assignment, headers)]
+    extra: Headers = [(name, value.encode()) for name, value in map(parse_assignment, headers)]
     interactive = not files and sys.stdin.isatty()
     client = connection.producer(
         {
@@ -103,7 +103,7 @@ def produce(
     lines = read_lines(files, prompt=">" if interactive else None)
     with _reported(sender, topic, started, quiet), counting(not interactive) as count:
         for number, line in enumerate(lines, 1):
-            with _numbered(number):
+            with numbered_line(number):
                 sender.send(_completed(read(line), extra, partition))
             if interactive:
                 sender.finish()
@@ -125,7 +125,7 @@ def _reader(key_separator: str | None, line_format: str) -> LineReader:
 
 
 @contextmanager
-def _numbered(number: int) -> Iterator[None]:
+def numbered_line(number: int) -> Iterator[None]:
     """Name the line in the error of one that cannot be read or is refused at once."""
     try:
         yield
@@ -149,7 +149,7 @@ def _completed(record: OutgoingRecord, extra: Headers, partition: int | None) ->
 
 @contextmanager
 def _reported(sender: Sender, topic: str, started: float, quiet: bool) -> Iterator[None]:
-    """Deliver what was accepted and say how much that was, also when a mistake or Ctrl-C ends it."""
+    """Deliver what was accepted and say how much, also when a mistake or Ctrl-C ends it."""
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
 """The program `strom`: its commands, loaded when they are called, and how mistakes are told.
 
-A user's mistake is one line on stderr and exit code 1 (2 for a wrong call). Ctrl-C ends with 130 and
-a closed pipe (`strom consume clicks | head`) with 141, both without a word.
+A user's mistake is one line on stderr and exit code 1 (2 for a wrong call). Ctrl-C ends with 130
+and a closed pipe (`strom consume clicks | head`) with 141, both without a word.
 """
 
 import difflib

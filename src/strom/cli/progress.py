@@ -45,9 +45,13 @@ def _bar(total: int | None, title: str, wanted: bool) -> Iterator[Report]:
     with Progress(*columns, console=Console(stderr=True), transient=total is None) as progress:
         task = progress.add_task(title, total=total)
 
+        drawn = 0
+
         def report(done: int) -> None:
             # Drawing is cheap, but not so cheap as to do it for every record.
-            if done % _EVERY == 0 or done == total:
+            nonlocal drawn
+            if done - drawn >= _EVERY or done == total:
                 progress.update(task, completed=done)
+                drawn = done
 
         yield report

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.25
 BATCH = 1000
 DISCOVERY_SECONDS = 10.0
+WAITING_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,16 @@ def plan_spans(
     }
 
 
+def group_settings(group: str, from_beginning: bool) -> dict[str, str]:
+    """Settings of a consumer in a group that commits exactly what a GroupReader has handed out."""
+    return {
+        "group.id": group,
+        "auto.offset.reset": "earliest" if from_beginning else "latest",
+        "enable.auto.commit": "true",
+        "enable.auto.offset.store": "false",
+    }
+
+
 class AssignedReader:
     """Reads given spans without any group. Finds partitions that are added meanwhile."""
 
@@ -84,13 +95,13 @@ class AssignedReader:
         self._discover = discover
         self._spans: dict[TopicPartition, Span] = {}
         self._open: set[TopicPartition] = set()
-        self._next_discovery = time.monotonic() + DISCOVERY_SECONDS
+        self._next_discovery = time.monotonic() + (DISCOVERY_SECONDS if spans else 0)
         self._assign(spans)
 
     @property
     def finished(self) -> bool:
-        """Whether every span has been read to its end."""
-        return not self._open
+        """Whether every span has been read to its end, and no more can appear."""
+        return not self._open and self._discover is None
 
     def wanted(self, message: "Message") -> bool:
         """Whether a record belongs to its span; closes the span at its end."""
@@ -117,7 +128,9 @@ class AssignedReader:
         """Called between polls: look for new partitions now and then."""
         if self._discover is None or time.monotonic() < self._next_discovery:
             return
-        self._next_discovery = time.monotonic() + DISCOVERY_SECONDS
+        # Someone waits for a topic to appear: look more often than for a partition to be added.
+        pause = DISCOVERY_SECONDS if self._spans else WAITING_SECONDS
+        self._next_discovery = time.monotonic() + pause
         new = [partition for partition in self._discover() if partition not in self._spans]
         self._assign({partition: Span(0, None) for partition in new})
 
@@ -167,7 +180,7 @@ def read(
         first = consumer.poll(POLL_SECONDS)
         # The first record is shown at once; whatever else has come already goes with it.
         polled = [] if first is None else [first, *consumer.consume(BATCH - 1, 0)]
-        batch = []
+        batch: list[Message] = []
         for message in polled:
             if left is not None and len(batch) == left:
                 break

@@ -1,4 +1,4 @@
-"""What can be done to topics, as plain functions and values. Shared by `topics` and `kafka-topics`."""
+"""What can be done to topics, for the commands `topics` and `kafka-topics` alike."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -208,7 +208,8 @@ def _description(
         )
     return TopicDescription(
         name=topic.name,
-        topic_id=str(topic.topic_id),
+        # librdkafka writes ids in plain base64, Kafka in the form that is safe in addresses.
+        topic_id=str(topic.topic_id).translate(str.maketrans("+/", "-_")),
         internal=topic.is_internal,
         partitions=tuple(sorted(partitions, key=lambda partition: partition.number)),
         changed=changed,
