@@ -305,9 +305,27 @@ def test_a_marker_goes_after_its_data_and_its_horizon():
     assert kinds(log) == ["marker", "data"]
     log.compact_all_again()
     assert log.batches()[0][0].delete_horizon == log.now + RETENTION
-    log.now += RETENTION
+    log.now += RETENTION - 1
+    log.compact_all_again()
+    assert kinds(log) == ["marker", "data"]
+    log.now += 1
     log.compact_all_again()
     assert kinds(log) == ["data"]
+
+
+def test_the_marker_of_an_emptied_transaction_goes_although_an_earlier_one_has_data():
+    log = SmallLog()
+    log.append((b"stays", b"1"), producer=1, transactional=True)
+    log.end(1, ControlType.COMMIT)
+    log.append((b"a", b"1"), producer=1, transactional=True)
+    log.end(1, ControlType.COMMIT)
+    log.append((b"a", b"2"), producer=1)
+    log.roll()
+    log.compact()
+    for _ in range(2):
+        log.compact_all_again()
+        log.now += RETENTION
+    assert kinds(log) == ["data", "marker", "data"]
 
 
 def test_a_marker_stays_while_data_of_its_transaction_does():
@@ -360,6 +378,31 @@ def test_a_full_key_map_cleans_as_far_as_it_reached_and_the_next_run_goes_on():
     log.compact(max_keys=2)
     assert log.first_dirty == 5
     assert offsets(log) == [1, 3, 4]
+
+
+def test_a_tombstone_that_the_key_map_did_not_reach_does_not_go_before_what_it_deletes():
+    log = SmallLog()
+    log.append((b"a", b"1"))
+    log.append((b"b", None), (b"c", b"1"), (b"a", None))
+    log.roll()
+    log.compact(max_keys=2)
+    assert log.first_dirty == 2
+    log.now += RETENTION
+    log.compact(max_keys=1)
+    assert log.first_dirty == 3
+    assert offsets(log) == [0, 2, 3]
+    log.compact(max_keys=1)
+    assert b"1" not in {record.value for record in log.records() if record.key == b"a"}
+
+
+def test_a_tombstones_time_begins_only_when_the_key_map_has_reached_it():
+    log = SmallLog()
+    log.append((b"a", b"1"), (b"b", b"1"), (b"c", None))
+    log.roll()
+    log.compact(max_keys=2)
+    assert log.batches()[0][0].delete_horizon is None
+    log.compact(max_keys=2)
+    assert log.batches()[0][0].delete_horizon == log.now + RETENTION
 
 
 def test_long_keys_count_as_a_whole():

@@ -127,7 +127,6 @@ def build_key_map(
                 _add_batch(keys, chunk, position, header, plan.first_dirty_offset)
             if keys.full:
                 return keys
-            keys.end_offset = header.next_offset
     keys.end_offset = plan.end_offset
     return keys
 
@@ -240,7 +239,7 @@ class Cleaner:
         records = read_keys(body, header)
         kept = [record for record in records if self._stays(record, header)]
         horizon = header.delete_horizon
-        if horizon is None and any(not record.has_value for record in kept):
+        if horizon is None and any(self._is_known_tombstone(record) for record in kept):
             horizon = self._new_horizon
         if not kept:
             return None
@@ -249,12 +248,17 @@ class Cleaner:
         return self._rewritten(batch, body, kept, horizon)
 
     def _stays(self, record: RecordKey, header: BatchHeader) -> bool:
+        # Behind the map's end a tombstone may not go: older values of its key may still be there.
         if record.offset >= self._keys.end_offset:
             return True
         if record.key is None or self._keys.is_superseded(record.key, record.offset):
             return False
         horizon = header.delete_horizon
         return record.has_value or horizon is None or self._now_ms < horizon
+
+    def _is_known_tombstone(self, record: RecordKey) -> bool:
+        """Whether all older values of its key go now, so that its time may begin to run."""
+        return not record.has_value and record.offset < self._keys.end_offset
 
     @staticmethod
     def _rewritten(
