@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
 
 def batch(
-    *values: bytes | None | Record,
+    *values: bytes | Record | None,
     codec: str = "none",
     producer_id: int = -1,
     epoch: int = -1,
@@ -46,9 +46,7 @@ def batch(
     )
     for offset, item in enumerate(values):
         record = item if isinstance(item, Record) else Record(item)
-        builder.append(
-            offset, record.timestamp_ms, record.key, record.value, list(record.headers)
-        )
+        builder.append(offset, record.timestamp_ms, record.key, record.value, list(record.headers))
     return bytes(builder.build())
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
-
 from tests.conformance.raw import RawClient
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
@@ -41,15 +40,30 @@ def create_topic(
 
 
 def wait_for_partitions(client: RawClient, name: str, partitions: int) -> Any:
-    """Wait until the broker leads this many partitions, and return the topic's metadata."""
+    """Wait until this many partitions serve requests, and return the topic's metadata.
+
+    Kafka describes a partition a little before it leads it, so only a request to it tells.
+    """
     deadline = time.monotonic() + _DEADLINE_S
-    while True:
-        found = describe(client, name)
-        led = [one for one in found.partitions if one.error_code == ErrorCode.none]
-        if len(led) == partitions:
-            return found
-        assert time.monotonic() < deadline, found
+    while not _all_serve(client, name, partitions):
+        assert time.monotonic() < deadline, describe(client, name)
         time.sleep(0.01)
+    return describe(client, name)
+
+
+def _all_serve(client: RawClient, name: str, partitions: int) -> bool:
+    wanted = [
+        {"partition_index": index, "current_leader_epoch": -1, "timestamp": LATEST}
+        for index in range(partitions)
+    ]
+    topics = [{"name": name, "partitions": wanted}]
+    answer = client.call(
+        "list_offsets", 10, replica_id=-1, isolation_level=0, topics=topics, timeout=10_000
+    )
+    described = len(describe(client, name).partitions) == partitions
+    return described and all(
+        one.error_code == ErrorCode.none for one in answer.topics[0].partitions
+    )
 
 
 def wait_until_gone(client: RawClient, name: str) -> None:
@@ -111,7 +125,7 @@ def fetch_fields(
     session_id: int = 0,
     session_epoch: int = -1,
 ) -> dict[str, Any]:
-    """The fields of a fetch request for one partition, for all versions; no session unless asked."""
+    """The fields of a fetch request for one partition, for all versions."""
     wanted = {
         "partition": partition,
         "current_leader_epoch": leader_epoch,

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-
 from tests.conformance.calls import Topic, create_topic
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.raw import RawClient

@@ -5,7 +5,7 @@ fields serves all versions of a request: fields that a version does not have are
 """
 
 import dataclasses
-import datetime
+import datetime as dt
 import functools
 import io
 import itertools
@@ -139,7 +139,7 @@ def _build(schema: Any, values: dict[str, Any]) -> Any:
         elif isinstance(value, dict):
             value = _build(inner, value)
         elif "timedelta" in field.metadata.get("kafka_type", ""):
-            value = datetime.timedelta(milliseconds=value)
+            value = dt.timedelta(milliseconds=value)
         arguments[field.name] = value
     return schema(**arguments)
 
@@ -163,7 +163,9 @@ def _names_in(values: Any) -> set[str]:
 @functools.cache
 def _field_names_of_all_versions(api: str) -> frozenset[str]:
     names: set[str] = set()
-    schemas = [load_entity_schema(api, version, EntityType.request) for version in known_versions(api)]
+    schemas = [
+        load_entity_schema(api, version, EntityType.request) for version in known_versions(api)
+    ]
     pending: list[Any] = list(schemas)
     while pending:
         schema = pending.pop()

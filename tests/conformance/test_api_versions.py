@@ -4,7 +4,6 @@ import struct
 
 import pytest
 from kio.schema.errors import ErrorCode
-
 from tests.conformance.offered import ADVERTISED
 from tests.conformance.raw import API_KEYS, RawClient, encode_request
 
@@ -39,8 +38,6 @@ def test_an_unknown_version_is_answered_in_version_0_with_the_range_that_works(
 
 @pytest.mark.parametrize("name", ["", "  ", "-starts-with-a-dash", "has space"])
 def test_a_malformed_software_name_is_an_invalid_request(client: RawClient, name: str) -> None:
-    answer = client.call(
-        "api_versions", 3, client_software_name=name, client_software_version="1"
-    )
+    answer = client.call("api_versions", 3, client_software_name=name, client_software_version="1")
     assert answer.error_code == ErrorCode.invalid_request
     assert client.call("api_versions", 3, **SOFTWARE).error_code == ErrorCode.none

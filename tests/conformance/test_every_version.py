@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-
 from tests.conformance import calls
 from tests.conformance.batches import batch, read_values
 from tests.conformance.calls import Topic
@@ -156,9 +155,7 @@ def test_alter_configs(client: RawClient, make_topic: MakeTopic, version: int) -
 
 
 @versions("incremental_alter_configs")
-def test_incremental_alter_configs(
-    client: RawClient, make_topic: MakeTopic, version: int
-) -> None:
+def test_incremental_alter_configs(client: RawClient, make_topic: MakeTopic, version: int) -> None:
     topic = make_topic()
     change = {"name": "retention.ms", "config_operation": 0, "value": "7000"}
     answer = client.call(
@@ -184,9 +181,7 @@ def test_describe_cluster(client: RawClient, version: int) -> None:
 
 
 @versions("describe_topic_partitions")
-def test_describe_topic_partitions(
-    client: RawClient, make_topic: MakeTopic, version: int
-) -> None:
+def test_describe_topic_partitions(client: RawClient, make_topic: MakeTopic, version: int) -> None:
     topic = make_topic(2)
     wanted = [{"name": topic.name}]
     answer = client.call("describe_topic_partitions", version, topics=wanted)
@@ -209,9 +204,7 @@ def test_describe_log_dirs(client: RawClient, make_topic: MakeTopic, version: in
 
 
 @versions("offset_for_leader_epoch")
-def test_offset_for_leader_epoch(
-    client: RawClient, make_topic: MakeTopic, version: int
-) -> None:
+def test_offset_for_leader_epoch(client: RawClient, make_topic: MakeTopic, version: int) -> None:
     topic = make_topic()
     calls.produce(client, topic, batch(b"a", b"b"))
     partition = {"partition": 0, "leader_epoch": 0, "current_leader_epoch": -1}
