@@ -35,6 +35,7 @@ DELETE_HORIZON_BIT = 1 << 6
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET = struct.Struct(">q")
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
+_SPAN = struct.Struct(">qi11xi")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
@@ -42,6 +43,8 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 _EPOCH_POSITION = 12
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
+SPAN_BYTES = _SPAN.size
+"""How much of a batch `read_span` looks at."""
 assert _HEADER.size == HEADER_BYTES  # noqa: S101
 
 
@@ -127,6 +130,12 @@ def read_offset_and_size(buffer: Buffer, position: int = 0) -> tuple[int, int]:
     """Base offset and size in bytes (header included) of the batch at a position; a cheap look."""
     base_offset, batch_length = _OFFSET_AND_LENGTH.unpack_from(buffer, position)
     return base_offset, LOG_OVERHEAD + batch_length
+
+
+def read_span(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
+    """Base offset, the offset after the batch, and its size in bytes; for walking a log file."""
+    base_offset, batch_length, last_offset_delta = _SPAN.unpack_from(buffer, position)
+    return base_offset, base_offset + last_offset_delta + 1, LOG_OVERHEAD + batch_length
 
 
 def headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:

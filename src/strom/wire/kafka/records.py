@@ -1,0 +1,416 @@
+"""The records inside a batch: reading them, and building batches from them.
+
+Layout of one record, every number but the attributes a zigzag varint: length of what follows,
+attributes (one byte, unused), timestamp delta, offset delta, key length (-1: none) and key, value
+length (-1: none) and value, number of headers, and for each header its key and value alike.
+
+The loops below are written for speed: most numbers fit into one byte, and that case is inlined.
+They read on without looking at the end of a record, which is safe because positions only grow: if a
+record ends exactly where its length says, then nothing in it reached further.
+"""
+
+import struct
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from strom.model.errors import CorruptData
+from strom.wire.kafka.batch import (
+    APPEND_TIME_BIT,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_POSITION,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Buffer,
+    checksum,
+    pack_header,
+)
+from strom.wire.kafka.compression import compress, decompress
+
+MIN_RECORD_BYTES = 7
+"""No record is smaller: seven numbers of one byte each."""
+
+_new = tuple.__new__  # a NamedTuple's own constructor takes twice as long
+_CRC = struct.Struct(">I")
+_MARKER_KEY = struct.Struct(">hh")
+_MARKER_VALUE = struct.Struct(">hi")
+_MARKER_VERSION = 0
+
+
+class Record(NamedTuple):
+    """One record; its offset and timestamp are absolute."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class RecordKey(NamedTuple):
+    """What compaction needs of a record, and where in the records' bytes it lies.
+
+    The bytes are [start, end); those behind the timestamp delta begin at `tail`.
+    """
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    has_value: bool
+    start: int
+    tail: int
+    end: int
+
+
+class ControlType(IntEnum):
+    """What a control batch says."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class Marker(NamedTuple):
+    """The end of a transaction, as its coordinator wrote it into a partition."""
+
+    type: ControlType
+    coordinator_epoch: int
+
+
+def read_body(
+    buffer: Buffer, position: int, header: BatchHeader, limit: int | None = None
+) -> bytes:
+    """The uncompressed bytes of all records of the batch at a position.
+
+    CorruptData if they cannot be had, if there would be more than `limit` of them (by default what
+    `compression.default_limit` says), or too few for the number of records.
+    """
+    start, end = position + HEADER_BYTES, position + header.size_bytes
+    if not start <= end <= len(buffer):
+        raise CorruptData(f"the batch at byte {position} is cut off")
+    body = memoryview(buffer)[start:end]
+    data = decompress(header.codec, body, limit) if header.codec else bytes(body)
+    if not 0 <= header.record_count * MIN_RECORD_BYTES <= len(data):
+        raise CorruptData(f"{header.record_count} records do not fit into {len(data)} bytes")
+    return data
+
+
+def read_records(
+    buffer: Buffer, position: int, header: BatchHeader, limit: int | None = None
+) -> list[Record]:
+    """All records of the batch at a position; CorruptData if anything about them is wrong.
+
+    `limit` bounds what compressed records may unpack to, see `read_body`. Header keys that are no
+    UTF-8 keep their bytes as surrogates, so that building the record again gives the same.
+    """
+    data = read_body(buffer, position, header, limit)
+    try:
+        return _read_records(data, header)
+    except (IndexError, ValueError) as error:
+        raise CorruptData(f"malformed record: {error}") from None
+
+
+def _read_records(data: bytes, header: BatchHeader) -> list[Record]:
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    append_time = header.max_timestamp if header.has_append_time else None
+    previous = -1
+    records: list[Record] = []
+    at = 0
+    for _ in range(header.record_count):
+        n = data[at]
+        at += 1
+        if n > 127:
+            n, at = _long_varint(data, at, n)
+        end = at + (n >> 1 ^ -(n & 1))
+        n = data[at + 1]  # at the byte before are the attributes
+        at += 2
+        if n > 127:
+            n, at = _long_varint(data, at, n)
+        timestamp = base_timestamp + (n >> 1 ^ -(n & 1)) if append_time is None else append_time
+        n = data[at]
+        at += 1
+        if n > 127:
+            n, at = _long_varint(data, at, n)
+        delta = n >> 1 ^ -(n & 1)
+        if delta <= previous:
+            raise ValueError(f"offset delta {delta} after {previous}")
+        previous = delta
+        n = data[at]
+        if n & 1 or n > 127:
+            key, at = _bytes_at(data, at)
+        else:
+            start = at + 1
+            at = start + (n >> 1)
+            key = data[start:at]
+        n = data[at]
+        if n & 1 or n > 127:
+            value, at = _bytes_at(data, at)
+        else:
+            start = at + 1
+            at = start + (n >> 1)
+            value = data[start:at]
+        at += 1
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if data[at - 1]:
+            headers, at = _read_headers(data, at - 1)
+        if at != end:
+            raise ValueError(f"a record ends at byte {at}, and by its length at {end}")
+        records.append(_new(Record, (base_offset + delta, timestamp, key, value, headers)))
+    _check_end(data, at, previous, header)
+    return records
+
+
+def _bytes_at(data: bytes, at: int) -> tuple[bytes | None, int]:
+    n = data[at]
+    at += 1
+    if n > 127:
+        n, at = _long_varint(data, at, n)
+    if n & 1:
+        if n != 1:
+            raise ValueError("a negative length")
+        return None, at
+    end = at + (n >> 1)
+    return data[at:end], end
+
+
+def _read_headers(data: bytes, at: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
+    n = data[at]
+    at += 1
+    if n > 127:
+        n, at = _long_varint(data, at, n)
+    if n & 1:
+        raise ValueError("a negative number of headers")
+    if n > len(data) - at:  # two bytes for each header, and n is twice their number
+        raise ValueError(f"{n >> 1} headers do not fit")
+    headers = []
+    for _ in range(n >> 1):
+        key, at = _bytes_at(data, at)
+        if key is None:
+            raise ValueError("a header without a key")
+        value, at = _bytes_at(data, at)
+        headers.append((key.decode("utf-8", "surrogateescape"), value))
+    return tuple(headers), at
+
+
+def _long_varint(data: bytes, at: int, first: int) -> tuple[int, int]:
+    """The number (zigzag not undone) whose first byte was read; at most ten bytes and 64 bits."""
+    byte = data[at]
+    number = first - 128 + (byte << 7)
+    if byte < 128:
+        return number, at + 1
+    number = first & 127
+    for shift in range(7, 70, 7):
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            if number >> 64:
+                break
+            return number, at
+    raise ValueError("a number of more than 64 bits")
+
+
+def _check_end(data: bytes, at: int, last_delta: int, header: BatchHeader) -> None:
+    if at != len(data):
+        raise ValueError(f"{len(data) - at} bytes after the last record")
+    if last_delta > header.last_offset_delta:
+        raise ValueError(f"offset delta {last_delta} beyond the last, {header.last_offset_delta}")
+
+
+def read_keys(data: bytes, header: BatchHeader) -> list[RecordKey]:
+    """Keys and places of the records in `data`, which `read_body` gave for this header.
+
+    Values and headers are skipped unseen. CorruptData as for `read_records`.
+    """
+    try:
+        return _read_keys(data, header)
+    except (IndexError, ValueError) as error:
+        raise CorruptData(f"malformed record: {error}") from None
+
+
+def _read_keys(data: bytes, header: BatchHeader) -> list[RecordKey]:
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    previous = -1
+    keys: list[RecordKey] = []
+    at = 0
+    for _ in range(header.record_count):
+        start = at
+        n = data[at]
+        at += 1
+        if n > 127:
+            n, at = _long_varint(data, at, n)
+        end = at + (n >> 1 ^ -(n & 1))
+        n = data[at + 1]
+        at += 2
+        if n > 127:
+            n, at = _long_varint(data, at, n)
+        timestamp = base_timestamp + (n >> 1 ^ -(n & 1))
+        tail = at
+        n = data[at]
+        at += 1
+        if n > 127:
+            n, at = _long_varint(data, at, n)
+        delta = n >> 1 ^ -(n & 1)
+        if delta <= previous:
+            raise ValueError(f"offset delta {delta} after {previous}")
+        previous = delta
+        key, at = _bytes_at(data, at)
+        has_value = data[at] != 1
+        if at + 2 > end:
+            raise ValueError(f"a record reaches beyond its end at byte {end}")
+        place = (base_offset + delta, timestamp, key, has_value, start, tail, end)
+        keys.append(_new(RecordKey, place))
+        at = end
+    _check_end(data, at, previous, header)
+    return keys
+
+
+def build_batch(
+    records: Sequence[Record],
+    *,
+    codec: int = 0,
+    base_offset: int = 0,
+    leader_epoch: int = 0,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+    append_time_ms: int | None = None,
+) -> bytearray:
+    """A whole batch, signed. The records' offsets must grow, from `base_offset` or later.
+
+    `append_time_ms` makes it a batch with the broker's time, which then holds for every record.
+    """
+    if not records or not base_offset <= records[0].offset <= records[-1].offset:
+        raise ValueError("a batch needs records, in the order of their offsets")
+    base_timestamp = records[0].timestamp
+    attributes = codec | transactional * TRANSACTIONAL_BIT | control * CONTROL_BIT
+    max_timestamp = max(record.timestamp for record in records)
+    if append_time_ms is not None:
+        attributes |= APPEND_TIME_BIT
+        max_timestamp = append_time_ms
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=records[-1].offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    return assemble(header, encode_records(records, base_offset, base_timestamp), codec)
+
+
+def assemble(header: BatchHeader, body: Buffer, codec: int) -> bytearray:
+    """A batch of this header and these uncompressed records; length, codec and checksum are set."""
+    packed = compress(codec, body) if codec else body
+    attributes = header.attributes & ~CODEC_MASK | codec
+    length = HEADER_BYTES - LOG_OVERHEAD + len(packed)
+    batch = bytearray(pack_header(header._replace(attributes=attributes, batch_length=length)))
+    batch += packed
+    _CRC.pack_into(batch, CRC_POSITION, checksum(batch, 0, len(batch)))
+    return batch
+
+
+def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytearray:
+    """The records as they lie in a batch, uncompressed."""
+    out = bytearray()
+    previous = base_offset - 1
+    for record in records:
+        if record.offset <= previous:
+            raise ValueError("offsets of records must grow")
+        previous = record.offset
+        one = bytearray(b"\0")
+        _add_varint(one, record.timestamp - base_timestamp)
+        _add_varint(one, record.offset - base_offset)
+        _add_bytes(one, record.key)
+        _add_bytes(one, record.value)
+        _add_varint(one, len(record.headers))
+        for key, value in record.headers:
+            _add_bytes(one, key.encode("utf-8", "surrogateescape"))
+            _add_bytes(one, value)
+        _add_varint(out, len(one))
+        out += one
+    return out
+
+
+def move_record_in_time(
+    out: bytearray, body: bytes, record: RecordKey, base_timestamp: int
+) -> None:
+    """Append a record of `body` to `out`, its timestamp now counted from another base."""
+    one = bytearray(b"\0")
+    _add_varint(one, record.timestamp - base_timestamp)
+    _add_varint(out, len(one) + record.end - record.tail)
+    out += one
+    out += memoryview(body)[record.tail : record.end]
+
+
+def _add_varint(out: bytearray, number: int) -> None:
+    number = number << 1 if number >= 0 else (-number << 1) - 1
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+
+
+def _add_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)
+    else:
+        _add_varint(out, len(data))
+        out += data
+
+
+def build_marker(
+    marker: Marker,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int = NO_TIMESTAMP,
+    base_offset: int = 0,
+    leader_epoch: int = 0,
+) -> bytearray:
+    """The control batch that ends a producer's transaction in one partition."""
+    record = Record(
+        base_offset,
+        timestamp,
+        _MARKER_KEY.pack(_MARKER_VERSION, marker.type),
+        _MARKER_VALUE.pack(_MARKER_VERSION, marker.coordinator_epoch),
+    )
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def read_marker(buffer: Buffer, position: int, header: BatchHeader) -> Marker | None:
+    """The marker in a control batch; None if compaction has emptied it or it is of another kind."""
+    if header.record_count == 0:
+        return None
+    record = read_records(buffer, position, header)[0]
+    try:
+        _, kind = _MARKER_KEY.unpack_from(record.key or b"")
+        if kind not in (ControlType.ABORT, ControlType.COMMIT):
+            return None
+        _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value or b"")
+    except struct.error:
+        raise CorruptData(f"malformed control record at offset {record.offset}") from None
+    return Marker(ControlType(kind), coordinator_epoch)
