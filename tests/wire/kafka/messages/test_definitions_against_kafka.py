@@ -15,6 +15,7 @@ from strom.wire.kafka.schema import (
     FRESH,
     NO_UUID,
     ArrayOf,
+    Request,
     Scalar,
     Struct,
     Versions,
@@ -130,6 +131,9 @@ def test_the_versions_are_kafkas(cls):
     theirs, ours = definition(cls.__name__), cls.SCHEMA
     assert ours.api_key == theirs["apiKey"]
     assert ours.versions == parse_versions(theirs["validVersions"])
+    unstable = 1 if theirs.get("latestVersionUnstable") else 0
+    if issubclass(cls, Request):
+        assert ours.stable == ours.versions._replace(last=ours.versions.last - unstable)
     assert ours.flexible == parse_versions(theirs["flexibleVersions"])
 
 
