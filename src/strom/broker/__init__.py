@@ -1,0 +1,1 @@
+"""Joins storage and coordination into a broker: topics, partitions, waiting, background work."""

@@ -1,8 +1,22 @@
 """The settings a broker has, with Kafka's names where Kafka has them."""
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
-from strom.model.settings import INT_MAX, KIB, MIB, MINUTE_MS, SECOND_MS, Kind, Settings, setting
+from strom.model.settings import (
+    INT_MAX,
+    KIB,
+    MIB,
+    MINUTE_MS,
+    SECOND_MS,
+    Definition,
+    Kind,
+    Settings,
+    declared,
+    setting,
+)
 from strom.model.topic_settings import TopicSettings
 
 LOOPBACK = "127.0.0.1"
@@ -180,3 +194,60 @@ class BrokerSettings(Settings):
     )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     """What a topic starts from; `log.retention.ms` and its like change these."""
+
+    @classmethod
+    def definitions(cls) -> Mapping[str, Definition]:
+        """Every broker setting by name, the ones that are defaults for topics included."""
+        return _with_topic_defaults()
+
+    @classmethod
+    def definition(cls, name: str) -> Definition:
+        """One definition; INVALID_CONFIG if there is none of that name."""
+        found = _with_topic_defaults().get(name)
+        return found if found is not None else super().definition(name)
+
+    def value(self, name: str) -> object:
+        """The value of the setting with that name."""
+        topic_name = topic_setting_of(name)
+        return self.topic_defaults.value(topic_name) if topic_name else super().value(name)
+
+    def override(self, texts: Mapping[str, str]) -> "BrokerSettings":
+        """A copy with the given settings parsed from text; INVALID_CONFIG if one is wrong."""
+        for_topics = {
+            topic_name: text
+            for name, text in texts.items()
+            if (topic_name := topic_setting_of(name))
+        }
+        own = {name: text for name, text in texts.items() if not topic_setting_of(name)}
+        changed = super().override(own)
+        return dataclasses.replace(
+            changed, topic_defaults=changed.topic_defaults.override(for_topics)
+        )
+
+
+def topic_setting_of(broker_name: str) -> str | None:
+    """The topic setting whose default a broker setting gives: `log.retention.ms`, `retention.ms`."""
+    return _topic_names().get(broker_name)
+
+
+@cache
+def _topic_names() -> dict[str, str]:
+    return {
+        definition.broker_name: definition.name
+        for definition in TopicSettings.definitions().values()
+        if definition.broker_name
+    }
+
+
+@cache
+def _with_topic_defaults() -> dict[str, Definition]:
+    own = {name: definition for name, (_, definition) in declared(BrokerSettings).items()}
+    for broker_name, name in _topic_names().items():
+        definition = TopicSettings.definition(name)
+        own[broker_name] = dataclasses.replace(
+            definition,
+            name=broker_name,
+            broker_name=None,
+            doc=f"Default of the topic setting `{name}`.",
+        )
+    return own

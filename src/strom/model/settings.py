@@ -8,7 +8,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
 from typing import Any, Self
 
 from strom.model.errors import ApiError, ErrorCode
@@ -115,55 +114,50 @@ def setting(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={"definition": definition})
 
 
+@dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Base of the frozen settings dataclasses: reading and changing them by their Kafka names."""
+    """Base of the settings dataclasses: reading and changing them by their Kafka names."""
 
     @classmethod
     def definitions(cls) -> Mapping[str, Definition]:
         """Every setting of this class, by its name."""
-        return _definitions(cls)
+        return {name: definition for name, (_, definition) in declared(cls).items()}
 
     @classmethod
     def definition(cls, name: str) -> Definition:
         """One definition; INVALID_CONFIG if there is none of that name."""
         try:
-            return _definitions(cls)[name]
+            return declared(cls)[name][1]
         except KeyError:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown configuration {name}.") from None
 
     def override(self, texts: Mapping[str, str]) -> Self:
         """A copy with the given settings parsed from text; INVALID_CONFIG if one is wrong."""
-        changes = {
-            _fields(type(self))[name]: self.definition(name).parse(text)
-            for name, text in texts.items()
-            if self.definition(name)
-        }
-        return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        values = {name: self.definition(name).parse(text) for name, text in texts.items()}
+        fields = declared(type(self))
+        return dataclasses.replace(self, **{fields[name][0]: values[name] for name in values})
 
     def value(self, name: str) -> Any:
         """The value of the setting with that name."""
         self.definition(name)
-        return getattr(self, _fields(type(self))[name])
+        return getattr(self, declared(type(self))[name][0])
 
     def items(self) -> Iterator[tuple[Definition, Any]]:
         """Every definition with the value it has here."""
-        for name, definition in _definitions(type(self)).items():
+        for name, definition in self.definitions().items():
             yield definition, self.value(name)
 
 
-@cache
-def _definitions(cls: type) -> dict[str, Definition]:
-    return {
-        field.metadata["definition"].name: field.metadata["definition"]
-        for field in dataclasses.fields(cls)
-        if "definition" in field.metadata
-    }
+_declared: dict[type, dict[str, tuple[str, Definition]]] = {}
 
 
-@cache
-def _fields(cls: type) -> dict[str, str]:
-    return {
-        field.metadata["definition"].name: field.name
-        for field in dataclasses.fields(cls)
-        if "definition" in field.metadata
-    }
+def declared(cls: type[Settings]) -> dict[str, tuple[str, Definition]]:
+    """The settings that a dataclass declares with `setting(...)`: name → (field, definition)."""
+    found = _declared.get(cls)
+    if found is None:
+        found = _declared[cls] = {
+            field.metadata["definition"].name: (field.name, field.metadata["definition"])
+            for field in dataclasses.fields(cls)
+            if "definition" in field.metadata
+        }
+    return found

@@ -1,0 +1,1 @@
+"""Sockets: listening, reading frames within limits, answering in order."""

@@ -1,0 +1,1 @@
+"""Which topics there are, with their ids, partitions and settings."""

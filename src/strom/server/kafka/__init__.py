@@ -1,0 +1,1 @@
+"""Kafka's side of the server: one handler per api key."""

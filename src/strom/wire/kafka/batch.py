@@ -1,7 +1,8 @@
 """The header of a record batch (format v2), read and stamped in place.
 
-The broker treats a batch as opaque bytes behind this header. The base offset and the leader epoch lie
-outside the checksum on purpose: a broker may write them without touching what the producer signed.
+The broker treats a batch as opaque bytes behind this header. The base offset and the leader epoch
+lie outside the checksum on purpose: a broker may write them without touching what the producer
+signed.
 """
 
 import struct
@@ -35,6 +36,7 @@ DELETE_HORIZON_BIT = 1 << 6
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET = struct.Struct(">q")
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
+_SPAN = struct.Struct(">qi11xi")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
@@ -42,6 +44,8 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 _EPOCH_POSITION = 12
 _ATTRIBUTES_POSITION = 21
 _MAX_TIMESTAMP_POSITION = 35
+SPAN_BYTES = _SPAN.size
+"""How much of a batch `read_span` looks at."""
 assert _HEADER.size == HEADER_BYTES  # noqa: S101
 
 
@@ -69,7 +73,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record (of the batch as produced; compaction may have taken it out)."""
+        """Offset of the last record as produced; compaction may have taken that one out."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -99,7 +103,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """When tombstones in it may go, if compaction has set that time (kept in base_timestamp)."""
+        """When tombstones in it may go, if compaction has set that time (in base_timestamp)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -127,6 +131,12 @@ def read_offset_and_size(buffer: Buffer, position: int = 0) -> tuple[int, int]:
     """Base offset and size in bytes (header included) of the batch at a position; a cheap look."""
     base_offset, batch_length = _OFFSET_AND_LENGTH.unpack_from(buffer, position)
     return base_offset, LOG_OVERHEAD + batch_length
+
+
+def read_span(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
+    """Base offset, the offset after the batch, and its size in bytes; for walking a log file."""
+    base_offset, batch_length, last_offset_delta = _SPAN.unpack_from(buffer, position)
+    return base_offset, base_offset + last_offset_delta + 1, LOG_OVERHEAD + batch_length
 
 
 def headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:

@@ -1,0 +1,154 @@
+"""The composition root: the one place that wires a running node from settings."""
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from strom.broker.broker import Broker
+from strom.broker.fetch_sessions import FetchSessions
+from strom.broker.housekeeping import Housekeeping
+from strom.model.broker_settings import BrokerSettings
+from strom.model.clock import Clock, SystemClock
+from strom.model.errors import UserError
+from strom.server.event_loop import loop_factory
+from strom.server.kafka.context import Endpoint, Services
+from strom.server.kafka.dispatch import Dispatcher
+from strom.server.listener import Listener
+from strom.server.process_limits import raise_open_file_limit
+from strom.storage.files import DiskFiles, Files
+
+
+log = logging.getLogger(__name__)
+
+ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - recognised, not bound
+LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What is there to know when a node has started."""
+
+    bootstrap_servers: str
+    data: str
+    cluster_id: str
+    seconds: float
+    topics: int
+    warnings: list[str] = field(default_factory=list)
+
+
+class Node:
+    """A broker with its listener and its background work."""
+
+    def __init__(
+        self, settings: BrokerSettings, *, files: Files | None = None, clock: Clock | None = None
+    ) -> None:
+        self.settings = settings
+        self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        """Set when the data directory goes offline: the node is of no use any more."""
+        self._files = files or DiskFiles()
+        self._clock = clock or SystemClock()
+        self._broker: Broker | None = None
+        self._listener: Listener | None = None
+        self._housekeeping: Housekeeping | None = None
+
+    async def start(self) -> Ready:
+        """Open the data, listen, serve; UserError says what is in the way."""
+        began = time.perf_counter()
+        settings = self.settings
+        dispatcher = Dispatcher()
+        listener = Listener(settings, dispatcher)
+        broker = await Broker.open(settings, self._files, self._clock, self._broker_failed)
+        self._broker = broker
+        try:
+            await listener.start(lambda port: self._serve(dispatcher, listener, broker, port))
+        except UserError:
+            await broker.close()
+            raise
+        self._listener = listener
+        self._housekeeping = Housekeeping(broker)
+        self._housekeeping.start()
+        endpoint = _endpoint(settings, listener.port)
+        return Ready(
+            bootstrap_servers=f"{endpoint.host}:{endpoint.port}",
+            data=settings.data,
+            cluster_id=broker.directory.cluster_id,
+            seconds=time.perf_counter() - began,
+            topics=len(broker.topics()),
+            warnings=_warnings(settings),
+        )
+
+    async def stop(self) -> None:
+        """Let the clients go, finish what is under way, sync, and close."""
+        if self._housekeeping is not None:
+            await self._housekeeping.stop()
+        if self._listener is not None:
+            await self._listener.stop()
+        if self._broker is not None:
+            await self._broker.close()
+
+    def _serve(self, dispatcher: Dispatcher, listener: Listener, broker: Broker, port: int) -> None:
+        services = Services(
+            broker=broker,
+            endpoint=_endpoint(self.settings, port),
+            fetch_sessions=FetchSessions(self.settings.max_fetch_sessions),
+            memory=listener.memory,
+            loop=listener.loop,
+        )
+        dispatcher.serve(services, listener)
+
+    def _broker_failed(self, error: Exception) -> None:
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+
+def serve(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> None:
+    """Run a node in the foreground until SIGTERM or SIGINT; UserError if it cannot go on."""
+    raise_open_file_limit()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(_serve(settings, on_ready))
+
+
+async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None]) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(name, stop.set)
+        except NotImplementedError:  # Windows: Ctrl-C arrives as KeyboardInterrupt
+            signal.signal(name, lambda *_: loop.call_soon_threadsafe(stop.set))
+    node = Node(settings)
+    on_ready(await node.start())
+    node.failed.add_done_callback(lambda _: stop.set())
+    await stop.wait()
+    await node.stop()
+    if node.failed.done():
+        raise UserError(
+            f"The data directory {settings.data} failed ({node.failed.result()}). Nothing that was "
+            "not safely on disk has been acknowledged. Check the disk, then start again."
+        )
+
+
+def _endpoint(settings: BrokerSettings, port: int) -> Endpoint:
+    host = settings.advertised_host or settings.host
+    if host in ANY_ADDRESS:
+        # Clients cannot connect to "any address"; without an advertised name, this machine is meant.
+        host = "localhost"
+    return Endpoint(settings.node_id, host, settings.advertised_port or port)
+
+
+def _warnings(settings: BrokerSettings) -> list[str]:
+    if settings.host in LOCAL_HOSTS:
+        return []
+    warnings = [
+        f"This broker listens on {settings.host or 'every address'} without authentication: whoever "
+        "reaches it can read, write and delete everything."
+    ]
+    if settings.host in ANY_ADDRESS and not settings.advertised_host:
+        warnings.append(
+            "Clients on other machines will be sent to 'localhost'. Name an address they can reach "
+            "with --advertised HOST:PORT."
+        )
+    return warnings

@@ -1,0 +1,322 @@
+"""The broker: hosts topics, changes them, and looks them up. Knows no sockets.
+
+Everything here runs in one event loop. Changes to the cluster's metadata go one at a time: look, write
+the record, wait for the disk, let it count.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+
+from strom.broker.group_commit import GroupCommit
+from strom.broker.metadata_log import METADATA_PARTITION, METADATA_SETTINGS, MetadataLog, load
+from strom.broker.partition import Partition
+from strom.broker.topics import HostedTopic
+from strom.coordination.metadata.cluster import ClusterMetadata
+from strom.coordination.metadata.records import (
+    BrokerConfigs,
+    LeaderEpoch,
+    MetadataRecord,
+    Topic,
+    TopicGone,
+)
+from strom.model.broker_settings import BrokerSettings
+from strom.model.clock import Clock
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode, UserError
+from strom.model.topic_settings import TopicSettings
+from strom.model.topics import TopicPartition
+from strom.storage.directory import DataDirectory
+from strom.storage.files import Files
+from strom.storage.log import Log
+
+log = logging.getLogger(__name__)
+
+METADATA_TOPIC_ID = uuid.UUID(int=1)
+
+
+class Broker:
+    """Topics and partitions of one node."""
+
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        directory: DataDirectory,
+        clock: Clock,
+        on_offline: Callable[[Exception], None],
+    ) -> None:
+        self.settings = settings
+        self.directory = directory
+        self.clock = clock
+        self.metadata = ClusterMetadata()
+        self.commit = GroupCommit(asyncio.get_running_loop(), self._go_offline)
+        self.start_settings = settings
+        """As given at the start, before what was changed at run time."""
+        self._on_offline = on_offline
+        self._hosted: dict[str, HostedTopic] = {}
+        self._hosted_by_id: dict[bytes, HostedTopic] = {}
+        self._metadata_log: MetadataLog | None = None
+        self._changing = asyncio.Lock()
+        self._producer_ids = range(0)
+        self._removals: set[asyncio.Future[None]] = set()
+
+    # --- life ----------------------------------------------------------------------------------
+
+    @classmethod
+    async def open(
+        cls,
+        settings: BrokerSettings,
+        files: Files,
+        clock: Clock,
+        on_offline: Callable[[Exception], None],
+    ) -> "Broker":
+        """Open the data directory, recover what needs it, and be ready to serve."""
+        directory = DataDirectory.open(
+            files, settings.data, now_ms=clock.now_ms(), node_id=settings.node_id
+        )
+        broker = cls(settings, directory, clock, on_offline)
+        try:
+            await broker._load()
+        except BaseException:
+            directory.close([], clean=False)
+            raise
+        return broker
+
+    async def _load(self) -> None:
+        self._metadata_log = self._open_metadata_log()
+        for unfinished in self.metadata.unfinished_deletions():
+            for index in range(unfinished.partitions):
+                partition = TopicPartition(unfinished.name, index)
+                self.directory.delete_leftover(partition, unfinished.id)
+            await self._write(TopicGone(unfinished.id))
+        if not self.directory.was_clean:
+            epoch = LeaderEpoch(self.metadata.leader_epoch + 1)
+            await self._metadata_log.commit(epoch, now_ms=self.clock.now_ms())
+        self._apply_broker_configs()
+        for topic in self.metadata.topics():
+            self._host(topic)
+        self._report_strays()
+
+    def _open_metadata_log(self) -> MetadataLog:
+        directory = self.directory
+        known = directory.has_log(METADATA_PARTITION)
+        open_or_create = directory.open_log if known else directory.create_log
+        metadata_log = open_or_create(
+            METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_SETTINGS, leader_epoch=0
+        )
+        try:
+            load(metadata_log, self.metadata)
+        except CorruptData as error:
+            raise UserError(
+                f"The list of topics in {self.settings.data} cannot be read ({error}). Nothing was "
+                "changed or deleted. Restore that folder from a backup, or start with another --data."
+            ) from error
+        return MetadataLog(Partition(metadata_log, self.commit, leader_epoch=0), self.metadata)
+
+    async def close(self) -> None:
+        """Sync everything, note that the stop was clean, and let go of the directory."""
+        if self.directory.offline is None:
+            await self.commit.stop()
+        if self._removals:
+            await asyncio.wait(self._removals)
+        self.directory.close(self.all_logs(), clean=self.directory.offline is None)
+
+    def _go_offline(self, error: Exception) -> None:
+        """A write or sync failed: nothing unanswered is answered with success, ever."""
+        if self.directory.offline is not None:
+            return
+        self.directory.fail(error)
+        log.error("The data directory %s is offline: %s", self.settings.data, error)
+        for partition in self.all_partitions():
+            partition.fail(ErrorCode.KAFKA_STORAGE_ERROR)
+        self._on_offline(error)
+
+    def storage_failed(self, error: DirectoryOffline) -> None:
+        """For whoever meets a failing disk while serving a request."""
+        self._go_offline(error)
+
+    def checkpoint(self) -> None:
+        """Note down how far every partition is safely on disk, and where it begins."""
+        try:
+            self.directory.checkpoint(self.all_logs())
+        except DirectoryOffline as error:
+            self._go_offline(error)
+
+    def flush_overdue(self) -> None:
+        """Sync the partitions whose `flush.ms` has passed."""
+        now_ms = self.clock.now_ms()
+        for partition in self.all_partitions():
+            partition.flush_if_overdue(now_ms)
+
+    def _report_strays(self) -> None:
+        known = {partition.log.partition for partition in self.all_partitions()}
+        for stray in self.directory.strays(known):
+            log.warning("The folder %s belongs to no known topic; it is left as it is.", stray)
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def topics(self) -> list[HostedTopic]:
+        """Every topic, by name."""
+        return [self._hosted[name] for name in sorted(self._hosted)]
+
+    def find_topic(self, name: str) -> HostedTopic | None:
+        """The topic of that name, if it is there."""
+        return self._hosted.get(name)
+
+    def topic(self, name: str) -> HostedTopic:
+        """The topic of that name, or UNKNOWN_TOPIC_OR_PARTITION."""
+        hosted = self._hosted.get(name)
+        if hosted is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return hosted
+
+    def topic_by_id(self, topic_id: bytes) -> HostedTopic:
+        """The topic with that id (its 16 bytes, as on the wire), or UNKNOWN_TOPIC_ID."""
+        hosted = self._hosted_by_id.get(topic_id)
+        if hosted is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return hosted
+
+    def all_partitions(self) -> list[Partition]:
+        """Every partition, that of the metadata log included."""
+        hosted = [partition for topic in self._hosted.values() for partition in topic.partitions]
+        if self._metadata_log is not None:
+            hosted.append(self._metadata_log.partition)
+        return hosted
+
+    def all_logs(self) -> list[Log]:
+        """The logs of every partition."""
+        return [partition.log for partition in self.all_partitions()]
+
+    @property
+    def topic_defaults(self) -> TopicSettings:
+        """What a topic has where nothing was set for it."""
+        return self.settings.topic_defaults
+
+    # --- changing ------------------------------------------------------------------------------
+
+    async def create_topic(
+        self, name: str, partitions: int, configs: Mapping[str, str], *, only_check: bool = False
+    ) -> HostedTopic:
+        """Create a topic; its partitions can be written when this returns."""
+        async with self._changing:
+            topic = self.metadata.create_topic(
+                name,
+                topic_id=uuid.uuid4(),
+                partitions=partitions,
+                configs=configs,
+                defaults=self.topic_defaults,
+            )
+            hosted = HostedTopic(topic, self.topic_defaults.override(configs))
+            if not only_check:
+                await self._create_partitions(hosted, topic.partitions)
+                await self._write(topic)
+                self._hosted[name] = self._hosted_by_id[topic.id.bytes] = hosted
+            return hosted
+
+    async def add_partitions(self, name: str, total: int, *, only_check: bool = False) -> None:
+        """Give a topic more partitions."""
+        async with self._changing:
+            topic = self.metadata.add_partitions(name, total)
+            if not only_check:
+                hosted = self.topic(name)
+                await self._create_partitions(hosted, total)
+                await self._write(topic)
+                hosted.topic = topic
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic: first the decision is on disk, then its files go."""
+        async with self._changing:
+            topic = self.metadata.delete_topic(name)
+            await self._write(topic)
+            hosted = self._hosted.pop(name)
+            del self._hosted_by_id[topic.id.bytes]
+            for partition in hosted.partitions:
+                partition.mark_deleted()
+            await self._remove_files(hosted)
+
+    async def set_topic_configs(
+        self, name: str, configs: Mapping[str, str], *, only_check: bool = False
+    ) -> None:
+        """Replace everything that was set for a topic."""
+        async with self._changing:
+            topic = self.metadata.set_topic_configs(name, configs, self.topic_defaults)
+            if not only_check:
+                await self._write(topic)
+                self.topic(name).change(topic, self.topic_defaults.override(topic.configs))
+
+    async def set_broker_configs(
+        self, node: int | None, configs: Mapping[str, str], *, only_check: bool = False
+    ) -> None:
+        """Replace everything that was set at run time for this broker, or for all (None)."""
+        async with self._changing:
+            self.start_settings.override(configs)
+            if not only_check:
+                await self._write(BrokerConfigs(node, dict(configs)))
+                self._apply_broker_configs()
+                for hosted in self._hosted.values():
+                    settings = self.topic_defaults.override(hosted.topic.configs)
+                    hosted.change(hosted.topic, settings)
+
+    async def next_producer_id(self) -> int:
+        """A producer id that was never handed out before, crashes included."""
+        if not self._producer_ids:
+            async with self._changing:
+                if not self._producer_ids:
+                    first = self.metadata.next_producer_id
+                    await self._write(self.metadata.reserve_producer_ids())
+                    self._producer_ids = range(first, self.metadata.next_producer_id)
+        producer_id, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
+        return producer_id
+
+    # --- inside --------------------------------------------------------------------------------
+
+    async def _write(self, record: MetadataRecord) -> None:
+        assert self._metadata_log is not None  # noqa: S101 - open() made it
+        await self._metadata_log.commit(record, now_ms=self.clock.now_ms())
+
+    def _apply_broker_configs(self) -> None:
+        for_all = self.metadata.broker_configs(None)
+        for_this = self.metadata.broker_configs(self.settings.node_id)
+        self.settings = self.start_settings.override({**for_all, **for_this})
+
+    def _host(self, topic: Topic) -> None:
+        settings = self.topic_defaults.override(topic.configs)
+        hosted = HostedTopic(topic, settings)
+        for index in range(topic.partitions):
+            opened = self.directory.open_log(
+                TopicPartition(topic.name, index),
+                topic.id,
+                settings,
+                leader_epoch=self.metadata.leader_epoch,
+            )
+            if opened.quarantined:
+                log.error("Partition %s is offline: %s", opened.partition, opened.quarantined)
+            hosted.partitions.append(Partition(opened, self.commit, self.metadata.leader_epoch))
+        self._hosted[topic.name] = self._hosted_by_id[topic.id.bytes] = hosted
+
+    async def _create_partitions(self, hosted: HostedTopic, total: int) -> None:
+        """Make the folders off the event loop: each costs a few syncs."""
+        epoch = self.metadata.leader_epoch
+        for index in range(len(hosted.partitions), total):
+            created = await asyncio.to_thread(
+                self.directory.create_log,
+                TopicPartition(hosted.topic.name, index),
+                hosted.topic.id,
+                hosted.settings,
+                leader_epoch=epoch,
+            )
+            hosted.partitions.append(Partition(created, self.commit, epoch))
+
+    async def _remove_files(self, hosted: HostedTopic) -> None:
+        await self.commit.wait_until_idle()  # no sync may be under way in files that go
+        for partition in hosted.partitions:
+            free_space = self.directory.delete_log(partition.log)
+            self._free_later(free_space)
+        await self._write(TopicGone(hosted.topic.id))
+
+    def _free_later(self, free_space: Callable[[], None]) -> None:
+        """Large files take the operating system a while to remove."""
+        removal = asyncio.get_running_loop().run_in_executor(None, free_space)
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)

@@ -1,0 +1,251 @@
+"""Describing and changing the settings of topics and brokers, as Kafka's admin calls see them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from strom.broker.broker import Broker
+from strom.model.broker_settings import BrokerSettings
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.settings import Definition, Kind
+from strom.model.topic_settings import TopicSettings
+
+
+class ResourceType(IntEnum):
+    """What settings belong to, with Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class Source(IntEnum):
+    """Where a value comes from, with Kafka's numbers."""
+
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class Change(IntEnum):
+    """The operations of an incremental change, with Kafka's numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Synonym(NamedTuple):
+    """One place that gives a setting a value."""
+
+    name: str
+    value: str
+    source: Source
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A setting with the value it has, and every place that gives it one, the winner first."""
+
+    definition: Definition
+    synonyms: list[Synonym] = field(default_factory=list)
+    read_only: bool = False
+
+    @property
+    def value(self) -> str:
+        """The value that counts."""
+        return self.synonyms[0].value
+
+    @property
+    def source(self) -> Source:
+        """Where the value that counts comes from."""
+        return self.synonyms[0].source
+
+
+def describe_topic(broker: Broker, name: str) -> list[Entry]:
+    """Every setting of a topic."""
+    return describe_configs_of(broker, broker.topic(name).topic.configs)
+
+
+def describe_configs_of(broker: Broker, own: Mapping[str, str]) -> list[Entry]:
+    """Every setting of a topic for which these are set."""
+    return [
+        _entry(broker, definition, definition.broker_name or "", own)
+        for definition in TopicSettings.definitions().values()
+    ]
+
+
+def describe_broker(broker: Broker, name: str) -> list[Entry]:
+    """Every setting of this broker; for the empty name, what was set for all brokers."""
+    if not name:
+        return [
+            Entry(
+                BrokerSettings.definition(key),
+                [Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER)],
+            )
+            for key, value in broker.metadata.broker_configs(None).items()
+        ]
+    _check_node(broker, name)
+    return [
+        Entry(
+            definition,
+            _broker_synonyms(broker, definition, definition.name),
+            read_only=not definition.live,
+        )
+        for definition in BrokerSettings.definitions().values()
+    ]
+
+
+def _entry(
+    broker: Broker, definition: Definition, broker_name: str, own: Mapping[str, str]
+) -> Entry:
+    synonyms = []
+    if definition.name in own:
+        synonyms.append(Synonym(definition.name, own[definition.name], Source.DYNAMIC_TOPIC))
+    return Entry(definition, synonyms + _broker_synonyms(broker, definition, broker_name))
+
+
+def _broker_synonyms(broker: Broker, definition: Definition, name: str) -> list[Synonym]:
+    found = []
+    for node, source in (
+        (broker.settings.node_id, Source.DYNAMIC_BROKER),
+        (None, Source.DYNAMIC_DEFAULT_BROKER),
+    ):
+        value = broker.metadata.broker_configs(node).get(name)
+        if value is not None:
+            found.append(Synonym(name, value, source))
+    at_start = broker.start_settings.value(name)
+    if at_start != definition.default:
+        found.append(Synonym(name, definition.render(at_start), Source.STATIC_BROKER))
+    found.append(Synonym(name, definition.render(definition.default), Source.DEFAULT))
+    return found
+
+
+class ConfigChange(NamedTuple):
+    """One line of an incremental change."""
+
+    name: str
+    operation: int
+    value: str | None
+
+
+def check_replacement(configs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """The settings of a whole replacement (the older AlterConfigs), or INVALID_CONFIG."""
+    replacement: dict[str, str] = {}
+    for name, value in configs:
+        if value is None:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}"
+            )
+        replacement[name] = value
+    return replacement
+
+
+def apply_changes(
+    current: Mapping[str, str],
+    changes: Iterable[ConfigChange],
+    inherited: Mapping[str, str],
+    definitions: Mapping[str, Definition],
+) -> dict[str, str]:
+    """What is set after an incremental change; `inherited` is what lists are appended to."""
+    result = dict(current)
+    seen: set[str] = set()
+    for change in changes:
+        if change.name in seen:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {change.name}"
+            )
+        seen.add(change.name)
+        definition = definitions.get(change.name)
+        if definition is None:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown configuration {change.name}.")
+        _apply(result, change, inherited.get(change.name, ""), definition)
+    return result
+
+
+def _apply(
+    result: dict[str, str], change: ConfigChange, inherited: str, definition: Definition
+) -> None:
+    name, operation, value = change
+    if operation == Change.DELETE:
+        result.pop(name, None)
+        return
+    if value is None:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"Null value not supported for {name} unless it is deleted"
+        )
+    if operation == Change.SET:
+        result[name] = value
+        return
+    if operation not in (Change.APPEND, Change.SUBTRACT):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} for {name}")
+    if definition.kind is not Kind.LIST:
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Config value {Change(operation).name.lower()} is not allowed for config key: {name}",
+        )
+    now = [item for item in result.get(name, inherited).split(",") if item]
+    given = [item.strip() for item in value.split(",") if item.strip()]
+    if operation == Change.APPEND:
+        now += [item for item in given if item not in now]
+    else:
+        now = [item for item in now if item not in given]
+    result[name] = ",".join(now)
+
+
+async def change_settings(
+    broker: Broker,
+    resource_type: int,
+    name: str,
+    changes: Iterable[ConfigChange] | None,
+    replacement: Iterable[tuple[str, str | None]] = (),
+    *,
+    only_check: bool,
+) -> None:
+    """Change the settings of a topic or a broker: by single changes, or (None) as a whole."""
+    if resource_type == ResourceType.TOPIC:
+        own: Mapping[str, str] = broker.topic(name).topic.configs
+        entries = describe_topic(broker, name)
+        definitions = TopicSettings.definitions()
+    elif resource_type == ResourceType.BROKER:
+        own = broker.metadata.broker_configs(_node(broker, name))
+        entries = describe_broker(broker, name)
+        definitions = BrokerSettings.definitions()
+    else:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
+    if changes is None:
+        configs = check_replacement(replacement)
+    else:
+        inherited = {entry.definition.name: entry.value for entry in entries}
+        configs = apply_changes(own, changes, inherited, definitions)
+    if resource_type == ResourceType.TOPIC:
+        await broker.set_topic_configs(name, configs, only_check=only_check)
+    else:
+        _check_live(configs, own)
+        await broker.set_broker_configs(_node(broker, name), configs, only_check=only_check)
+
+
+def _check_live(configs: Mapping[str, str], own: Mapping[str, str]) -> None:
+    for name, value in configs.items():
+        if own.get(name) != value and not BrokerSettings.definition(name).live:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}"
+            )
+
+
+def _node(broker: Broker, name: str) -> int | None:
+    if not name:
+        return None
+    return _check_node(broker, name)
+
+
+def _check_node(broker: Broker, name: str) -> int:
+    if not name.isdigit() or int(name) != broker.settings.node_id:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {broker.settings.node_id}, but received {name}",
+        )
+    return int(name)

@@ -1,0 +1,114 @@
+"""Group commit: one sync to disk serves every append that waits for it.
+
+Appends only mark their partition as dirty. At the end of the event loop's turn all dirty partitions are
+handed to a thread that syncs their files; while it works, further appends gather for the next round. So
+the number of syncs follows the speed of the disk, not the number of requests.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+
+class Sync(Protocol):
+    """Files to be synced, as `Log.begin_flush` gives them."""
+
+    def sync(self) -> None:
+        """Return when the bytes are on disk; may be called in any thread."""
+        ...
+
+
+class Flushable(Protocol):
+    """What can be marked dirty."""
+
+    def begin_flush(self) -> Sync | None:
+        """What has to be synced for all that was appended so far."""
+        ...
+
+    def finish_flush(self, done: Sync) -> None:
+        """It is on disk."""
+        ...
+
+
+class GroupCommit:
+    """Syncs dirty partitions in rounds, off the event loop."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, on_failure: Callable[[Exception], None]
+    ) -> None:
+        self._loop = loop
+        self._on_failure = on_failure
+        self._dirty: dict[Flushable, None] = {}
+        self._round_is_due = False
+        self._round_runs = False
+        self._failed = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._work: queue.SimpleQueue[list[tuple[Flushable, Sync]] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="strom-group-commit", daemon=True)
+        self._thread.start()
+
+    def mark_dirty(self, partition: Flushable) -> None:
+        """Have the partition synced in the next round."""
+        self._dirty[partition] = None
+        if not self._round_is_due and not self._round_runs:
+            self._round_is_due = True
+            self._idle.clear()
+            self._loop.call_soon(self._start_round)
+
+    async def wait_until_idle(self) -> None:
+        """Return when nothing waits for the disk."""
+        await self._idle.wait()
+
+    async def stop(self) -> None:
+        """Finish what waits and end the thread."""
+        await self._idle.wait()
+        self._work.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _start_round(self) -> None:
+        self._round_is_due = False
+        dirty, self._dirty = self._dirty, {}
+        work = [
+            (partition, sync)
+            for partition in dirty
+            if not self._failed and (sync := partition.begin_flush()) is not None
+        ]
+        if work:
+            self._round_runs = True
+            self._work.put(work)
+        else:
+            self._idle.set()
+
+    def _finish_round(self, work: list[tuple[Flushable, Sync]], error: Exception | None) -> None:
+        self._round_runs = False
+        if error is not None:
+            # After a failed sync nobody knows what is on disk: no retry, no answer that says it is.
+            self._failed = True
+            self._dirty.clear()
+            self._on_failure(error)
+        else:
+            for partition, sync in work:
+                partition.finish_flush(sync)
+        if self._dirty:
+            self._start_round()
+        else:
+            self._idle.set()
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            error: Exception | None = None
+            try:
+                for _, sync in work:
+                    sync.sync()
+            except Exception as caught:  # noqa: BLE001 - whatever it is, nothing may be acknowledged
+                error = caught
+            try:
+                self._loop.call_soon_threadsafe(self._finish_round, work, error)
+            except RuntimeError:
+                return  # the loop was closed under us: there is nobody left to answer

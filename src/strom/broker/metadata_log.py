@@ -1,0 +1,59 @@
+"""The metadata log on disk: records are durable before they count."""
+
+import asyncio
+
+from strom.broker.partition import Partition
+from strom.coordination.metadata.cluster import ClusterMetadata
+from strom.coordination.metadata.records import MetadataRecord, decode, encode
+from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.model.topic_settings import TopicSettings
+from strom.model.topics import TopicPartition
+from strom.storage.log import Log
+from strom.wire.kafka.batch import headers
+from strom.wire.kafka.records import Record, build_batch, read_records
+
+METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+METADATA_SETTINGS = TopicSettings(cleanup_policy=("compact",), flush="disk", segment_bytes=1 << 20)
+_READ_BYTES = 1 << 20
+
+
+class MetadataLog:
+    """Writes metadata records, waits for the disk, then lets them count."""
+
+    def __init__(self, partition: Partition, metadata: ClusterMetadata) -> None:
+        self.partition = partition
+        self._metadata = metadata
+
+    async def commit(self, *records: MetadataRecord, now_ms: int) -> None:
+        """Return when the records are on disk and part of the state."""
+        batch = build_batch(
+            [
+                Record(index, now_ms, key, value, ())
+                for index, (key, value) in enumerate(map(encode, records))
+            ]
+        )
+        appended = self.partition.append(batch, now_ms, from_client=False)
+        flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        if not self.partition.when_safe(appended, flushed.set_result):
+            code = await flushed
+            if code is not ErrorCode.NONE:
+                raise ApiError(code)
+        for record in records:
+            self._metadata.replay(record)
+
+
+def load(log: Log, metadata: ClusterMetadata) -> None:
+    """Bring the state to what the log says; CorruptData if it cannot be read to its end."""
+    if log.quarantined:
+        raise CorruptData(log.quarantined)
+    offset = log.start_offset
+    while offset < log.high_watermark:
+        data = log.read(offset, _READ_BYTES).data
+        before = offset
+        for position, header in headers(data):
+            for record in read_records(data, position, header):
+                if record.offset >= offset:
+                    metadata.replay(decode(record.key, record.value))
+            offset = header.next_offset
+        if offset == before:
+            raise CorruptData(f"the metadata log cannot be read at offset {offset}")

@@ -1,0 +1,94 @@
+"""From a frame to its handler and back to bytes."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from strom.model.errors import DirectoryOffline, ProtocolError
+from strom.server.connection import Answer, Connection, Pending
+from strom.server.kafka import handlers
+from strom.server.kafka.context import Context, Services
+from strom.server.kafka.handlers.k18_api_versions import unsupported_version
+from strom.server.kafka.registry import HANDLERS, Outcome
+from strom.server.listener import Listener
+from strom.wire.kafka.codec import decode, encode_parts
+from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
+from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
+from strom.wire.kafka.schema import Response
+
+log = logging.getLogger(__name__)
+
+API_VERSIONS = ApiVersionsRequest.SCHEMA.api_key
+
+handlers.load()
+
+
+class Dispatcher:
+    """Answers frames, for all connections of a listener."""
+
+    def __init__(self) -> None:
+        self._services: Services | None = None
+        self._listener: Listener | None = None
+
+    def serve(self, services: Services, listener: Listener) -> None:
+        """Start answering."""
+        self._services = services
+        self._listener = listener
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Answer | Pending | None:
+        """Begin to answer one request; ProtocolError closes the connection."""
+        assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
+        header = decode_request_header(frame)
+        found = HANDLERS.get(header.api_key)
+        if found is None:
+            raise ProtocolError(f"api key {header.api_key} is unknown here")
+        if header.api_version not in found.versions:
+            if header.api_key == API_VERSIONS:
+                return _encode(unsupported_version(), header, version=0)
+            raise ProtocolError(
+                f"{found.name} version {header.api_version} is not offered "
+                f"({found.versions.first} to {found.versions.last} are)"
+            )
+        request = decode(found.request, header.api_version, frame, header.body_position)
+        context = Context(self._services, header.api_version, header.client_id)
+        try:
+            outcome = found.handle(request, context)
+        except ProtocolError:
+            raise
+        except DirectoryOffline as error:
+            self._services.broker.storage_failed(error)
+            raise ProtocolError("the data directory is offline") from error
+        except Exception as error:
+            log.exception("%s from %s failed", found.name, connection.peer)
+            raise ProtocolError(f"{found.name} failed: {error}") from error
+        return self._answer(outcome, header)
+
+    def _answer(self, outcome: Outcome, header: RequestHeader) -> Answer | Pending | None:
+        if isinstance(outcome, Response):
+            return _encode(outcome, header)
+        if outcome is None:
+            return None
+        encode = _encoder(header)
+        if isinstance(outcome, asyncio.Future):
+            return Pending(outcome, encode)
+        assert self._listener is not None  # noqa: S101 - see serve()
+        task = self._listener.run(outcome)
+        task.add_done_callback(_report_failure)
+        return Pending(task, encode)
+
+
+def _encoder(header: RequestHeader) -> Callable[[Response], Answer]:
+    return lambda response: _encode(response, header)
+
+
+def _encode(response: Response, header: RequestHeader, version: int | None = None) -> Answer:
+    version = header.api_version if version is None else version
+    parts = encode_parts(response, version)
+    head = response_header(header.api_key, version, header.correlation_id)
+    size = len(head) + sum(map(len, parts))
+    return [size.to_bytes(4, "big") + head, *parts]
+
+
+def _report_failure(task: "asyncio.Task[Response]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("A request failed", exc_info=error)

@@ -1,0 +1,157 @@
+"""Produce, api key 0: append record batches.
+
+Behaviour: every partition is answered on its own. With acks=0 there is no answer at all; an error then
+closes the connection, as Kafka does, for a client has no other way to notice. With acks=1 and acks=all
+the answer waits until the records are as safe as the topic promises.
+Not here yet: transactions; a transactional batch is refused with INVALID_TXN_STATE.
+"""
+
+import asyncio
+import logging
+
+from strom.broker.partition import Partition
+from strom.broker.topics import HostedTopic
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.wire.kafka.batch import HEADER_BYTES, TRANSACTIONAL_BIT
+from strom.wire.kafka.messages.k00_produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+log = logging.getLogger(__name__)
+
+ACKS_NONE = 0
+ACKS_ALL = -1
+LEGAL_ACKS = frozenset({ACKS_NONE, 1, ACKS_ALL})
+FIRST_VERSION_WITH_IDS = 13
+_LOW_ATTRIBUTES_BYTE = 22
+
+
+class _Unsafe:
+    """Counts the partitions that are not yet as safe as promised; the last one gives the answer."""
+
+    __slots__ = ("_left", "_response", "answer")
+
+    def __init__(self, response: ProduceResponse, loop: asyncio.AbstractEventLoop) -> None:
+        self.answer: asyncio.Future[ProduceResponse] = loop.create_future()
+        self._response = response
+        self._left = 0
+
+    def add(self, partition: PartitionProduceResponse) -> "_WhenSafe":
+        self._left += 1
+        return _WhenSafe(self, partition)
+
+    def remove(self) -> None:
+        self._left -= 1
+        if not self._left and not self.answer.done():
+            self.answer.set_result(self._response)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._left
+
+
+class _WhenSafe:
+    """Called when one partition's records are on disk, or never will be."""
+
+    __slots__ = ("_partition", "_unsafe")
+
+    def __init__(self, unsafe: _Unsafe, partition: PartitionProduceResponse) -> None:
+        self._unsafe = unsafe
+        self._partition = partition
+
+    def __call__(self, code: ErrorCode) -> None:
+        if code is not ErrorCode.NONE:
+            self._partition.error_code = code
+            self._partition.base_offset = -1
+        self._unsafe.remove()
+
+
+@handler(
+    ProduceRequest,
+    Needs(Operation.WRITE, Resource.TOPIC),
+    Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID),
+)
+def produce(request: ProduceRequest, context: Context) -> Outcome:
+    """Append, then answer when it is safe."""
+    response = ProduceResponse()
+    unsafe = _Unsafe(response, context.services.loop)
+    now_ms = context.broker.clock.now_ms()
+    for topic_data in request.topic_data:
+        answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
+        response.responses.append(answer)
+        for data in topic_data.partition_data:
+            answer.partition_responses.append(
+                _append(request, topic_data, data, context, now_ms, unsafe)
+            )
+    if request.acks == ACKS_NONE:
+        _close_on_error(response)
+        return None
+    return response if unsafe.is_empty else unsafe.answer
+
+
+def _append(
+    request: ProduceRequest,
+    topic_data: TopicProduceData,
+    data: PartitionProduceData,
+    context: Context,
+    now_ms: int,
+    unsafe: _Unsafe,
+) -> PartitionProduceResponse:
+    answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+    try:
+        partition = _topic(topic_data, context).partition(data.index)
+        records = _checked_records(request, data, partition)
+        appended = partition.append(records, now_ms)
+    except ApiError as error:
+        answer.error_code = error.code
+        answer.error_message = error.message
+        return answer
+    except DirectoryOffline as error:
+        context.broker.storage_failed(error)
+        answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return answer
+    answer.base_offset = appended.base_offset
+    answer.log_append_time_ms = appended.append_time_ms
+    answer.log_start_offset = appended.start_offset
+    if request.acks != ACKS_NONE:
+        when_safe = unsafe.add(answer)
+        if partition.when_safe(appended, when_safe):
+            unsafe.remove()
+    return answer
+
+
+def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:
+    if context.version >= FIRST_VERSION_WITH_IDS:
+        return context.broker.topic_by_id(topic_data.topic_id)
+    return context.broker.topic(topic_data.name)
+
+
+def _checked_records(
+    request: ProduceRequest, data: PartitionProduceData, partition: Partition
+) -> memoryview:
+    if request.acks not in LEGAL_ACKS:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    if request.acks == ACKS_ALL and partition.log.settings.min_insync_replicas > 1:
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    records = data.records
+    if records is None or len(records) < HEADER_BYTES:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "There is no whole record batch.")
+    if records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT or request.transactional_id is not None:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    return records
+
+
+def _close_on_error(response: ProduceResponse) -> None:
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                raise ProtocolError(
+                    f"a produce request with acks=0 failed: {partition.error_message}"
+                )

@@ -1,0 +1,76 @@
+"""ListOffsets, api key 2: where a partition begins and ends, or what offset a time has.
+
+Behaviour: the special times are latest (-1), earliest (-2), the record with the largest timestamp (-3),
+earliest on local disk (-4), and two that concern tiered storage (-5, -6), which holds nothing here.
+"""
+
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.storage.log import Log
+from strom.storage.log_reading import FoundOffset
+from strom.wire.kafka.messages.k02_list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+READ_COMMITTED = 1
+NOTHING = FoundOffset(-1, -1, -1)
+
+
+@handler(ListOffsetsRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
+def list_offsets(request: ListOffsetsRequest, context: Context) -> Outcome:
+    """Answer for every partition on its own."""
+    committed_only = request.isolation_level == READ_COMMITTED
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _find(topic.name, partition, committed_only, context)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _find(
+    topic: str, wanted: ListOffsetsPartition, committed_only: bool, context: Context
+) -> ListOffsetsPartitionResponse:
+    answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
+    try:
+        partition = context.broker.topic(topic).partition(wanted.partition_index)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        found = _look_up(partition.log, wanted.timestamp, partition.leader_epoch, committed_only)
+    except ApiError as error:
+        answer.error_code = error.code
+        return answer
+    answer.offset, answer.timestamp, answer.leader_epoch = found
+    return answer
+
+
+def _look_up(log: Log, timestamp: int, leader_epoch: int, committed_only: bool) -> FoundOffset:
+    end = log.last_stable_offset if committed_only else log.high_watermark
+    if timestamp == LATEST:
+        return FoundOffset(end, -1, leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return FoundOffset(log.start_offset, -1, log.epoch_of(log.start_offset))
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOTHING
+    if timestamp < EARLIEST_PENDING_UPLOAD:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    found = (
+        log.find_max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_timestamp(timestamp)
+    )
+    return found if found is not None and found.offset < end else NOTHING

@@ -1,0 +1,140 @@
+"""Metadata, api key 3: which topics there are, and which broker leads their partitions.
+
+Behaviour: a topic that does not exist is created on the way if both the client and
+`auto.create.topics.enable` allow it, and is ready in the same answer.
+Versions: 0 an empty list means all topics, 1+ null does; 10 topic ids, 12 topics by id.
+"""
+
+from strom.broker.topics import HostedTopic
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.topics import INTERNAL_TOPICS, check_topic_name
+from strom.server.kafka.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.wire.kafka.messages.k03_metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from strom.wire.kafka.schema import NO_UUID
+
+
+@handler(
+    MetadataRequest,
+    Needs(Operation.DESCRIBE, Resource.TOPIC),
+    Needs(Operation.CREATE, Resource.TOPIC),
+)
+def metadata(request: MetadataRequest, context: Context) -> Outcome:
+    """Answer at once, unless a topic has to be created first."""
+    missing = _to_create(request, context)
+    if missing:
+        return _create_and_answer(missing, request, context)
+    return _answer(request, context)
+
+
+def _to_create(request: MetadataRequest, context: Context) -> list[str]:
+    broker = context.broker
+    if not (request.allow_auto_topic_creation and broker.settings.auto_create_topics):
+        return []
+    return [
+        topic.name
+        for topic in request.topics or []
+        if topic.name and broker.find_topic(topic.name) is None and _is_legal(topic.name)
+    ]
+
+
+def _is_legal(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except ApiError:
+        return False
+    return name not in INTERNAL_TOPICS
+
+
+async def _create_and_answer(
+    names: list[str], request: MetadataRequest, context: Context
+) -> MetadataResponse:
+    broker = context.broker
+    failed: dict[str, ErrorCode] = {}
+    for name in names:
+        try:
+            await broker.create_topic(name, broker.settings.num_partitions, {})
+        except ApiError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # someone else was faster
+                failed[name] = error.code
+    return _answer(request, context, failed)
+
+
+def _answer(
+    request: MetadataRequest, context: Context, failed: dict[str, ErrorCode] | None = None
+) -> MetadataResponse:
+    endpoint = context.services.endpoint
+    everything = request.topics is None or (context.version == 0 and not request.topics)
+    if everything:
+        topics = [_topic(hosted, request, context) for hosted in context.broker.topics()]
+    else:
+        topics = [_asked(topic, request, context, failed or {}) for topic in request.topics or []]
+    response = MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
+        ],
+        cluster_id=context.broker.directory.cluster_id,
+        controller_id=endpoint.node_id,
+        topics=topics,
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    return response
+
+
+def _asked(
+    asked: MetadataRequestTopic,
+    request: MetadataRequest,
+    context: Context,
+    failed: dict[str, ErrorCode],
+) -> MetadataResponseTopic:
+    by_id = asked.topic_id != NO_UUID
+    try:
+        if by_id:
+            hosted = context.broker.topic_by_id(asked.topic_id)
+        else:
+            name = asked.name or ""
+            check_topic_name(name)
+            if name in failed:
+                raise ApiError(failed[name])
+            hosted = context.broker.topic(name)
+    except ApiError as error:
+        return MetadataResponseTopic(
+            error_code=error.code, name=asked.name, topic_id=asked.topic_id
+        )
+    return _topic(hosted, request, context)
+
+
+def _topic(
+    hosted: HostedTopic, request: MetadataRequest, context: Context
+) -> MetadataResponseTopic:
+    node = context.services.endpoint.node_id
+    answer = MetadataResponseTopic(
+        name=hosted.topic.name,
+        topic_id=hosted.topic.id.bytes,
+        is_internal=hosted.topic.name in INTERNAL_TOPICS,
+        partitions=[
+            MetadataResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
+                partition_index=index,
+                leader_id=-1 if offline else node,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=[node],
+                isr_nodes=[node],
+                offline_replicas=[node] if offline else [],
+            )
+            for index, partition in enumerate(hosted.partitions)
+            for offline in (bool(partition.log.quarantined),)
+        ],
+    )
+    if request.include_topic_authorized_operations:
+        answer.topic_authorized_operations = TOPIC_OPERATIONS
+    return answer

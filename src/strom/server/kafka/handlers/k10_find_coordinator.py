@@ -1,0 +1,47 @@
+"""FindCoordinator, api key 10: which broker looks after a group or a transaction.
+
+Behaviour: there is one broker, so it is this one. Versions: 4 several keys at once, 6 share groups.
+"""
+
+from strom.model.errors import ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.wire.kafka.messages.k10_find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+FIRST_VERSION_WITH_MANY = 4
+FIRST_VERSION_WITH_SHARE = 6
+
+
+@handler(
+    FindCoordinatorRequest,
+    Needs(Operation.DESCRIBE, Resource.GROUP),
+    Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID),
+)
+def find_coordinator(request: FindCoordinatorRequest, context: Context) -> Outcome:
+    """Name this broker for every key."""
+    endpoint = context.services.endpoint
+    known = request.key_type in (GROUP, TRANSACTION) or (
+        request.key_type == SHARE and context.version >= FIRST_VERSION_WITH_SHARE
+    )
+    code = ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST
+    text = "" if known else f"There is no coordinator of type {request.key_type}."
+    node, host, port = (endpoint.node_id, endpoint.host, endpoint.port) if known else (-1, "", -1)
+    if context.version < FIRST_VERSION_WITH_MANY:
+        return FindCoordinatorResponse(
+            error_code=code, error_message=text, node_id=node, host=host, port=port
+        )
+    return FindCoordinatorResponse(
+        coordinators=[
+            Coordinator(
+                key=key, node_id=node, host=host, port=port, error_code=code, error_message=text
+            )
+            for key in request.coordinator_keys
+        ]
+    )

@@ -1,0 +1,47 @@
+"""ApiVersions, api key 18: what this broker offers, built from what is registered.
+
+Behaviour: a version that is not offered is answered in version 0 with UNSUPPORTED_VERSION, so that the
+client can try a lower one. Produce is listed from version 0 on, as Kafka lists it: some clients look
+for that before they use newer versions, though none of them sends it.
+"""
+
+import re
+
+from strom.model.errors import ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import HANDLERS, Outcome, handler
+from strom.wire.kafka.messages.k00_produce import ProduceRequest
+from strom.wire.kafka.messages.k18_api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+)
+
+FIRST_VERSION_WITH_SOFTWARE = 3
+_LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
+
+
+@handler(ApiVersionsRequest)
+def api_versions(request: ApiVersionsRequest, context: Context) -> Outcome:
+    """List every registered api with its versions."""
+    if context.version >= FIRST_VERSION_WITH_SOFTWARE and not (
+        _LEGAL_SOFTWARE.fullmatch(request.client_software_name)
+        and _LEGAL_SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    return ApiVersionsResponse(api_keys=[_offer(key) for key in sorted(HANDLERS)])
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The answer to a version that is not offered."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[_offer(ApiVersionsRequest.SCHEMA.api_key)],
+    )
+
+
+def _offer(key: int) -> ApiVersion:
+    first, last = HANDLERS[key].versions
+    if key == ProduceRequest.SCHEMA.api_key:
+        first = 0
+    return ApiVersion(api_key=key, min_version=first, max_version=last)

@@ -1,0 +1,124 @@
+"""CreateTopics, api key 19.
+
+Behaviour: every topic is answered on its own; a name given twice is refused for both. The answer comes
+when the topic can be written. Replication is the cluster's job: here every partition has one replica.
+Versions: 4 default counts (-1), 5 the settings in the answer, 7 topic ids.
+"""
+
+from collections import Counter
+
+from strom.broker import configs
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k19_create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+DEFAULT = -1
+
+
+@handler(
+    CreateTopicsRequest,
+    Needs(Operation.CREATE, Resource.CLUSTER),
+    Needs(Operation.CREATE, Resource.TOPIC),
+)
+async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
+    """Create one after the other."""
+    times = Counter(topic.name for topic in request.topics)
+    results = [
+        await _create(topic, request.validate_only, context)
+        for topic in request.topics
+        if times[topic.name] == 1
+    ]
+    results += [
+        CreatableTopicResult(
+            name=name,
+            error_code=ErrorCode.INVALID_REQUEST,
+            error_message="Duplicate topic name.",
+            configs=None,
+        )
+        for name, count in times.items()
+        if count > 1
+    ]
+    return CreateTopicsResponse(topics=results)
+
+
+async def _create(
+    topic: CreatableTopic, only_check: bool, context: Context
+) -> CreatableTopicResult:
+    broker = context.broker
+    try:
+        own = configs.check_replacement((item.name, item.value) for item in topic.configs)
+        hosted = await broker.create_topic(
+            topic.name, _partition_count(topic, context), own, only_check=only_check
+        )
+    except ApiError as error:
+        return CreatableTopicResult(
+            name=topic.name,
+            error_code=error.code,
+            error_message=error.message,
+            configs=None,
+        )
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=bytes(16) if only_check else hosted.topic.id.bytes,
+        error_message=None,
+        num_partitions=hosted.topic.partitions,
+        replication_factor=1,
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.definition.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+            )
+            for entry in configs.describe_configs_of(broker, own)
+        ],
+    )
+
+
+def _partition_count(topic: CreatableTopic, context: Context) -> int:
+    if topic.assignments:
+        return _count_assigned(topic, context.services.endpoint.node_id)
+    if topic.replication_factor not in (DEFAULT, 1):
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, _replication_problem(topic))
+    if topic.num_partitions == DEFAULT:
+        return context.broker.settings.num_partitions
+    return topic.num_partitions
+
+
+def _replication_problem(topic: CreatableTopic) -> str:
+    if topic.replication_factor < 1:
+        return "Replication factor must be larger than 0, or -1 to use the default value."
+    return (
+        f"Unable to replicate the partition {topic.replication_factor} time(s): "
+        "only 1 broker(s) are registered."
+    )
+
+
+def _count_assigned(topic: CreatableTopic, node: int) -> int:
+    if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was given, but the partition count or the replication "
+            "factor was not -1.",
+        )
+    indexes = sorted(assigned.partition_index for assigned in topic.assignments)
+    if indexes != list(range(len(indexes))):
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "Partitions should be a consecutive 0-based integer sequence.",
+        )
+    for assigned in topic.assignments:
+        if assigned.broker_ids != [node]:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"The manual partition assignment names brokers {assigned.broker_ids}, but only "
+                f"broker {node} is registered.",
+            )
+    return len(indexes)

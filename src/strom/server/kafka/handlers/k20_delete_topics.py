@@ -1,0 +1,39 @@
+"""DeleteTopics, api key 20: by name, or (version 6) by id."""
+
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k20_delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from strom.wire.kafka.schema import NO_UUID
+
+
+@handler(DeleteTopicsRequest, Needs(Operation.DELETE, Resource.TOPIC))
+async def delete_topics(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
+    """Delete one after the other."""
+    wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
+    return DeleteTopicsResponse(responses=[await _delete(topic, context) for topic in wanted])
+
+
+async def _delete(topic: DeleteTopicState, context: Context) -> DeletableTopicResult:
+    broker = context.broker
+    name, topic_id = topic.name, topic.topic_id
+    try:
+        if not broker.settings.delete_topics:
+            raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
+        if name is not None and topic_id != NO_UUID:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "Name a topic by its name or its id, not both."
+            )
+        hosted = broker.topic(name) if name is not None else broker.topic_by_id(topic_id)
+        name, topic_id = hosted.topic.name, hosted.topic.id.bytes
+        await broker.delete_topic(name)
+    except ApiError as error:
+        return DeletableTopicResult(
+            name=name, topic_id=topic_id, error_code=error.code, error_message=error.message
+        )
+    return DeletableTopicResult(name=name, topic_id=topic_id)

@@ -1,0 +1,37 @@
+"""OffsetForLeaderEpoch, api key 23: where a leader's epoch ended, so that a client sees a cut-off log."""
+
+from strom.model.errors import ApiError
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.wire.kafka.messages.k23_offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+@handler(OffsetForLeaderEpochRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
+def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, context: Context) -> Outcome:
+    """Answer for every partition on its own."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end(topic.topic, wanted, context) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(topic: str, wanted: OffsetForLeaderPartition, context: Context) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition)
+    try:
+        partition = context.broker.topic(topic).partition(wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        answer.leader_epoch, answer.end_offset = partition.log.end_of_epoch(wanted.leader_epoch)
+    except ApiError as error:
+        answer.error_code = error.code
+    return answer

@@ -1,0 +1,76 @@
+"""DescribeConfigs, api key 32: the settings of topics and brokers, from their one definition."""
+
+from strom.broker.configs import Entry, ResourceType, describe_broker, describe_topic
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.topics import check_topic_name
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.wire.kafka.messages.k32_describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+
+@handler(
+    DescribeConfigsRequest,
+    Needs(Operation.DESCRIBE_CONFIGS, Resource.TOPIC),
+    Needs(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER),
+)
+def describe_configs(request: DescribeConfigsRequest, context: Context) -> Outcome:
+    """Answer for every resource on its own."""
+    return DescribeConfigsResponse(
+        results=[_describe(resource, request, context) for resource in request.resources]
+    )
+
+
+def _describe(
+    resource: DescribeConfigsResource, request: DescribeConfigsRequest, context: Context
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    try:
+        entries = _entries(resource, context)
+    except ApiError as error:
+        result.error_code = error.code
+        result.error_message = error.message
+        return result
+    result.error_message = ""
+    wanted = resource.configuration_keys
+    result.configs = [
+        _entry(entry, request)
+        for entry in entries
+        if wanted is None or entry.definition.name in wanted
+    ]
+    return result
+
+
+def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]:
+    if resource.resource_type == ResourceType.TOPIC:
+        check_topic_name(resource.resource_name)
+        return describe_topic(context.broker, resource.resource_name)
+    if resource.resource_type == ResourceType.BROKER:
+        return describe_broker(context.broker, resource.resource_name)
+    raise ApiError(
+        ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
+    )
+
+
+def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else []
+    return DescribeConfigsResourceResult(
+        name=entry.definition.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        synonyms=[
+            DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in synonyms
+        ],
+        config_type=entry.definition.kind.value,
+        documentation=entry.definition.doc if request.include_documentation else None,
+    )

@@ -1,0 +1,61 @@
+"""CreatePartitions, api key 37: more partitions for a topic; never fewer."""
+
+from collections import Counter
+
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k37_create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+@handler(CreatePartitionsRequest, Needs(Operation.ALTER, Resource.TOPIC))
+async def create_partitions(
+    request: CreatePartitionsRequest, context: Context
+) -> CreatePartitionsResponse:
+    """Grow one topic after the other."""
+    times = Counter(topic.name for topic in request.topics)
+    results = [
+        await _grow(topic, request.validate_only, context)
+        for topic in request.topics
+        if times[topic.name] == 1
+    ]
+    results += [
+        CreatePartitionsTopicResult(
+            name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
+        )
+        for name, count in times.items()
+        if count > 1
+    ]
+    return CreatePartitionsResponse(results=results)
+
+
+async def _grow(
+    topic: CreatePartitionsTopic, only_check: bool, context: Context
+) -> CreatePartitionsTopicResult:
+    try:
+        _check_assignments(topic, context)
+        await context.broker.add_partitions(topic.name, topic.count, only_check=only_check)
+    except ApiError as error:
+        return CreatePartitionsTopicResult(
+            name=topic.name, error_code=error.code, error_message=error.message
+        )
+    return CreatePartitionsTopicResult(name=topic.name)
+
+
+def _check_assignments(topic: CreatePartitionsTopic, context: Context) -> None:
+    if topic.assignments is None:
+        return
+    added = topic.count - len(context.broker.topic(topic.name).partitions)
+    if added > 0 and len(topic.assignments) != added:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{added} partitions are added, but {len(topic.assignments)} are assigned.",
+        )
+    node = context.services.endpoint.node_id
+    if any(assigned.broker_ids != [node] for assigned in topic.assignments):
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"Only broker {node} is registered.")

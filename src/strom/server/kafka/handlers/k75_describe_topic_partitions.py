@@ -1,0 +1,84 @@
+"""DescribeTopicPartitions, api key 75: topics with their partitions, page by page.
+
+Behaviour: at most `response_partition_limit` partitions in one answer; the cursor says where to go on.
+Topics come in the order of their names.
+"""
+
+from strom.broker.topics import HostedTopic
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.topics import INTERNAL_TOPICS, check_topic_name
+from strom.server.kafka.authorized import TOPIC_OPERATIONS
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.wire.kafka.messages.k75_describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+MAX_PARTITIONS_IN_ANSWER = 2000
+
+
+@handler(DescribeTopicPartitionsRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
+def describe_topic_partitions(request: DescribeTopicPartitionsRequest, context: Context) -> Outcome:
+    """Fill one page."""
+    room = max(1, min(request.response_partition_limit, MAX_PARTITIONS_IN_ANSWER))
+    response = DescribeTopicPartitionsResponse()
+    cursor = request.cursor
+    for name in _names(request, context):
+        first = cursor.partition_index if cursor and cursor.topic_name == name else 0
+        if room <= 0:
+            response.next_cursor = Cursor(topic_name=name, partition_index=0)
+            break
+        try:
+            check_topic_name(name)
+            hosted = context.broker.topic(name)
+        except ApiError as error:
+            response.topics.append(
+                DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name)
+            )
+            continue
+        last = min(len(hosted.partitions), first + room)
+        response.topics.append(_topic(hosted, first, last, context))
+        room -= last - first
+        if last < len(hosted.partitions):
+            response.next_cursor = Cursor(topic_name=name, partition_index=last)
+            break
+    return response
+
+
+def _names(request: DescribeTopicPartitionsRequest, context: Context) -> list[str]:
+    asked = {topic.name for topic in request.topics}
+    names = sorted(asked or {hosted.topic.name for hosted in context.broker.topics()})
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+    return names
+
+
+def _topic(
+    hosted: HostedTopic, first: int, last: int, context: Context
+) -> DescribeTopicPartitionsResponseTopic:
+    node = context.services.endpoint.node_id
+    return DescribeTopicPartitionsResponseTopic(
+        name=hosted.topic.name,
+        topic_id=hosted.topic.id.bytes,
+        is_internal=hosted.topic.name in INTERNAL_TOPICS,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
+                partition_index=index,
+                leader_id=-1 if offline else node,
+                leader_epoch=hosted.partitions[index].leader_epoch,
+                replica_nodes=[node],
+                isr_nodes=[node],
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=[node] if offline else [],
+            )
+            for index in range(first, last)
+            for offline in (bool(hosted.partitions[index].log.quarantined),)
+        ],
+    )

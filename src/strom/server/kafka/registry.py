@@ -1,0 +1,85 @@
+"""Which requests are answered, by whom, and what a client must be allowed to do for them.
+
+What ApiVersions advertises is built from what is registered here, so the two cannot differ.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from strom.wire.kafka.schema import Request, Response, Versions
+
+if TYPE_CHECKING:
+    from strom.server.kafka.context import Context
+
+
+class Operation(Enum):
+    """What Kafka's ACLs allow or deny; the value is Kafka's number."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Resource(Enum):
+    """What an ACL is about; the value is Kafka's number."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+@dataclass(frozen=True)
+class Needs:
+    """The permission that a request needs on each resource it names."""
+
+    operation: Operation
+    resource: Resource
+
+
+R = TypeVar("R", bound=Request)
+Outcome: TypeAlias = Response | asyncio.Future[Any] | Coroutine[Any, Any, Response] | None
+"""An answer, one to come, or none at all (acks=0)."""
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A registered request."""
+
+    request: type[Request]
+    versions: Versions
+    needs: tuple[Needs, ...]
+    handle: Callable[[Any, "Context"], Outcome]
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the api."""
+        return self.request.__name__.removesuffix("Request")
+
+
+HANDLERS: dict[int, Handler] = {}
+
+
+def handler(
+    request: type[R], *needs: Needs
+) -> Callable[[Callable[[R, "Context"], Outcome]], Callable[[R, "Context"], Outcome]]:
+    """Register a function as the one that answers these requests, in all their versions."""
+
+    def register(function: Callable[[R, "Context"], Outcome]) -> Callable[[R, "Context"], Outcome]:
+        key = request.SCHEMA.api_key
+        if key in HANDLERS:
+            raise ValueError(f"api key {key} has two handlers")
+        HANDLERS[key] = Handler(request, request.SCHEMA.versions, needs, function)
+        return function
+
+    return register

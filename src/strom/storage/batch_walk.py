@@ -1,0 +1,79 @@
+"""Walking the batches of a log file in bounded memory."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from strom.model.errors import CorruptData
+from strom.storage.files import File
+from strom.wire.kafka.batch import (
+    HEADER_BYTES,
+    MAGIC,
+    BatchHeader,
+    checksum_holds,
+    read_header,
+)
+
+_HEADER_CHUNK = 64 * 1024
+_BATCH_CHUNK = 1024 * 1024
+
+
+class WalkedBatch(NamedTuple):
+    """A batch and where it lies in its file; `data` begins with its header."""
+
+    position: int
+    header: BatchHeader
+    data: memoryview
+
+
+class DamagedBatch(CorruptData):
+    """What lies at a position of a log file is not a batch that was written there."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"{reason} at byte {position}")
+        self.position = position
+
+
+def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """The header of every batch between two positions, without reading the records."""
+    chunk, chunk_start = b"", position
+    while position < end:
+        if position + HEADER_BYTES > chunk_start + len(chunk):
+            chunk = file.pread(min(_HEADER_CHUNK, end - position), position)
+            chunk_start = position
+        header = _sane_header(chunk, position - chunk_start, position, end)
+        yield position, header
+        position += header.size_bytes
+
+
+def walk_batches(file: File, position: int, end: int) -> Iterator[WalkedBatch]:
+    """Every batch between two positions, whole and with its checksum proven."""
+    chunk, chunk_start = memoryview(b""), position
+    while position < end:
+        if position + HEADER_BYTES > chunk_start + len(chunk):
+            chunk = memoryview(file.pread(min(_BATCH_CHUNK, end - position), position))
+            chunk_start = position
+        header = _sane_header(chunk, position - chunk_start, position, end)
+        if position + header.size_bytes > chunk_start + len(chunk):
+            length = min(max(_BATCH_CHUNK, header.size_bytes), end - position)
+            chunk = memoryview(file.pread(length, position))
+            chunk_start = position
+        data = chunk[position - chunk_start : position - chunk_start + header.size_bytes]
+        if len(data) < header.size_bytes:
+            raise DamagedBatch(position, "the file ends within a batch")
+        if not checksum_holds(data, 0, header):
+            raise DamagedBatch(position, "a batch fails its checksum")
+        yield WalkedBatch(position, header, data)
+        position += header.size_bytes
+
+
+def _sane_header(chunk: bytes | memoryview, at: int, position: int, end: int) -> BatchHeader:
+    if at + HEADER_BYTES > len(chunk):
+        raise DamagedBatch(position, "the file ends within a batch header")
+    header = read_header(chunk, at)
+    if header.batch_length < HEADER_BYTES - 12 or header.magic != MAGIC:
+        raise DamagedBatch(position, "there is no batch")
+    if position + header.size_bytes > end:
+        raise DamagedBatch(position, "the file ends within a batch")
+    if header.last_offset_delta < 0 or header.base_offset < 0:
+        raise DamagedBatch(position, "a batch has impossible offsets")
+    return header

@@ -1,0 +1,340 @@
+"""The one seam to the disk. Nothing else in `strom.storage` touches the operating system.
+
+`Files` and `File` are the verbs that storage needs, and no more. `DiskFiles` does them for real;
+`strom.testing.MemoryFiles` does them cruelly, so that tests can pull the plug. What differs between
+operating systems is chosen here.
+"""
+
+import errno
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from strom.wire.kafka.batch import Buffer
+
+_WINDOWS = sys.platform == "win32"
+_TEMPORARY = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+_OPEN_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
+_F_FULLFSYNC = 51
+"""macOS: the request that also empties the drive's own cache, which fsync there does not."""
+
+
+class AlreadyLocked(Exception):  # noqa: N818 - it is no error
+    """Another process holds the lock; `owner` is what it wrote into it (its process id)."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(owner)
+        self.owner = owner
+
+
+class File(Protocol):
+    """An open file that only grows at its end, or is cut. Failures are OSError."""
+
+    def append(self, data: Buffer) -> None:
+        """Write all of it at the end. After a failure a part of it may be there: cut it off."""
+        ...
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Bytes from a position on; fewer only where the file ends."""
+        ...
+
+    def size(self) -> int:
+        """Length in bytes."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to a length."""
+        ...
+
+    def datasync(self) -> None:
+        """Return when everything written is on the medium. Never call it again after it failed."""
+        ...
+
+    def close(self) -> None:
+        """Give the descriptor back. Says nothing about what is on the medium."""
+        ...
+
+
+class Lock(Protocol):
+    """A lock on a data directory, held until released or until the process ends."""
+
+    def release(self) -> None:
+        """Let others have it."""
+        ...
+
+
+class Files(Protocol):
+    """What storage asks of a file system. Paths have forward slashes. Failures are OSError."""
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Open a file for reading and appending."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder within its parent, over the target if there is one, in one step."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder and everything in it."""
+        ...
+
+    def list(self, path: str) -> "list[str]":
+        """Names in a folder, sorted."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        ...
+
+    def is_directory(self, path: str) -> bool:
+        """Whether it is a folder."""
+        ...
+
+    def size(self, path: str) -> int:
+        """Length of a file in bytes, without opening it."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written, in milliseconds since 1970."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a folder, and its parents, unless it is there."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Return when creations, renames and removals in a folder are on the medium."""
+        ...
+
+    def lock(self, path: str) -> Lock:
+        """Take the lock of that name, or raise AlreadyLocked."""
+        ...
+
+    def free_bytes(self, path: str) -> int:
+        """Space left on the medium."""
+        ...
+
+    def open_file_limit(self) -> int:
+        """How many files storage may hold open at once."""
+        ...
+
+
+def is_temporary(error: OSError) -> bool:
+    """Whether a failure is one of space or descriptors, which passes, and not one of the medium."""
+    return error.errno in _TEMPORARY
+
+
+def read_whole(files: Files, path: str) -> bytes:
+    """Everything in a file."""
+    file = files.open(path)
+    try:
+        return file.pread(file.size(), 0)
+    finally:
+        file.close()
+
+
+def write_whole(files: Files, path: str, data: Buffer, *, sync: bool = True) -> None:
+    """Make the file hold exactly this, on the medium; its directory entry is not synced."""
+    file = files.open(path, create=True)
+    try:
+        file.truncate(0)
+        file.append(data)
+        if sync:
+            file.datasync()
+    except OSError:
+        with suppress(OSError):  # half a file is worse than none
+            files.remove(path)
+        raise
+    finally:
+        file.close()
+
+
+def replace_whole(files: Files, folder: str, name: str, data: Buffer) -> None:
+    """Replace a file so that a crash leaves the old or the new content, and sync the folder."""
+    path = f"{folder}/{name}"
+    write_whole(files, f"{path}.tmp", data)
+    files.rename(f"{path}.tmp", path)
+    files.sync_directory(folder)
+
+
+class DiskFile:
+    """A file of the operating system."""
+
+    __slots__ = ("_descriptor", "_reading")
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._reading = threading.Lock() if _WINDOWS else None
+
+    def append(self, data: Buffer) -> None:
+        """Write all of it at the end."""
+        written = os.write(self._descriptor, data)
+        if written == len(data):
+            return
+        rest = memoryview(data)[written:]
+        while rest:
+            rest = rest[os.write(self._descriptor, rest) :]
+
+    def pread(self, length: int, position: int) -> bytes:
+        """Bytes from a position on."""
+        data = self._read_at(length, position)
+        if len(data) == length:
+            return data
+        parts = [data]
+        missing = length - len(data)
+        while data and missing:
+            data = self._read_at(missing, position + length - missing)
+            parts.append(data)
+            missing -= len(data)
+        return b"".join(parts)
+
+    def _read_at(self, length: int, position: int) -> bytes:
+        if self._reading is None:
+            return os.pread(self._descriptor, length, position)
+        with self._reading:  # Windows has no pread
+            os.lseek(self._descriptor, position, os.SEEK_SET)
+            return os.read(self._descriptor, length)
+
+    def size(self) -> int:
+        """Length in bytes."""
+        return os.fstat(self._descriptor).st_size
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to a length."""
+        os.ftruncate(self._descriptor, size)
+
+    def datasync(self) -> None:
+        """Return when everything written is on the medium."""
+        _datasync(self._descriptor)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self._descriptor)
+
+
+def _choose_datasync() -> Callable[[int], None]:
+    if sys.platform == "darwin":
+        import fcntl
+
+        def full_sync(descriptor: int) -> None:
+            fcntl.fcntl(descriptor, _F_FULLFSYNC)
+
+        return full_sync
+    return getattr(os, "fdatasync", os.fsync)
+
+
+_datasync = _choose_datasync()
+
+
+class DiskFiles:
+    """The operating system's files."""
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        """Open a file for reading and appending."""
+        flags = _OPEN_FLAGS | os.O_CREAT if create else _OPEN_FLAGS
+        return DiskFile(os.open(path, flags, 0o644))
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder, over the target if there is one."""
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        os.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a folder and everything in it."""
+        shutil.rmtree(path)
+
+    def list(self, path: str) -> "list[str]":
+        """Names in a folder, sorted."""
+        return sorted(os.listdir(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder of that name."""
+        return os.path.lexists(path)
+
+    def is_directory(self, path: str) -> bool:
+        """Whether it is a folder."""
+        return os.path.isdir(path)
+
+    def size(self, path: str) -> int:
+        """Length of a file in bytes."""
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written."""
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def make_directory(self, path: str) -> None:
+        """Make a folder, and its parents, unless it is there."""
+        os.makedirs(path, exist_ok=True)
+
+    def sync_directory(self, path: str) -> None:
+        """Return when the folder's entries are on the medium; Windows does that by itself."""
+        if _WINDOWS:
+            return
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: str) -> "DiskLock":
+        """Take the lock of that name."""
+        return DiskLock(path)
+
+    def free_bytes(self, path: str) -> int:
+        """Space left on the medium."""
+        return shutil.disk_usage(path).free
+
+    def open_file_limit(self) -> int:
+        """Half of what the process may open, the other half is for connections."""
+        if _WINDOWS:
+            return 1024
+        import resource
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return 16_384 if soft == resource.RLIM_INFINITY else max(32, min(soft // 2, 16_384))
+
+
+class DiskLock:
+    """A lock file that the operating system frees when the process ends, however it ends."""
+
+    def __init__(self, path: str) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock_descriptor(self._descriptor)
+        except OSError:
+            owner = os.read(self._descriptor, 32).decode("ascii", "replace").strip()
+            os.close(self._descriptor)
+            raise AlreadyLocked(owner or "unknown") from None
+        os.ftruncate(self._descriptor, 0)
+        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+
+    def release(self) -> None:
+        """Let others have it."""
+        os.close(self._descriptor)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock_descriptor(descriptor: int) -> None:
+        # One byte far behind the process id, so that others may still read that.
+        os.lseek(descriptor, 1024, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+else:
+    import fcntl
+
+    def _lock_descriptor(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

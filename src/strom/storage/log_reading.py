@@ -1,0 +1,184 @@
+"""Reading a log: by offset, and by time.
+
+Whatever comes from a file that this process neither wrote nor checked has its checksums checked
+once before it is served. What an index says is never believed without a look at the batch it
+points to.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from strom.storage.batch_walk import DamagedBatch, walk_headers
+from strom.storage.log_state import LogState
+from strom.storage.segment import Segment, Span
+from strom.storage.transaction_index import AbortedTransaction
+from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, checksum_holds, headers
+from strom.wire.kafka.records import read_records
+
+
+class Chunk(NamedTuple):
+    """Batches as they lie on disk; the last one may be cut off, the first never is."""
+
+    data: bytes
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+
+class FoundOffset(NamedTuple):
+    """A record found by its time."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class Limit(NamedTuple):
+    """Readers see what lies before an offset; `position` is where it lies in its segment's file."""
+
+    offset: int
+    position: int
+
+    def position_in(self, segment: Segment) -> int:
+        """Up to which byte a segment may be read."""
+        return segment.size_bytes if segment.next_offset <= self.offset else self.position
+
+
+NOTHING = Chunk(b"")
+
+
+def read_chunk(
+    state: LogState, offset: int, max_bytes: int, limit: Limit, *, at_least_one: bool
+) -> bytes:
+    """Batches from the one that holds an offset on, all from one segment."""
+    place = state.segments.holding(offset)
+    while (segment := state.segments.at(place)) is not None and segment.base_offset < limit.offset:
+        span = segment.locate(offset)
+        if span is not None and span.base_offset < limit.offset:
+            return _read_span(state, segment, span, max_bytes, limit, at_least_one)
+        place += 1  # compaction took the rest of this segment away
+    return b""
+
+
+def _read_span(
+    state: LogState, segment: Segment, first: Span, max_bytes: int, limit: Limit, at_least_one: bool
+) -> bytes:
+    available = limit.position_in(segment) - first.position
+    if first.size_bytes > available:
+        raise DamagedBatch(first.position, f"{segment.log_path} holds a batch of impossible size")
+    if first.size_bytes > max_bytes and not at_least_one:
+        return b""
+    length = min(available, max(max_bytes, first.size_bytes))
+    data = segment.read(first.position, length)
+    if not segment.is_checked(first.position, first.position + length):
+        _check(state, segment, first, data)
+    return data
+
+
+def _check(state: LogState, segment: Segment, first: Span, data: bytes) -> None:
+    expected = first.base_offset
+    end = 0
+    for at, header in headers(data):
+        position = first.position + at
+        gap = header.base_offset - expected
+        if gap < 0 or (gap and not state.may_have_gaps(segment.base_offset)):
+            raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong offset")
+        if header.magic != MAGIC or not checksum_holds(data, at, header):
+            raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong checksum")
+        if header.leader_epoch != state.epochs.epoch_at(header.base_offset):
+            raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong epoch")
+        expected = header.next_offset
+        end = at + header.size_bytes
+    segment.note_checked(first.position, first.position + end)
+
+
+def count_bytes(state: LogState, offset: int, limit: Limit, at_most: int) -> int:
+    """How many bytes lie between an offset and the limit; stops counting at `at_most`."""
+    count = 0
+    for segment in state.segments.since(offset):
+        if count >= at_most or segment.base_offset >= limit.offset:
+            break
+        end = limit.position_in(segment)
+        if segment.base_offset >= offset:
+            count += end
+            continue
+        _, surely_after = segment.position_bounds(offset)
+        if end - surely_after >= at_most:
+            return at_most
+        span = segment.locate(offset)
+        if span is not None:
+            count += max(0, end - span.position)
+    return min(count, at_most)
+
+
+def aborted_between(state: LogState, start: int, end: int) -> Iterator[AbortedTransaction]:
+    """Aborted transactions with records between two offsets."""
+    for segment in state.segments.since(start):
+        for transaction in segment.aborted:
+            if transaction.last_offset >= start and transaction.first_offset < end:
+                yield transaction
+            if transaction.last_stable_offset >= end:
+                return
+
+
+def find_time(state: LogState, timestamp: int, limit: Limit) -> FoundOffset | None:
+    """The first record with this timestamp or a later one."""
+    for segment in state.segments.since(state.start_offset):
+        if segment.base_offset >= limit.offset:
+            break
+        if segment.largest_timestamp >= timestamp:
+            found = _find_time_in(state, segment, timestamp, limit)
+            if found is not None:
+                return found
+    return None
+
+
+def find_largest_time(state: LogState, limit: Limit) -> FoundOffset | None:
+    """The first of the records with the largest timestamp."""
+    segments = state.segments.since(state.start_offset)
+    largest = max(segment.largest_timestamp for segment in segments)
+    return None if largest == NO_TIMESTAMP else find_time(state, largest, limit)
+
+
+def _find_time_in(
+    state: LogState, segment: Segment, timestamp: int, limit: Limit
+) -> FoundOffset | None:
+    position = max(_position_before(segment, timestamp), _position_of_start(state, segment))
+    for at, header in walk_headers(segment.file(), position, limit.position_in(segment)):
+        if header.max_timestamp >= timestamp:
+            found = _find_in_batch(state, segment, at, header, timestamp)
+            if found is not None:
+                return found
+    return None
+
+
+def _position_before(segment: Segment, timestamp: int) -> int:
+    """A position that all batches before it are older than a timestamp."""
+    entry = segment.time_index.before(timestamp)
+    if entry is None:
+        return 0
+    offset = segment.base_offset + entry.relative_offset
+    span = segment.locate(offset)
+    if span is not None and span.base_offset == offset:
+        _, header = next(walk_headers(segment.file(), span.position, segment.size_bytes))
+        if header.max_timestamp == entry.timestamp:
+            return span.position
+    segment.rebuild_indexes()
+    return 0
+
+
+def _position_of_start(state: LogState, segment: Segment) -> int:
+    if state.start_offset <= segment.base_offset:
+        return 0
+    span = segment.locate(state.start_offset)
+    return span.position if span is not None else segment.size_bytes
+
+
+def _find_in_batch(
+    state: LogState, segment: Segment, position: int, header: BatchHeader, timestamp: int
+) -> FoundOffset | None:
+    data = segment.read(position, header.size_bytes)
+    if not checksum_holds(data, 0, header):
+        raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong checksum")
+    for record in read_records(data, 0, header):
+        if record.timestamp >= timestamp and record.offset >= state.start_offset:
+            return FoundOffset(record.offset, record.timestamp, header.leader_epoch)
+    return None

@@ -1,0 +1,355 @@
+"""A segment: one file of record batches, named by the offset it begins with, and its indexes.
+
+The last segment of a log is *active* and grows; its indexes live in memory. When it is closed, the
+next flush writes them. From then on they are read when needed and dropped again when others need
+the room. Indexes only say where to look: what they point to is checked, and a wrong index is built
+anew.
+"""
+
+import struct
+from typing import NamedTuple
+
+from strom.model.errors import CorruptData
+from strom.storage.batch_walk import DamagedBatch, walk_headers
+from strom.storage.disk import Disk
+from strom.storage.files import File, read_whole, write_whole
+from strom.storage.offset_index import ENTRY_BYTES, OffsetIndex
+from strom.storage.time_index import TimeIndex
+from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
+from strom.wire.kafka.batch import (
+    HEADER_BYTES,
+    NO_TIMESTAMP,
+    SPAN_BYTES,
+    BatchHeader,
+    Buffer,
+    checksum_holds,
+    read_header,
+    read_span,
+)
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+_SEARCH_WINDOW = 8 * 1024
+
+
+class Span(NamedTuple):
+    """Where a batch lies: its offsets (the second is the one after it) and its bytes."""
+
+    base_offset: int
+    next_offset: int
+    position: int
+    size_bytes: int
+
+
+class Segment:
+    """A file of batches with ascending offsets, and where to find what in it."""
+
+    def __init__(self, disk: Disk, folder: str, base_offset: int, *, created_ms: int) -> None:
+        self.base_offset = base_offset
+        self.next_offset = base_offset
+        self.size_bytes = 0
+        self.created_ms = created_ms
+        self.first_timestamp = NO_TIMESTAMP
+        self.active = True
+        self.dirty = False
+        """Whether it holds something that no flush has brought to the disk."""
+        self.indexes_saved = False
+        self.trusted_from = 0
+        """From here on the bytes were written or checked by this process."""
+        self.stem = f"{folder}/{base_offset:020d}"
+        self.log_path = self.stem + LOG_SUFFIX
+        self._disk = disk
+        self._offsets: OffsetIndex | None = OffsetIndex()
+        self._times: TimeIndex | None = TimeIndex()
+        self._aborted: list[AbortedTransaction] | None = []
+        self._last_base = -1
+        self._last_position = 0
+        self._unindexed_bytes = 0
+        self._largest_timestamp: int | None = NO_TIMESTAMP
+        self._largest_timestamp_base = base_offset
+        self._checked_from = self._checked_to = 0
+
+    @classmethod
+    def closed(
+        cls, disk: Disk, folder: str, base_offset: int, next_offset: int, *, created_ms: int
+    ) -> "Segment":
+        """A segment that an earlier run has closed; its indexes are read when they are needed."""
+        segment = cls(disk, folder, base_offset, created_ms=created_ms)
+        segment.size_bytes = segment.trusted_from = disk.files.size(segment.log_path)
+        segment.next_offset = next_offset
+        segment.active = False
+        segment.indexes_saved = True
+        segment._largest_timestamp = None
+        segment.unload()
+        return segment
+
+    @classmethod
+    def resumed(
+        cls, disk: Disk, folder: str, base_offset: int, index_interval: int, *, created_ms: int
+    ) -> "Segment":
+        """The active segment of a clean stop; CorruptData unless its files fit together."""
+        segment = cls.closed(disk, folder, base_offset, base_offset, created_ms=created_ms)
+        segment._offsets = OffsetIndex.decode(
+            read_whole(disk.files, segment.stem + OFFSET_INDEX_SUFFIX), segment.size_bytes
+        )
+        segment._times = TimeIndex.decode(read_whole(disk.files, segment.stem + TIME_INDEX_SUFFIX))
+        segment._aborted = segment.aborted
+        segment._resume(index_interval)
+        segment.active = True
+        segment.indexes_saved = False
+        return segment
+
+    def _resume(self, index_interval: int) -> None:
+        end, file = self.size_bytes, self.file()
+        entry, largest = self.offset_index.last(), self.time_index.last()
+        if largest is not None:
+            self._largest_timestamp = largest.timestamp
+            self._largest_timestamp_base = self.base_offset + largest.relative_offset
+        else:
+            self._largest_timestamp = NO_TIMESTAMP
+        self.size_bytes = entry.position if entry else 0
+        for _, header in walk_headers(file, self.size_bytes, end):
+            self.note(header, header.size_bytes, index_interval)
+        if end:
+            self.first_timestamp = next(walk_headers(file, 0, end))[1].max_timestamp
+
+    # Writing
+
+    def append(self, data: Buffer, header: BatchHeader, index_interval: int) -> None:
+        """Write one batch, stamped with its offsets, and note where it lies."""
+        self._disk.open_files.get(self.log_path).append(data)
+        self.note(header, len(data), index_interval)
+
+    def note(self, header: BatchHeader, size_bytes: int, index_interval: int) -> None:
+        """Take a batch that lies at the end of the file into the indexes."""
+        position = self.size_bytes
+        base_offset = header.base_offset
+        if not position:
+            self.first_timestamp = header.max_timestamp
+        if header.max_timestamp > self._largest_timestamp:  # type: ignore[operator]
+            self._largest_timestamp = header.max_timestamp
+            self._largest_timestamp_base = base_offset
+        if self._unindexed_bytes > index_interval:
+            self.offset_index.add(base_offset - self.base_offset, position)
+            self._note_largest_timestamp()
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size_bytes
+        self._last_base = base_offset
+        self._last_position = position
+        self.next_offset = base_offset + header.last_offset_delta + 1
+        self.size_bytes = position + size_bytes
+
+    def _note_largest_timestamp(self) -> None:
+        largest = self._largest_timestamp
+        if largest is not None and largest != NO_TIMESTAMP:
+            self.time_index.add(largest, self._largest_timestamp_base - self.base_offset)
+
+    def note_aborted(self, transaction: AbortedTransaction) -> None:
+        """Note a transaction whose abort marker lies in this segment."""
+        self.aborted.append(transaction)
+
+    def close(self) -> None:
+        """No more batches will come; the next flush saves the indexes."""
+        self._note_largest_timestamp()
+        self.active = False
+        self.indexes_saved = False
+
+    def cut(self, size_bytes: int) -> None:
+        """Take off the end of the file what a failed write has left there."""
+        self._disk.open_files.get(self.log_path).truncate(size_bytes)
+
+    def save_indexes(self, suffix: str = "") -> None:
+        """Write the indexes to the disk; any thread, once the segment is closed."""
+        files = self._disk.files
+        write_whole(files, self.stem + OFFSET_INDEX_SUFFIX + suffix, self.offset_index.encode())
+        write_whole(files, self.stem + TIME_INDEX_SUFFIX + suffix, self.time_index.encode())
+        path = self.stem + TRANSACTION_INDEX_SUFFIX + suffix
+        if self.aborted:
+            write_whole(files, path, encode_aborted(self.aborted))
+        elif files.exists(path):
+            files.remove(path)
+
+    # Indexes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        """Where batches begin."""
+        if self._offsets is None:
+            try:
+                data = read_whole(self._disk.files, self.stem + OFFSET_INDEX_SUFFIX)
+                self._offsets = OffsetIndex.decode(data, self.size_bytes)
+                self._disk.note_loaded(self)
+            except (CorruptData, FileNotFoundError):
+                self.rebuild_indexes()
+        return self._offsets  # type: ignore[return-value]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """Up to where timestamps are below a value."""
+        if self._times is None:
+            try:
+                self._times = TimeIndex.decode(
+                    read_whole(self._disk.files, self.stem + TIME_INDEX_SUFFIX)
+                )
+                self._disk.note_loaded(self)
+            except (CorruptData, FileNotFoundError):
+                self.rebuild_indexes()
+        return self._times  # type: ignore[return-value]
+
+    @property
+    def aborted(self) -> list[AbortedTransaction]:
+        """Aborted transactions with their marker here; CorruptData if they cannot be read."""
+        if self._aborted is None:
+            path = self.stem + TRANSACTION_INDEX_SUFFIX
+            try:
+                self._aborted = decode_aborted(read_whole(self._disk.files, path))
+            except FileNotFoundError:
+                self._aborted = []
+        return self._aborted
+
+    @aborted.setter
+    def aborted(self, transactions: list[AbortedTransaction]) -> None:
+        self._aborted = transactions
+
+    def unload(self) -> None:
+        """Drop the indexes from memory; they are on disk."""
+        self._offsets = self._times = self._aborted = None
+
+    def rebuild_indexes(self) -> None:
+        """Make the offset and time index anew from the batches, in memory."""
+        fresh = Segment(self._disk, self.stem.rpartition("/")[0], self.base_offset, created_ms=0)
+        interval = 4096
+        for _, header in walk_headers(self.file(), 0, self.size_bytes):
+            fresh.note(header, header.size_bytes, interval)
+        fresh._note_largest_timestamp()
+        self._offsets, self._times = fresh._offsets, fresh._times
+        self._largest_timestamp = fresh._largest_timestamp
+        self._disk.note_loaded(self)
+
+    # Reading
+
+    def file(self) -> File:
+        """The log file, open."""
+        return self._disk.open_files.get(self.log_path)
+
+    def read(self, position: int, length: int) -> bytes:
+        """Bytes of the log file; CorruptData if it is shorter than it was."""
+        data = self.file().pread(length, position)
+        if len(data) != length:
+            raise DamagedBatch(position, f"{self.log_path} is shorter than it was")
+        return data
+
+    def locate(self, offset: int) -> Span | None:
+        """The batch that holds an offset, or else the first one after it; None if there is none."""
+        if 0 <= self._last_base <= offset:
+            if offset >= self.next_offset:
+                return None
+            size = self.size_bytes - self._last_position
+            return Span(self._last_base, self.next_offset, self._last_position, size)
+        entry = self.offset_index.floor(offset - self.base_offset)
+        if entry is None:
+            return self._search(0, self.base_offset, offset)
+        expected = self.base_offset + entry.relative_offset
+        try:
+            if read_span(self.read(entry.position, SPAN_BYTES))[0] == expected:
+                return self._search(entry.position, expected, offset)
+        except CorruptData:
+            pass  # a wrong index, or wrong data: the way from the start of the file will tell
+        self.rebuild_indexes()
+        return self._search(0, self.base_offset, offset)
+
+    def _search(self, position: int, expected: int, offset: int) -> Span | None:
+        window, at = b"", 0
+        while position < self.size_bytes:
+            if at + SPAN_BYTES > len(window):
+                length = min(_SEARCH_WINDOW, self.size_bytes - position)
+                window, at = self.read(position, length), 0
+                if length < SPAN_BYTES:
+                    raise DamagedBatch(position, f"{self.log_path} ends within a batch")
+            base_offset, next_offset, size_bytes = read_span(window, at)
+            if base_offset < expected or next_offset <= base_offset or size_bytes < HEADER_BYTES:
+                raise DamagedBatch(position, f"{self.log_path} holds no batch")
+            if next_offset > offset:
+                return Span(base_offset, next_offset, position, size_bytes)
+            position += size_bytes
+            at += size_bytes
+            expected = next_offset
+        return None
+
+    def stored_end(self) -> int:
+        """The offset after the last batch of a closed segment, from the end of its file.
+
+        CorruptData if the batches do not end where the file does.
+        """
+        start, next_offset = self._last_indexed(), self.base_offset
+        for _, header in walk_headers(self.file(), start, self.size_bytes):
+            next_offset = header.next_offset
+        return next_offset
+
+    def _last_indexed(self) -> int:
+        """Position of the last entry of the saved offset index, 0 unless it leads to its batch."""
+        path = self.stem + OFFSET_INDEX_SUFFIX
+        try:
+            file = self._disk.files.open(path)
+        except FileNotFoundError:
+            return 0
+        try:
+            data = file.pread(ENTRY_BYTES, file.size() - ENTRY_BYTES) if file.size() else b""
+        finally:
+            file.close()
+        if len(data) != ENTRY_BYTES:
+            return 0
+        relative_offset, position = struct.unpack(">II", data)
+        if position + SPAN_BYTES > self.size_bytes:
+            return 0
+        found = read_span(self.read(position, SPAN_BYTES))[0]
+        return position if found == self.base_offset + relative_offset else 0
+
+    def position_bounds(self, offset: int) -> tuple[int, int]:
+        """Between which positions the batch with an offset begins, as far as the index knows."""
+        if 0 <= self._last_base <= offset:
+            return self._last_position, self._last_position
+        relative = offset - self.base_offset
+        entry = self.offset_index.floor(relative)
+        above = self.offset_index.position_after(relative)
+        return (entry.position if entry else 0, self.size_bytes if above is None else above)
+
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp in the segment, -1 without one. Retention relies on it: proven."""
+        if self._largest_timestamp is None:
+            self._largest_timestamp = self._proven_largest_timestamp()
+        return self._largest_timestamp
+
+    def _proven_largest_timestamp(self) -> int:
+        entry = self.time_index.last()
+        if entry is not None:
+            span = self.locate(self.base_offset + entry.relative_offset)
+            if span is not None and span.position + span.size_bytes <= self.size_bytes:
+                data = self.read(span.position, span.size_bytes)
+                header = read_header(data)
+                if header.max_timestamp == entry.timestamp and checksum_holds(data, 0, header):
+                    return entry.timestamp
+        self.rebuild_indexes()
+        last = self.time_index.last()
+        return last.timestamp if last else NO_TIMESTAMP
+
+    # What has been checked
+
+    def is_checked(self, position: int, end: int) -> bool:
+        """Whether the checksums of all batches between two positions are known to hold."""
+        if position >= self.trusted_from:
+            return True
+        end = min(end, self.trusted_from)
+        return self._checked_from <= position and end <= self._checked_to
+
+    def note_checked(self, position: int, end: int) -> None:
+        """Remember a checked range, joined with the one known if they touch."""
+        if self._checked_from <= position <= self._checked_to:
+            self._checked_to = max(self._checked_to, end)
+        else:
+            self._checked_from, self._checked_to = position, end

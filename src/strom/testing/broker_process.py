@@ -1,0 +1,95 @@
+"""A broker in a process of its own, as `strom start` runs it; it can be killed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from types import TracebackType
+from typing import Self
+
+STOP_SECONDS = 30
+
+
+class BrokerProcess:
+    """`strom start` on a free port. The same data and port are used again by a second start()."""
+
+    def __init__(
+        self,
+        *,
+        data: str | None = None,
+        settings: dict[str, str] | None = None,
+        port: int = 0,
+        python: str = sys.executable,
+    ) -> None:
+        self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
+        self.data = data or self._temporary or ""
+        self.bootstrap_servers = ""
+        self._port = port
+        self._settings = settings or {}
+        self._python = python
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        if self._process is None:
+            raise RuntimeError("the broker is not running")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start it, and return when clients can connect; RuntimeError with its words if it ends."""
+        command = [self._python, "-m", "strom", "start", "--json"]
+        command += ["--port", str(self._port), "--data", self.data]
+        for name, value in self._settings.items():
+            command += ["--set", f"{name}={value}"]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ)
+        )
+        assert self._process.stdout is not None  # noqa: S101 - asked for above
+        line = self._process.stdout.readline()
+        if not line:
+            _, problem = self._process.communicate()
+            raise RuntimeError(f"strom start failed: {problem.decode(errors='replace').strip()}")
+        self.bootstrap_servers = json.loads(line)["bootstrap_servers"]
+        self._port = int(self.bootstrap_servers.rpartition(":")[2])
+        return self
+
+    def kill(self) -> None:
+        """End it as a power switch would: no goodbye, nothing written."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> int:
+        """Ask it to stop cleanly; its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Stop it, and remove its temporary folder."""
+        self.terminate()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _end(self, how: signal.Signals) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.send_signal(how)
+        try:
+            process.communicate(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+        return process.returncode

@@ -1,0 +1,105 @@
+"""A broker inside the test's own process, in a thread of its own."""
+
+import asyncio
+import contextlib
+import dataclasses
+import shutil
+import tempfile
+import threading
+from types import TracebackType
+from typing import Self
+
+from strom.app import Node, Ready
+from strom.model.broker_settings import BrokerSettings
+from strom.server.event_loop import loop_factory
+
+START_SECONDS = 30
+
+
+class LocalBroker:
+    """A fresh broker on a free port of this machine.
+
+    with LocalBroker() as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    Its data lives in a temporary folder that goes with it, unless `data` names one that stays.
+    Settings go by their Kafka names: LocalBroker(settings={"auto.create.topics.enable": "false"}).
+    """
+
+    def __init__(
+        self, *, data: str | None = None, settings: dict[str, str] | None = None, port: int = 0
+    ) -> None:
+        self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
+        self._settings = dataclasses.replace(
+            BrokerSettings().override(settings or {}), data=data or self._temporary or "", port=port
+        )
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._ready: Ready | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients connect to, as in `127.0.0.1:40123`."""
+        if self._ready is None:
+            raise RuntimeError("the broker is not running: use it in a `with`, or call start()")
+        return self._ready.bootstrap_servers
+
+    @property
+    def data(self) -> str:
+        """The folder that holds its data."""
+        return self._settings.data
+
+    def start(self) -> Self:
+        """Start it, and return when clients can connect."""
+        self._started.clear()
+        self._thread = threading.Thread(target=self._run, name="strom-broker", daemon=True)
+        self._thread.start()
+        if not self._started.wait(START_SECONDS):
+            raise RuntimeError(f"the broker did not start within {START_SECONDS} seconds")
+        if self._error is not None:
+            raise self._error
+        return self
+
+    def stop(self) -> None:
+        """Stop it cleanly, and remove its temporary folder."""
+        if self._loop is not None and self._stop is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._ready = None
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - told to whoever called start()
+            self._error = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        node = Node(self._settings)
+        self._ready = await node.start()
+        self._started.set()
+        await self._stop.wait()
+        await node.stop()

@@ -1,0 +1,58 @@
+"""ApiVersions (18): which requests, in which versions, a broker understands."""
+
+from strom.wire.kafka.fields import (
+    array,
+    boolean,
+    int16,
+    int32,
+    int64,
+    string,
+)
+from strom.wire.kafka.schema import Request, Response, Struct
+
+
+class ApiVersionsRequest(Request, api_key=18, versions="0-4", flexible="3+"):
+    """The first request of a connection, in which the client may name itself."""
+
+    client_software_name: str = string("3+", ignorable=True)
+    client_software_version: str = string("3+", ignorable=True)
+
+
+class ApiVersion(Struct):
+    """The versions of one kind of request."""
+
+    api_key: int = int16()
+    min_version: int = int16()
+    max_version: int = int16()
+
+
+class SupportedFeatureKey(Struct):
+    """The levels of a feature that the broker could run."""
+
+    name: str = string()
+    min_version: int = int16()
+    max_version: int = int16()
+
+
+class FinalizedFeatureKey(Struct):
+    """The level of a feature that the cluster runs."""
+
+    name: str = string()
+    max_version_level: int = int16()
+    min_version_level: int = int16()
+
+
+class ApiVersionsResponse(Response, api_key=18, versions="0-4", flexible="3+"):
+    """What the broker understands; its header is version 0 whatever the body is."""
+
+    error_code: int = int16()
+    api_keys: list[ApiVersion] = array(ApiVersion)
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    supported_features: list[SupportedFeatureKey] = array(
+        SupportedFeatureKey, "3+", ignorable=True, tag=0
+    )
+    finalized_features_epoch: int = int64("3+", default=-1, ignorable=True, tag=1)
+    finalized_features: list[FinalizedFeatureKey] = array(
+        FinalizedFeatureKey, "3+", ignorable=True, tag=2
+    )
+    zk_migration_ready: bool = boolean("3+", ignorable=True, tag=3)

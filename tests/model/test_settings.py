@@ -1,0 +1,62 @@
+import pytest
+
+from strom.model.broker_settings import BrokerSettings
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.settings import Kind
+from strom.model.topic_settings import TopicSettings
+
+
+def test_defaults_are_kafkas():
+    settings = TopicSettings()
+    assert settings.retention_ms == 7 * 24 * 3600 * 1000
+    assert settings.segment_bytes == 1024**3
+    assert settings.cleanup_policy == ("delete",)
+    assert settings.durable, "strom syncs to disk unless told otherwise"
+
+
+@pytest.mark.parametrize("settings", [TopicSettings(), BrokerSettings()])
+def test_every_default_passes_its_own_check_and_survives_text(settings):
+    for definition, value in settings.items():
+        definition.check(value)
+        assert definition.parse(definition.render(value)) == value
+        assert definition.doc
+
+
+def test_texts_become_values():
+    changed = TopicSettings().override({"retention.ms": "-1", "cleanup.policy": "compact, delete"})
+    assert changed.retention_ms == -1
+    assert changed.compacted
+    assert changed.deleted_by_age_or_size
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("retention.ms", "soon"),
+        ("retention.ms", "-2"),
+        ("cleanup.policy", "shred"),
+        ("cleanup.policy", "delete,delete"),
+        ("min.cleanable.dirty.ratio", "1.5"),
+        ("segment.bytes", "13"),
+        ("preallocate", "maybe"),
+        ("no.such.setting", "1"),
+    ],
+)
+def test_a_wrong_text_is_refused_with_the_name_of_the_setting(name, text):
+    with pytest.raises(ApiError) as refused:
+        TopicSettings().override({name: text})
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert name in refused.value.message
+
+
+def test_a_broker_setting_gives_topics_their_default():
+    broker = BrokerSettings().override({"log.retention.ms": "1000", "num.partitions": "3"})
+    assert broker.topic_defaults.retention_ms == 1000
+    assert broker.num_partitions == 3
+    assert broker.value("log.retention.ms") == 1000
+    assert BrokerSettings.definition("log.retention.ms").kind is Kind.LONG
+
+
+def test_names_are_unique_across_broker_settings_and_topic_defaults():
+    own = {definition.name for definition, _ in BrokerSettings().items()}
+    assert len(own) == len(list(BrokerSettings().items()))
