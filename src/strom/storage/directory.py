@@ -203,6 +203,12 @@ class DataDirectory:
 
         return remove
 
+    def delete_leftover(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
+        """Finish a deletion that a crash interrupted; another topic's folder is left alone."""
+        if self._identity_problem(partition, topic_id) is None:
+            doomed = self._quarantined(partition, topic_id, TopicSettings(), "it is being deleted")
+            self.delete_log(doomed)()
+
     def strays(self, known: set[TopicPartition]) -> list[str]:
         """Folders here that belong to no known partition. They are reported, never deleted."""
         files = self._disk.files

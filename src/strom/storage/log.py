@@ -363,6 +363,10 @@ class Log:
         self._check_usable()
         return self._state.epochs.end_of(epoch, self.end_offset)
 
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch an offset was written under; -1 if unknown."""
+        return self._state.epochs.epoch_at(offset)
+
     # Dropping
 
     def delete_before(self, offset: int) -> int:
