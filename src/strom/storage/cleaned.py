@@ -17,6 +17,7 @@ class Cleaned(NamedTuple):
     first_dirty_offset: int = 0
 
 
+NEVER = Cleaned()
 UNKNOWN = Cleaned(gaps_before=LONG_MAX)
 
 
@@ -26,7 +27,7 @@ def read_cleaned(files: Files, folder: str) -> Cleaned:
         gaps_before, first_dirty_offset = decode_lines(read_whole(files, f"{folder}/{FILE_NAME}"))
         return Cleaned(int(gaps_before), int(first_dirty_offset))
     except FileNotFoundError:
-        return Cleaned()
+        return NEVER
     except (CorruptData, ValueError):
         return UNKNOWN
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from strom.storage.cleaned import Cleaned
+from strom.storage.cleaned import NEVER, Cleaned
 from strom.storage.epochs import LeaderEpochs
 from strom.storage.files import Files
 from strom.storage.producer_state import ProducerStates
@@ -18,7 +18,7 @@ class LogState:
     snapshots: SnapshotFiles
     start_offset: int = 0
     end_offset: int = 0
-    cleaned: Cleaned = Cleaned()
+    cleaned: Cleaned = NEVER
     entries_synced: int = 0
     """Which state of the folder's entries is on disk, as `flush` counts them."""
     gone: bool = False
