@@ -246,7 +246,9 @@ class DataDirectory:
         points = dict(self._points)
         for log in logs:
             if log.quarantined is None:
-                point = RecoveryPoint(log.recovery_point, log.start_offset)
+                # A start beyond the recovery point could lie beyond the end after a crash.
+                start_offset = min(log.start_offset, log.recovery_point)
+                point = RecoveryPoint(log.recovery_point, start_offset)
                 points[str(log.partition), log.topic_id] = point
         lines = [
             f"{partition} {topic_id} {point.flushed_offset} {point.start_offset}"

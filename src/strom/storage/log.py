@@ -229,7 +229,7 @@ class Log:
     def begin_flush(self) -> Flush | None:
         """What is to be synced now, None if all is on disk. Several may be under way."""
         self._check_usable()
-        return self._unflushed.begin(self.end_offset)
+        return self._unflushed.begin(self.end_offset, self.recovery_point)
 
     def finish_flush(self, flush: Flush) -> None:
         """Everything in a flush is on disk: the high watermark moves up to it."""
@@ -350,6 +350,8 @@ class Log:
         a flush: the file that knows the next offset must be safe on disk first.
         """
         self._check_usable()
+        if self._unflushed.entries_dirty:
+            return 0  # a crash could undo the creation of what would be left
         if self._compaction is not None and not self._compaction.failed:
             return 0  # its segments must stay until it is done
         try:
@@ -358,13 +360,13 @@ class Log:
             )
         except (CorruptData, OSError) as error:
             raise self._unreadable(error) from error
-        if expired and expired[-1].active:
+        closed = [segment for segment in expired if not segment.active]
+        if closed:
+            due_ms = now_ms + self.settings.file_delete_delay_ms
+            take_out(self._disk, self.folder, self._state, closed, due_ms)
+        if len(closed) < len(expired):
             self._roll(now_ms)
-        if not expired or self._unflushed.entries_dirty:
-            return 0
-        due_ms = now_ms + self.settings.file_delete_delay_ms
-        take_out(self._disk, self.folder, self._state, expired, due_ms)
-        return len(expired)
+        return len(closed)
 
     def plan_compaction(self, now_ms: int) -> Compaction | None:
         """The compaction that is due, if any: `run` it on any thread, then apply it here."""

@@ -23,7 +23,7 @@ from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerStates
 from strom.storage.segment import Segment
 from strom.storage.segments import Segments
-from strom.storage.snapshots import SnapshotFiles
+from strom.storage.snapshots import Snapshot, SnapshotFiles
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.records import read_marker
 
@@ -51,12 +51,14 @@ class Recovery:
         self._cleaned = Cleaned()
         self._epochs = LeaderEpochs()
         self._epochs_damaged = False
+        self._snapshot: Snapshot | None = None
+        """The producers where the active segment begins: retention may take what lies before."""
 
     def open(self, *, clean: bool) -> LogState:
         """The log as it is on disk; CorruptData if data is damaged that was safe."""
         with self._disk.writing():
             contents = complete_interrupted_work(self._disk.files, self._folder)
-            bases = self._drop_deleted(contents.bases)
+        bases = contents.bases
         self._cleaned = read_cleaned(self._disk.files, self._folder)
         self._read_epochs()
         snapshots = SnapshotFiles(self._disk.files, self._folder, contents.snapshot_offsets)
@@ -67,13 +69,6 @@ class Recovery:
             max(self._point.start_offset, state.segments.first.base_offset), state.end_offset
         )
         return state
-
-    def _drop_deleted(self, bases: list[int]) -> list[int]:
-        """Remove segments that retention had already taken out of the log."""
-        kept = list(bases)
-        while len(kept) > 1 and kept[1] <= self._point.start_offset:
-            FolderContents.remove_segment(self._disk.files, self._folder, kept.pop(0))
-        return kept
 
     def _read_epochs(self) -> None:
         try:
@@ -236,6 +231,8 @@ class Recovery:
                 segment.save_indexes()
                 segment.indexes_saved = True
             segment.file().datasync()
+        if self._snapshot is not None:
+            state.snapshots.write(self._snapshot)
         replace_whole(self._disk.files, self._folder, EPOCHS_FILE, state.epochs.encode())
         state.epochs_saved = state.epochs.version
 
@@ -254,6 +251,10 @@ class Recovery:
         state.producers, start = found or (ProducerStates(), state.segments.first.base_offset)
         rebuilt = {segment.base_offset for segment in fresh or ()}
         for segment in state.segments.since(start):
+            if fresh and segment.active:
+                self._snapshot = Snapshot(
+                    segment.base_offset, state.producers.snapshot(segment.base_offset)
+                )
             aborted = replay_segment(segment, state.producers, start)
             if segment.base_offset in rebuilt:
                 segment.aborted = aborted
