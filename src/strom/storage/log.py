@@ -80,6 +80,7 @@ class Log:
         self._segments = state.segments
         self._unflushed = Unflushed(disk, folder, state)
         self._compaction: Compaction | None = None
+        self._last_marker_offset = -1
         self.end_offset = state.end_offset
         """The next offset to be given."""
         self.flushed_offset = state.end_offset
@@ -104,6 +105,14 @@ class Log:
         if first_open is None or first_open > self.high_watermark:
             return self.high_watermark
         return max(first_open, self._state.start_offset)
+
+    @property
+    def wants_flush(self) -> bool:
+        """Whether a segment was closed that no flush has seen: flush it even without durability.
+
+        Until then neither retention nor compaction nor the recovery point can get on.
+        """
+        return self._unflushed.entries_dirty
 
     @property
     def size_bytes(self) -> int:
@@ -141,6 +150,8 @@ class Log:
         if leader_epoch != state.epochs.latest:
             state.epochs.assign(leader_epoch, base_offset)
         if header.has_producer:
+            if marker is not None:
+                self._last_marker_offset = base_offset
             completed = state.producers.update(header, marker)
             if completed is not None and completed.aborted:
                 self._note_aborted(completed.producer_id, completed.first_offset, header)
@@ -290,9 +301,9 @@ class Log:
         stable = self.last_stable_offset
         if stable == watermark.offset:
             return watermark
-        segment = self._segments.at(self._segments.holding(stable))
-        span = segment.locate(stable) if segment else None
-        return Limit(stable, span.position if span else 0)
+        segment = self._segments.since(stable)[0]
+        span = segment.locate(stable)
+        return Limit(stable, span.position if span else segment.size_bytes)
 
     def bytes_after(self, offset: int, *, committed_only: bool = False, limit: int) -> int:
         """How many bytes a read from an offset could give, counted up to a limit."""
@@ -373,8 +384,8 @@ class Log:
         self._check_usable()
         if self._compaction is not None and not self._compaction.failed:
             self.apply_compaction(self._compaction)
-        if not self.settings.compacted:
-            return None
+        if not self.settings.compacted or self._last_marker_offset >= self.flushed_offset:
+            return None  # a crash could still undo how the last transaction ended
         try:
             stable = self.last_stable_offset
             work = gather_work(self._disk, self._state, self.settings, now_ms, stable)
