@@ -74,6 +74,11 @@ def wait_until_gone(client: RawClient, name: str) -> None:
         time.sleep(0.01)
 
 
+def cluster(client: RawClient) -> Any:
+    """What metadata says of the cluster, without any topic."""
+    return client.call("metadata", 12, topics=(), **NO_AUTO_CREATION)
+
+
 def describe(client: RawClient, name: str) -> Any:
     """A topic's metadata, without creating it."""
     wanted = [{"topic_id": None, "name": name}]

@@ -23,7 +23,7 @@ from kio.static.constants import EntityType
 API_KEYS = {name: key for key, name in api_key_map.items()}
 
 
-class ConnectionClosed(Exception):  # noqa: N818 - this is what the broker did, not a fault
+class ConnectionClosed(Exception):
     """The broker hung up."""
 
 

@@ -1,0 +1,136 @@
+"""`strom bench`: how fast a broker takes and gives records, through librdkafka."""
+
+import random
+import secrets
+
+import click
+
+from strom.cli.connection import Connection, connection_options
+from strom.cli.printing import human_count, notice, print_json, print_table
+from strom.cli.produce import CODECS
+from strom.cli.progress import towards
+from strom.cli.throughput import BulkProducer, consume_all
+from strom.cli.topic_admin import TopicAdmin
+from strom.model.errors import UserError
+
+DISTINCT_VALUES = 1000
+_WORDS = (b"stream", b"table", b"click", b"user", b"page", b"event", b"offset", b"window")
+
+
+@click.command()
+@click.option(
+    "-n",
+    "--records",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="Number.",
+)
+@click.option(
+    "-s",
+    "--size",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Bytes of each.",
+)
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(CODECS),
+    default="none",
+    show_default=True,
+    help="Codec.",
+)
+@click.option(
+    "--acks", type=click.Choice(["all", "1", "0"]), default="all", show_default=True, help="acks."
+)
+@click.option(
+    "-p",
+    "--partitions",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Partitions.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@connection_options
+def bench(
+    records: int,
+    size: int,
+    compression: str,
+    acks: str,
+    partitions: int,
+    as_json: bool,
+    connection: Connection,
+) -> None:
+    """Measure how fast a broker takes and gives records.
+
+    Uses a topic of its own, and deletes it afterwards.
+    """
+    admin = TopicAdmin(connection)
+    topic = f"strom-bench-{secrets.token_hex(4)}"
+    admin.create(topic, partitions=partitions)
+    try:
+        values = _values(size)
+        with towards(records, "produce") as report:
+            producer = BulkProducer(
+                connection, topic, {"compression.type": compression, "acks": acks}, report
+            )
+            producer.send((None, values[index % DISTINCT_VALUES]) for index in range(records))
+        with towards(records, "consume") as report:
+            received, seconds = consume_all(connection, topic, records, report)
+    finally:
+        admin.delete(topic)
+    if received < records and acks != "0":
+        raise UserError(f"Only {received} of {records} records could be read back.")
+    results = {
+        "produce": _rates(records, size, producer.seconds),
+        "consume": _rates(received, size, seconds),
+    }
+    if as_json:
+        settings = {
+            "records": records,
+            "size": size,
+            "compression": compression,
+            "acks": acks,
+            "partitions": partitions,
+        }
+        print_json({**settings, **results})
+        return
+    print_table(
+        ("", "RECORDS/S", "MB/S", "SECONDS"),
+        [
+            (
+                name,
+                human_count(rates["records_per_second"]),
+                f"{rates['megabytes_per_second']:.1f}",
+                f"{rates['seconds']:.2f}",
+            )
+            for name, rates in results.items()
+        ],
+    )
+    notice(
+        f"{human_count(records)} records of {size} B, {compression} compression, acks={acks}, "
+        f"{partitions} partition{'' if partitions == 1 else 's'}, at {connection.servers}."
+    )
+
+
+def _values(size: int) -> list[bytes]:
+    """Values that compress about as well as log lines do: words and numbers. Always the same."""
+    chance = random.Random(1)  # noqa: S311 - nothing secret here
+    values = []
+    for _ in range(DISTINCT_VALUES):
+        text = bytearray()
+        while len(text) < size:
+            text += b"%s=%d " % (chance.choice(_WORDS), chance.randrange(100_000))
+        values.append(bytes(text[:size]))
+    return values
+
+
+def _rates(count: int, size: int, seconds: float) -> dict[str, float]:
+    return {
+        "seconds": round(seconds, 4),
+        "records_per_second": round(count / seconds),
+        "megabytes_per_second": round(count * size / seconds / 1e6, 2),
+    }

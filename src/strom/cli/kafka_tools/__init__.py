@@ -1,0 +1,1 @@
+"""The lecture's commands: Kafka's own tools, with their flags and their output."""

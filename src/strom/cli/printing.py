@@ -1,0 +1,75 @@
+"""Output: notices on stderr; data on stdout as JSON or a table, coloured only on a terminal."""
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+Cell = str | int
+
+
+def notice(text: str) -> None:
+    """Say something to the person at the terminal, apart from the data."""
+    click.echo(text, err=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON value, on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Rows under their column titles; numbers are set to the right."""
+    if sys.stdout.isatty():
+        _print_rich_table(columns, rows)
+    else:
+        _print_plain_table(columns, rows)
+
+
+def human_count(number: float) -> str:
+    """A whole number with thousands separated, as in 1,000,000."""
+    return f"{number:,.0f}"
+
+
+def human_bytes(number: float) -> str:
+    """A size with a fitting unit, as in 61.4 MB."""
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:,.0f} {unit}" if unit == "B" else f"{number:,.1f} {unit}"
+        number /= 1000
+    return f"{number:,.1f} GB"
+
+
+def _print_rich_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for column, right in zip(columns, _numeric_columns(columns, rows), strict=True):
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    Console().print(table)
+
+
+def _print_plain_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    lines = [list(columns), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
+    right = _numeric_columns(columns, rows)
+    for line in lines:
+        cells = (
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, right, strict=True)
+        )
+        click.echo("  ".join(cells).rstrip())
+
+
+def _numeric_columns(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[bool]:
+    return [
+        bool(rows) and all(isinstance(row[index], int) for row in rows)
+        for index in range(len(columns))
+    ]

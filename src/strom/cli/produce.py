@@ -1,0 +1,165 @@
+"""`strom produce`: lines in, records out."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from strom.cli.client_settings import parse_assignment
+from strom.cli.connection import Connection, connection_options
+from strom.cli.kafka_errors import kafka_exceptions, kafka_reason
+from strom.cli.outgoing import Headers, LineFormat, LineReader, OutgoingRecord, read_json_line
+from strom.cli.printing import human_count, notice
+from strom.cli.progress import counting
+from strom.cli.sending import Sender, read_lines
+from strom.model.errors import UserError
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@click.command()
+@click.argument("topic")
+@click.argument(
+    "files",
+    nargs=-1,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="[FILE]...",
+)
+@click.option(
+    "-k",
+    "--key-separator",
+    metavar="TEXT",
+    help="Split each line at the first TEXT into key and value; \\t is a tab.",
+)
+@click.option(
+    "-f",
+    "--format",
+    "line_format",
+    type=click.Choice(["lines", "json"]),
+    default="lines",
+    show_default=True,
+    help='What a line is: a value, or a JSON object {"key", "value", "headers", "partition", '
+    '"timestamp"}.',
+)
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A header for every record.",
+)
+@click.option("-p", "--partition", type=click.IntRange(min=0), help="Send all to this partition.")
+@click.option(
+    "-z",
+    "--compression",
+    type=click.Choice(CODECS),
+    default="none",
+    show_default=True,
+    help="Codec.",
+)
+@click.option(
+    "--acks",
+    type=click.Choice(["all", "1", "0"]),
+    default="all",
+    show_default=True,
+    help="Whose acknowledgement to wait for.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no summary.")
+@connection_options
+def produce(
+    topic: str,
+    files: tuple[Path, ...],
+    key_separator: str | None,
+    line_format: str,
+    headers: tuple[str, ...],
+    partition: int | None,
+    compression: str,
+    acks: str,
+    quiet: bool,
+    connection: Connection,
+) -> None:
+    """Send lines to a topic.
+
+    Reads standard input, or the FILEs: one record per line.
+    """
+    read = _reader(key_separator, line_format)
+    extra: Headers = [(name, value.encode()) for name, value in map(parse_assignment, headers)]
+    interactive = not files and sys.stdin.isatty()
+    client = connection.producer(
+        {
+            "compression.type": compression,
+            "acks": acks,
+            # A person wants every line to leave at once; a file is better sent in large batches.
+            "linger.ms": 0 if interactive else 20,
+        }
+    )
+    connection.metadata(client)
+    sender = Sender(client, topic)
+    started = time.monotonic()
+    lines = read_lines(files, prompt=">" if interactive else None)
+    with _reported(sender, topic, started, quiet), counting(not interactive) as count:
+        for number, line in enumerate(lines, 1):
+            with numbered_line(number):
+                sender.send(_completed(read(line), extra, partition))
+            if interactive:
+                sender.finish()
+            count(sender.sent)
+        sender.finish()
+
+
+def _reader(key_separator: str | None, line_format: str) -> LineReader:
+    if line_format == "json":
+        if key_separator is not None:
+            raise click.UsageError("--key-separator goes with --format lines only.")
+        return read_json_line
+    if key_separator is None:
+        return LineFormat().read
+    separator = key_separator.replace("\\t", "\t")
+    if not separator:
+        raise click.UsageError("--key-separator must not be empty.")
+    return LineFormat(parse_key=True, key_separator=separator).read
+
+
+@contextmanager
+def numbered_line(number: int) -> Iterator[None]:
+    """Name the line in the error of one that cannot be read or is refused at once."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"Line {number}: {error}") from None
+    except kafka_exceptions() as error:
+        raise UserError(f"Line {number}: {kafka_reason(error)}") from None
+
+
+def _completed(record: OutgoingRecord, extra: Headers, partition: int | None) -> OutgoingRecord:
+    if not extra and partition is None:
+        return record
+    return OutgoingRecord(
+        value=record.value,
+        key=record.key,
+        headers=[*record.headers, *extra],
+        partition=record.partition if partition is None else partition,
+        timestamp=record.timestamp,
+    )
+
+
+@contextmanager
+def _reported(sender: Sender, topic: str, started: float, quiet: bool) -> Iterator[None]:
+    """Deliver what was accepted and say how much, also when a mistake or Ctrl-C ends it."""
+    try:
+        yield
+    finally:
+        sender.flush()
+        if not quiet:
+            seconds = time.monotonic() - started
+            # The rate of a handful of lines says nothing but how fast someone types.
+            rate = f" ({human_count(sender.delivered / seconds)}/s)" if seconds > 1 else ""
+            plural = "" if sender.delivered == 1 else "s"
+            notice(
+                f"Produced {human_count(sender.delivered)} record{plural} to {topic} "
+                f"in {seconds:.1f} s{rate}."
+            )

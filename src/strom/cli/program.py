@@ -1,0 +1,152 @@
+"""The program `strom`: its commands, loaded when they are called, and how mistakes are told.
+
+A user's mistake is one line on stderr and exit code 1 (2 for a wrong call). Ctrl-C ends with 130
+and a closed pipe (`strom consume clicks | head`) with 141, both without a word.
+"""
+
+import difflib
+import importlib
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+import strom
+from strom.cli.kafka_errors import kafka_exceptions, kafka_reason
+from strom.model.errors import StromError
+
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+# Name, where it lives, and its one-line help: `strom --help` imports none of them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "start": ("strom.cli.start:start", "Run a broker in the foreground."),
+    "demo": ("strom.cli.demo:demo", "Watch a broker take and give a million clicks."),
+    "topics": ("strom.cli.topics:topics", "Create, list, describe, alter and delete topics."),
+    "produce": ("strom.cli.produce:produce", "Send lines to a topic."),
+    "consume": ("strom.cli.consume:consume", "Print the records of topics."),
+    "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),
+}
+KAFKA_COMMANDS: dict[str, tuple[str, str]] = {
+    "kafka-topics": (
+        "strom.cli.kafka_tools.topics:kafka_topics",
+        "Create, delete, describe or change a topic.",
+    ),
+    "kafka-console-producer": (
+        "strom.cli.kafka_tools.console_producer:kafka_console_producer",
+        "Read lines from standard input and send them to a topic.",
+    ),
+    "kafka-console-consumer": (
+        "strom.cli.kafka_tools.console_consumer:kafka_console_consumer",
+        "Read a topic and write it to standard output.",
+    ),
+}
+
+
+class WrongCall(click.ClickException):
+    """A call that does not follow a command's usage, told in one line."""
+
+    exit_code = 2
+
+    def __init__(self, error: click.UsageError) -> None:
+        command = error.ctx.command_path if error.ctx else "strom"
+        text = " ".join(error.format_message().split())
+        super().__init__(f"{text} See: {command} --help")
+
+
+class Program(click.Group):
+    """A group that imports a command when it is called, and tells every mistake in one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, in the order of the help."""
+        return [*COMMANDS, *KAFKA_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; None if there is no such name."""
+        entry = COMMANDS.get(cmd_name) or KAFKA_COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module, _, attribute = entry[0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command to run; a wrong name is answered with the nearest right one."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"There is no command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the tables above, without importing them."""
+        for title, commands in (
+            ("Commands", COMMANDS),
+            ("Kafka's own commands, with Kafka's flags", KAFKA_COMMANDS),
+        ):
+            with formatter.section(title):
+                formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C and a closed pipe end it quietly."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+        except BrokenPipeError:
+            _abandon_stdout()
+            ctx.exit(PIPE_CLOSED)
+        return result
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run from the command line's arguments and exit."""
+        extra["standalone_mode"] = False
+        try:
+            result = super().main(*args, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            _fail(WrongCall(error))
+        except click.ClickException as error:
+            _fail(error)
+        except click.Abort:
+            sys.exit(INTERRUPTED)
+        except StromError as error:
+            _fail(click.ClickException(str(error)))
+        except kafka_exceptions() as error:
+            _fail(click.ClickException(kafka_reason(error)))
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def _fail(error: click.ClickException) -> NoReturn:
+    text = " ".join(error.format_message().splitlines())
+    click.echo(f"Error: {text}", err=True)
+    sys.exit(error.exit_code)
+
+
+def _abandon_stdout() -> None:
+    """Let the interpreter's last flush go nowhere, for the reader of the pipe has left."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: strom start",
+)
+@click.version_option(strom.__version__, prog_name="strom")
+def program() -> None:
+    """An event log that every Kafka client can talk to."""
+
+
+def main() -> NoReturn:
+    """Entry point of the command `strom`."""
+    program.main(prog_name="strom")

@@ -1,0 +1,145 @@
+"""`strom start`: run a broker in the foreground."""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import strom
+from strom.cli.client_settings import parse_assignment
+from strom.cli.connection import DEFAULT_SERVERS
+from strom.cli.printing import notice, print_json
+from strom.model.broker_settings import BrokerSettings
+from strom.model.errors import UserError
+from strom.model.settings import Definition
+from strom.model.topic_settings import TopicSettings
+
+if TYPE_CHECKING:
+    from strom.app import Ready
+
+
+def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], Any]:
+    """An option whose help, default and choices are those of the setting's one definition."""
+    default = definition.render(definition.default)
+    return click.option(
+        flag,
+        metavar="|".join(definition.choices) or metavar,
+        help=f"{definition.doc} [{definition.name}; default: {default}]",
+    )
+
+
+@click.command()
+@_option("--host", BrokerSettings.definition("host"), "ADDRESS")
+@_option("--port", BrokerSettings.definition("port"), "N")
+@_option("--data", BrokerSettings.definition("log.dirs"), "DIR")
+@_option("--flush", TopicSettings.definition("flush"), "HOW")
+@click.option(
+    "--advertised",
+    metavar="HOST[:PORT]",
+    help="The address that clients are told to connect to. [advertised.host, advertised.port]",
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any broker setting, or the default of a topic setting by its broker name, as in "
+    "log.retention.ms=86400000; may be given several times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
+def start(
+    host: str | None,
+    port: str | None,
+    data: str | None,
+    flush: str | None,
+    advertised: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Run a broker in the foreground.
+
+    It ends cleanly with Ctrl-C or SIGTERM.
+    """
+    texts = dict(map(parse_assignment, assignments))
+    named = {"host": host, "port": port, "log.dirs": data, "flush": flush}
+    texts |= {name: text for name, text in named.items() if text is not None}
+    settings = broker_settings(texts | _advertised_address(advertised))
+
+    from strom.app import serve
+
+    serve(settings, on_ready=lambda ready: _announce(ready, as_json=as_json, quiet=quiet))
+    if not (quiet or as_json):
+        click.echo("Stopped.")
+
+
+def broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
+    """Settings from texts by name; topic defaults go by their broker names (log.retention.ms)."""
+    topic_names = _topic_names()
+    own = {name: text for name, text in texts.items() if name in BrokerSettings.definitions()}
+    topic = {topic_names[name]: text for name, text in texts.items() if name in topic_names}
+    for name in texts:
+        if name not in own and name not in topic_names:
+            raise UserError(_unknown_setting(name, topic_names))
+    settings = BrokerSettings().override(own)
+    return dataclasses.replace(settings, topic_defaults=settings.topic_defaults.override(topic))
+
+
+def _topic_names() -> dict[str, str]:
+    """The topic setting behind each broker name."""
+    return {
+        definition.broker_name: name
+        for name, definition in TopicSettings.definitions().items()
+        if definition.broker_name is not None
+    }
+
+
+def _unknown_setting(name: str, topic_names: Mapping[str, str]) -> str:
+    if name in TopicSettings.definitions():
+        broker_name = TopicSettings.definition(name).broker_name
+        return f"{name} is a setting of topics; its default for all of them is {broker_name}."
+    near = difflib.get_close_matches(name, [*BrokerSettings.definitions(), *topic_names], n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no broker setting {name}.{hint}"
+
+
+def _advertised_address(advertised: str | None) -> dict[str, str]:
+    if advertised is None:
+        return {}
+    host, colon, port = advertised.rpartition(":")
+    if not colon or advertised.endswith("]"):
+        return {"advertised.host": advertised.strip("[]")}
+    return {"advertised.host": host.strip("[]"), "advertised.port": port}
+
+
+def _announce(ready: "Ready", *, as_json: bool, quiet: bool) -> None:
+    for warning in ready.warnings:
+        notice(f"Warning: {warning}")
+    if as_json:
+        print_json(
+            {
+                "bootstrap_servers": ready.bootstrap_servers,
+                "data": ready.data,
+                "cluster_id": ready.cluster_id,
+                "topics": ready.topics,
+                "seconds": round(ready.seconds, 3),
+                "warnings": ready.warnings,
+            }
+        )
+    elif not quiet:
+        address = (
+            "" if ready.bootstrap_servers == DEFAULT_SERVERS else f" -b {ready.bootstrap_servers}"
+        )
+        topics = "1 topic" if ready.topics == 1 else f"{ready.topics} topics"
+        click.echo(
+            f"strom {strom.__version__} is ready after {ready.seconds:.2f} s\n"
+            f"  Kafka clients   {ready.bootstrap_servers}\n"
+            f"  data            {ready.data} ({topics})\n\n"
+            "Next, in another terminal:\n"
+            f"  strom produce clicks{address}\n"
+            f"  strom consume clicks --from-beginning{address}\n\n"
+            "Ctrl-C stops it."
+        )

@@ -1,0 +1,75 @@
+"""Sending and reading many records as fast as the client can, for `bench` and `demo`."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from strom.cli.connection import Connection
+from strom.cli.progress import Report
+from strom.cli.reading import AssignedReader, Limits, Span, partitions_of, read
+from strom.cli.sending import Sender
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+# Large batches out, and queues deep enough that the broker never waits for the client.
+FAST_PRODUCER = {
+    "linger.ms": 20,
+    "batch.size": 1_000_000,
+    "queue.buffering.max.messages": 500_000,
+}
+FAST_CONSUMER = {
+    "fetch.queue.backoff.ms": 0,
+    "queued.min.messages": 500_000,
+    "queued.max.messages.kbytes": 131_072,
+    "auto.offset.reset": "earliest",
+}
+IDLE_MS = 30_000
+
+KeyAndValue = tuple[bytes | None, bytes]
+
+
+class BulkProducer:
+    """Sends chunks of records, and adds up the time that took until the last acknowledgement."""
+
+    def __init__(
+        self, connection: Connection, topic: str, settings: dict[str, Any], report: Report
+    ) -> None:
+        self._client = connection.producer(FAST_PRODUCER | settings)
+        self._sender = Sender(self._client, topic)
+        self._report = report
+        self.seconds = 0.0
+        self.bytes = 0
+
+    def send(self, records: Iterable[KeyAndValue]) -> None:
+        """Send a chunk and wait for it."""
+        started = time.perf_counter()
+        for key, value in records:
+            self._sender.send_plain(key, value)
+            self.bytes += len(value)
+            self._report(self._sender.sent)
+        self._sender.finish()
+        self.seconds += time.perf_counter() - started
+
+
+def consume_all(
+    connection: Connection,
+    topic: str,
+    count: int,
+    report: Report,
+    on_batch: Callable[[Sequence["Message"]], None] = lambda batch: None,
+) -> tuple[int, float]:
+    """Read `count` records from the beginning; returns how many came, and the seconds it took."""
+    consumer = connection.consumer(FAST_CONSUMER)
+    partitions = partitions_of(connection, consumer, [topic])
+    received = 0
+    started = time.perf_counter()
+    reader = AssignedReader(consumer, {partition: Span(0, None) for partition in partitions})
+    try:
+        for batch in read(consumer, reader, Limits(max_messages=count, idle_ms=IDLE_MS)):
+            on_batch(batch)
+            received += len(batch)
+            report(received)
+        return received, time.perf_counter() - started
+    finally:
+        consumer.close()

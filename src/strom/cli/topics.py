@@ -1,0 +1,214 @@
+"""`strom topics`: create, list, describe, alter and delete topics."""
+
+import dataclasses
+import difflib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from strom.cli.client_settings import parse_assignment
+from strom.cli.connection import Connection, connection_options
+from strom.cli.printing import notice, print_json, print_table
+from strom.cli.topic_admin import TopicAdmin, TopicDescription
+from strom.model.errors import UserError
+from strom.model.topics import INTERNAL_TOPICS
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def topics() -> None:
+    """Create, list, describe, alter and delete topics."""
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("-p", "--partitions", type=click.IntRange(min=1), help="How many partitions.")
+@click.option(
+    "-r", "--replication-factor", type=click.IntRange(min=1), help="How many replicas of each."
+)
+@click.option(
+    "-c",
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A topic setting, as in retention.ms=86400000; may be given several times.",
+)
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if the topic exists.")
+@connection_options
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    settings: tuple[str, ...],
+    if_not_exists: bool,
+    connection: Connection,
+) -> None:
+    """Create topics."""
+    from confluent_kafka import KafkaException
+
+    changed = dict(map(parse_assignment, settings))
+    admin = TopicAdmin(connection)
+    for name in names:
+        try:
+            admin.create(
+                name,
+                partitions=partitions,
+                replication_factor=replication_factor,
+                settings=changed,
+            )
+        except KafkaException as error:
+            if not (if_not_exists and error.args[0].name() == "TOPIC_ALREADY_EXISTS"):
+                raise
+            notice(f"Topic {name} exists already.")
+        else:
+            click.echo(f"Created topic {name}.")
+
+
+@topics.command("list")
+@click.option("--internal", is_flag=True, help="Show Kafka's own topics as well.")
+@json_option
+@connection_options
+def list_topics(internal: bool, as_json: bool, connection: Connection) -> None:
+    """List the topics."""
+    admin = TopicAdmin(connection)
+    names = [name for name in admin.names() if internal or name not in INTERNAL_TOPICS]
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": topic.name,
+                    "partitions": len(topic.partitions),
+                    "replication_factor": topic.replication_factor,
+                    "internal": topic.internal,
+                }
+                for topic in admin.describe(names)
+            ]
+        )
+        return
+    if not names:
+        notice("There are no topics yet. Create one with: strom topics create NAME")
+        return
+    print_table(
+        ("TOPIC", "PARTITIONS", "REPLICAS"),
+        [
+            (topic.name, len(topic.partitions), topic.replication_factor)
+            for topic in admin.describe(names)
+        ],
+    )
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@json_option
+@connection_options
+def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> None:
+    """Show partitions, offsets, and settings that differ from the default."""
+    admin = TopicAdmin(connection)
+    _check_existence(admin, names)
+    described = admin.describe(names, offsets=True)
+    if as_json:
+        print_json([dataclasses.asdict(topic) for topic in described])
+        return
+    for index, topic in enumerate(described):
+        if index:
+            click.echo()
+        _print_description(topic)
+
+
+@topics.command()
+@click.argument("name")
+@click.argument("changes", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option(
+    "--delete",
+    "reset",
+    multiple=True,
+    metavar="NAME",
+    help="A setting to reset to its default; may be given several times.",
+)
+@click.option(
+    "--partitions", type=click.IntRange(min=1), help="The new number of partitions; only upwards."
+)
+@connection_options
+def alter(
+    name: str,
+    changes: tuple[str, ...],
+    reset: tuple[str, ...],
+    partitions: int | None,
+    connection: Connection,
+) -> None:
+    """Change a topic's settings, or give it more partitions."""
+    if not (changes or reset or partitions):
+        raise click.UsageError("Nothing to change: give NAME=VALUE, --delete or --partitions.")
+    settings = dict(map(parse_assignment, changes))
+    admin = TopicAdmin(connection)
+    _check_existence(admin, [name])
+    if settings or reset:
+        admin.alter(name, settings, reset)
+    if partitions:
+        admin.add_partitions(name, partitions)
+    click.echo(f"Altered topic {name}.")
+
+
+@topics.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@connection_options
+def delete(names: tuple[str, ...], yes: bool, connection: Connection) -> None:
+    """Delete topics with all their records."""
+    admin = TopicAdmin(connection)
+    _check_existence(admin, names)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError("Deleting cannot be undone. To do it without a question, add --yes.")
+        click.confirm(
+            f"Delete {', '.join(names)} with all records? This cannot be undone.",
+            abort=True,
+            err=True,
+        )
+    for name in names:
+        admin.delete(name)
+        click.echo(f"Deleted topic {name}.")
+
+
+def missing_topic(name: str, existing: Sequence[str]) -> UserError:
+    """The error for a topic that is not there, with the nearest name that is."""
+    near = difflib.get_close_matches(name, existing, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Create it with: strom topics create {name}"
+    return UserError(f"There is no topic {name}. {hint}")
+
+
+def _check_existence(admin: TopicAdmin, names: Sequence[str]) -> None:
+    existing = admin.names()
+    for name in names:
+        if name not in existing:
+            raise missing_topic(name, existing)
+
+
+def _print_description(topic: TopicDescription) -> None:
+    click.echo(f"Topic       {topic.name}")
+    click.echo(f"Id          {topic.topic_id}")
+    click.echo(f"Partitions  {len(topic.partitions)}")
+    click.echo(f"Replicas    {topic.replication_factor}")
+    for index, (name, value) in enumerate(topic.changed.items()):
+        click.echo(f"{'' if index else 'Settings':<12}{name}={value}")
+    click.echo()
+    print_table(
+        ("PARTITION", "LEADER", "REPLICAS", "IN SYNC", "FIRST OFFSET", "NEXT OFFSET", "RECORDS"),
+        [
+            (
+                partition.number,
+                "none" if partition.leader is None else partition.leader,
+                ",".join(map(str, partition.replicas)),
+                ",".join(map(str, partition.in_sync)),
+                "?" if partition.earliest is None else partition.earliest,
+                "?" if partition.latest is None else partition.latest,
+                "?"
+                if partition.earliest is None or partition.latest is None
+                else partition.latest - partition.earliest,
+            )
+            for partition in topic.partitions
+        ],
+    )

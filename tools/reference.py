@@ -1,0 +1,127 @@
+"""Writes docs/reference/ from the code: settings, api keys, error codes.
+
+`python -m tools.reference` writes the pages; a test fails while a committed page is stale.
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from strom.model.broker_settings import BrokerSettings
+from strom.model.errors import ErrorCode
+from strom.model.settings import INT_MAX, LONG_MAX, Definition
+from strom.model.topic_settings import TopicSettings
+from strom.server.kafka import handlers
+from strom.server.kafka.registry import HANDLERS
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+NOTICE = "<!-- Written by `make docs` from the code. Do not edit. -->\n"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _bounds(definition: Definition) -> str:
+    if definition.choices:
+        return ", ".join(f"`{choice}`" for choice in definition.choices)
+    low, high = definition.minimum, definition.maximum
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"at least {low}" if low is not None else ""
+
+
+def _default(definition: Definition) -> str:
+    text = definition.render(definition.default)
+    names = {str(LONG_MAX): "never (2⁶³ - 1)", str(INT_MAX): "2³¹ - 1", "": "(empty)"}
+    return names.get(text, f"`{text}`")
+
+
+def topic_settings() -> str:
+    """The page on topic settings."""
+    rows = [
+        (
+            f"`{definition.name}`",
+            _default(definition),
+            _bounds(definition),
+            definition.doc,
+            f"`{definition.broker_name}`",
+        )
+        for definition in TopicSettings.definitions().values()
+    ]
+    return (
+        f"{NOTICE}\n# Topic settings\n\nSet one with `strom topics create NAME -c name=value` or "
+        "`strom topics alter NAME name=value`. The last column names the broker setting that gives "
+        "every topic its default.\n\n"
+        + _table(("setting", "default", "allowed", "what it does", "broker default"), rows)
+    )
+
+
+def broker_settings() -> str:
+    """The page on broker settings."""
+    rows = [
+        (
+            f"`{definition.name}`",
+            _default(definition),
+            _bounds(definition),
+            definition.doc,
+            "yes" if definition.live else "no",
+        )
+        for definition in BrokerSettings.definitions().values()
+    ]
+    return (
+        f"{NOTICE}\n# Broker settings\n\nSet one with `strom start --set name=value`. Those that can "
+        "be changed while the broker runs take Kafka's admin calls too.\n\n"
+        + _table(("setting", "default", "allowed", "what it does", "at run time"), rows)
+    )
+
+
+def api_keys() -> str:
+    """The page on the requests that are answered."""
+    handlers.load()
+    rows = [
+        (
+            str(key),
+            handler.name,
+            f"{handler.versions.first} to {handler.versions.last}",
+            ", ".join(f"{need.operation.name} on {need.resource.name}" for need in handler.needs),
+        )
+        for key, handler in sorted(HANDLERS.items())
+    ]
+    return (
+        f"{NOTICE}\n# Kafka requests that are answered\n\nWhat ApiVersions advertises is built from the "
+        "same table. The last column is what Kafka's ACLs check.\n\n"
+        + _table(("api key", "request", "versions", "needs"), rows)
+    )
+
+
+def error_codes() -> str:
+    """The page on error codes."""
+    rows = [
+        (str(code.value), code.name, "yes" if code.retriable else "no", code.text)
+        for code in ErrorCode
+    ]
+    return f"{NOTICE}\n# Error codes\n\n" + _table(("code", "name", "retry", "meaning"), rows)
+
+
+PAGES = {
+    "topic-settings.md": topic_settings,
+    "broker-settings.md": broker_settings,
+    "api-keys.md": api_keys,
+    "error-codes.md": error_codes,
+}
+
+
+def main() -> int:
+    """Write every page."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, page in PAGES.items():
+        (FOLDER / name).write_text(page(), encoding="utf-8")
+        print(f"docs/reference/{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
