@@ -14,6 +14,8 @@ from typing import Protocol, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from benchmarks.peers import SILENT
+
 T_co = TypeVar("T_co", covariant=True)
 
 FLUSH_SECONDS = 120
@@ -78,12 +80,15 @@ class Produce:
         left = producer.flush(FLUSH_SECONDS)
         seconds = time.perf_counter() - began
         if left or failures:
-            raise RuntimeError(f"{left} records were not sent, {len(failures)} failed: {failures[:1]}")
+            raise RuntimeError(
+                f"{left} records were not sent, {len(failures)} failed: {failures[:1]}"
+            )
         return self.records / seconds
 
     def _settings(self) -> dict[str, str | int]:
         return {
             "bootstrap.servers": self.bootstrap_servers,
+            "log_level": SILENT,
             "acks": "all",
             "compression.type": self.compression,
             "linger.ms": 5,
@@ -130,6 +135,7 @@ class Consume:
     def _settings(self) -> dict[str, str | int | bool]:
         return {
             "bootstrap.servers": self.bootstrap_servers,
+            "log_level": SILENT,
             "group.id": "benchmark",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",

@@ -36,16 +36,17 @@ def _longer_log(session: Session, variant: Variant) -> Iterator[Measurement]:
         session.step(f"growth: {large:,} records, {variant.title}")
         peer.create_topic("long", 1, variant.topic_settings)
         _fill(peer, "long", large)
-        long_end = large
         for round_number in range(session.scale.rounds):
             session.step(f"growth: {case}, {variant.title}")
             short = f"short-{round_number}"
             peer.create_topic(short, 1, variant.topic_settings)
             _fill(peer, short, small)
-            for area, topic, end in ((GROWTH_SMALL, short, small), (GROWTH_LARGE, "long", long_end)):
-                for metric, value in _log_figures(session, peer, topic, end):
+            for area, topic, records in (
+                (GROWTH_SMALL, short, small),
+                (GROWTH_LARGE, "long", large),
+            ):
+                for metric, value in _log_figures(session, peer, topic, records):
                     yield Measurement(area, case, metric, variant.key, round_number, value)
-            long_end += _LOAD_RECORDS
 
 
 def _fill(peer: Peer, topic: str, records: int) -> None:
@@ -53,11 +54,11 @@ def _fill(peer: Peer, topic: str, records: int) -> None:
 
 
 def _log_figures(
-    session: Session, peer: Peer, topic: str, end: int
+    session: Session, peer: Peer, topic: str, records: int
 ) -> Iterator[tuple[str, float]]:
     servers, seconds = peer.bootstrap_servers, session.scale.latency_seconds
-    fetches = run(RandomFetches(servers, topic, seconds, end))
-    yield "fetch_p50", fetches.p50_ms
+    yield "fetch_p50", run(RandomFetches(servers, topic, seconds, records)).p50_ms
+    end = peer.end_offset(topic)
     produce = Produce(servers, topic, _LOAD_RECORDS, batch_records=_BATCH_RECORDS)
     yield "produce", run(produce)
     yield "consume", run(Consume(servers, topic, _LOAD_RECORDS, first_offset=end))

@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 
 from benchmarks.clients import Consume, Produce, run
+from benchmarks.comparison import MEMORY_IDLE
 from benchmarks.peers import KAFKA, STROM_DISK, ResidentPeak, Variant, running
 from benchmarks.results import Measurement
 from benchmarks.session import Session, in_turn
 
 AREA = "memory"
-IDLE = "just started"
 LOADED = "producing and consuming 1 KB, 12 partitions"
 _RECORD_BYTES = 1024
 _PARTITIONS = 12
+_REPETITIONS = 3
+"""A virtual machine takes its heap only as it needs it."""
 
 
 def steps(session: Session) -> int:
@@ -31,10 +33,11 @@ def measure(session: Session) -> Iterator[Measurement]:
 def _megabytes(session: Session, variant: Variant) -> Iterator[tuple[str, float]]:
     records = session.scale.records(_RECORD_BYTES)
     with running(variant.broker) as peer:
-        yield IDLE, peer.resident_bytes() / 1e6
+        yield MEMORY_IDLE, peer.resident_bytes() / 1e6
         servers = peer.bootstrap_servers
         with peer.topic("memory", _PARTITIONS, variant.topic_settings) as topic:
             with ResidentPeak(peer) as peak:
-                run(Produce(servers, topic, records, _RECORD_BYTES, _PARTITIONS))
-                run(Consume(servers, topic, records, _PARTITIONS))
+                for _ in range(_REPETITIONS):
+                    run(Produce(servers, topic, records, _RECORD_BYTES, _PARTITIONS))
+                    run(Consume(servers, topic, records, _PARTITIONS))
             yield LOADED, peak.bytes / 1e6

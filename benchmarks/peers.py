@@ -12,10 +12,11 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 import psutil
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from tools.kafka import RealKafka
 
 from strom.testing.broker_process import BrokerProcess
-from tools.kafka import RealKafka
 
 KAFKA_HEAP = "1g"
 KAFKA_JVM_FLAGS = (
@@ -32,6 +33,8 @@ KAFKA_SETTINGS = {
     # So that the disk space of a topic is free again soon after it was measured.
     "log.segment.delete.delay.ms": "1000",
 }
+SILENT = 2
+"""librdkafka's log level: what goes wrong is raised, and need not be printed as well."""
 _SAMPLE_SECONDS = 0.05
 _ADMIN_SECONDS = 120
 
@@ -66,7 +69,9 @@ class Peer:
     def __init__(self, process: _Process) -> None:
         self.bootstrap_servers = process.bootstrap_servers
         self._process = psutil.Process(process.pid)
-        self._admin = AdminClient({"bootstrap.servers": process.bootstrap_servers})
+        self._admin = AdminClient(
+            {"bootstrap.servers": process.bootstrap_servers, "log_level": SILENT}
+        )
 
     def create_topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Create a topic, and return when it can be used."""
@@ -78,6 +83,12 @@ class Peer:
         """Delete a topic."""
         deleted = self._admin.delete_topics([name], operation_timeout=_ADMIN_SECONDS)
         deleted[name].result(_ADMIN_SECONDS)
+
+    def end_offset(self, topic: str) -> int:
+        """The offset that the next record of a topic's first partition will have."""
+        asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
+        (answer,) = self._admin.list_offsets(asked).values()
+        return int(answer.result(_ADMIN_SECONDS).offset)
 
     @contextmanager
     def topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> Iterator[str]:
