@@ -12,7 +12,7 @@ from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.checked_text import decode_lines, encode_lines
 from strom.storage.disk import Disk
-from strom.storage.files import AlreadyLocked, Files, Lock, read_whole, replace_whole
+from strom.storage.files import AlreadyLocked, Files, Lock, Space, read_whole, replace_whole
 from strom.storage.folder import read_folder
 from strom.storage.log import Log
 from strom.storage.recovery import Recovery, RecoveryPoint
@@ -96,6 +96,10 @@ class DataDirectory:
     def fail(self, error: BaseException) -> DirectoryOffline:
         """Take the directory offline until a restart."""
         return self._disk.fail(error)
+
+    def space(self) -> Space:
+        """How large the medium is, and how much is left."""
+        return self._disk.files.space(self.path)
 
     # Partitions
 
