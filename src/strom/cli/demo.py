@@ -56,16 +56,17 @@ def demo(records: int, keep: bool) -> None:
 
 def run_demo(connection: Connection, records: int) -> None:
     """Produce and consume clicks, show some of them and the most visited pages."""
+    producer = BulkProducer(connection, TOPIC, {})
     with towards(records, "produce") as report:
-        producer = BulkProducer(connection, TOPIC, {}, report)
-        for chunk in invent_clicks(records):
-            producer.send(chunk)
+        producer.send(invent_clicks(records), report)
     pages: Counter[str] = Counter()
+    size: Counter[str] = Counter()
     first: list[bytes] = []
 
     def count_pages(batch: Sequence["Message"]) -> None:
         values = [message.value() for message in batch]
-        pages.update(json.loads(value)["page"] for value in values)
+        pages.update(json.loads(value.decode())["page"] for value in values)
+        size.update(values=sum(map(len, values)))
         if len(first) < SHOWN_CLICKS:
             first.extend(values[: SHOWN_CLICKS - len(first)])
 
@@ -79,7 +80,7 @@ def run_demo(connection: Connection, records: int) -> None:
     click.echo("\nThe most visited pages:")
     print_table(("PAGE", "CLICKS"), pages.most_common(SHOWN_PAGES))
     click.echo(
-        f"\nProduced {human_count(records)} clicks ({human_bytes(producer.bytes)}), each on disk "
+        f"\nProduced {human_count(records)} clicks ({human_bytes(size['values'])}), each on disk "
         f"before it was acknowledged: {human_count(records / producer.seconds)}/s\n"
         f"Consumed and counted them: {human_count(records / seconds)}/s"
     )
