@@ -41,10 +41,10 @@ def demo(records: int, keep: bool) -> None:
 
     The broker and its data are gone afterwards.
     """
-    from strom.testing import LocalBroker
+    from strom.testing import BrokerProcess
 
     click.echo("Starting a broker …")
-    with LocalBroker() as broker:
+    with BrokerProcess() as broker:
         connection = Connection(broker.bootstrap_servers)
         click.echo(f"It listens at {broker.bootstrap_servers}. Topic: {TOPIC}.\n")
         TopicAdmin(connection).create(TOPIC, partitions=PARTITIONS)
