@@ -2,8 +2,8 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from contextlib import contextmanager, suppress
+from typing import NamedTuple, Protocol
 
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.storage.files import Files, is_temporary
@@ -21,6 +21,14 @@ class HasLoadedIndexes(Protocol):
         ...
 
 
+class Garbage(NamedTuple):
+    """Files that have left a log and are removed when their time has come."""
+
+    folder: str
+    paths: list[str]
+    due_ms: int
+
+
 class Disk:
     """Files with a memory of failure: after one, the whole directory is offline until a restart.
 
@@ -33,6 +41,7 @@ class Disk:
         self.open_files = OpenFiles(files, files.open_file_limit())
         self.offline: DirectoryOffline | None = None
         self._loaded: OrderedDict[HasLoadedIndexes, None] = OrderedDict()
+        self._garbage: list[Garbage] = []
 
     def fail(self, error: BaseException) -> DirectoryOffline:
         """Take the directory offline; returns the error to raise. The first reason stays."""
@@ -70,3 +79,24 @@ class Disk:
     def note_unloaded(self, holder: HasLoadedIndexes) -> None:
         """The holder is gone."""
         self._loaded.pop(holder, None)
+
+    def remove_later(self, garbage: Garbage) -> None:
+        """Leave files, already renamed so that no start takes them for the log's, to be removed."""
+        self._garbage.append(garbage)
+
+    def forget_garbage(self, folder: str) -> None:
+        """A folder is going away as a whole."""
+        self._garbage = [each for each in self._garbage if each.folder != folder]
+
+    def remove_garbage(self, now_ms: int) -> None:
+        """Remove what is due; any thread. Large files take the operating system a while."""
+        for garbage in [each for each in self._garbage if each.due_ms <= now_ms]:
+            with self.writing(), suppress(FileNotFoundError):
+                # First the renames must be safe: were one undone after the removal of a later
+                # file, the log would have a hole.
+                self.files.sync_directory(garbage.folder)
+            for path in garbage.paths:
+                with self.writing(), suppress(FileNotFoundError):
+                    self.files.remove(path)
+            with suppress(ValueError):
+                self._garbage.remove(garbage)

@@ -11,6 +11,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from strom.wire.kafka.batch import Buffer
@@ -140,13 +141,18 @@ def read_whole(files: Files, path: str) -> bytes:
         file.close()
 
 
-def write_whole(files: Files, path: str, data: Buffer) -> None:
+def write_whole(files: Files, path: str, data: Buffer, *, sync: bool = True) -> None:
     """Make the file hold exactly this, on the medium; its directory entry is not synced."""
     file = files.open(path, create=True)
     try:
         file.truncate(0)
         file.append(data)
-        file.datasync()
+        if sync:
+            file.datasync()
+    except OSError:
+        with suppress(OSError):  # half a file is worse than none
+            files.remove(path)
+        raise
     finally:
         file.close()
 

@@ -1,23 +1,23 @@
 """What lies in a partition's folder, and how half-done work of an earlier run is completed.
 
-Compaction writes `NAME.log.cleaned`. When it is whole and synced, it is renamed to `NAME.log.swap`: from
-then on it counts, in place of every segment that begins where it does or within it. See
-`log_compaction` for the order of the steps.
+Compaction writes `BASE.log.cleaned`. When it is whole and synced, it is renamed to `BASE-END.swap`: from
+then on it counts, in place of all segments from BASE up to END. See `log_compaction` for the steps.
 """
 
 from dataclasses import dataclass, field
 
-from strom.storage.batch_walk import walk_headers
-from strom.storage.checked_text import decode_lines
 from strom.storage.files import Files
 from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
 from strom.storage.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
+REPLACED = ".replaced"
+"""What a swap has replaced."""
 DELETED = ".deleted"
+"""What retention has taken. All segments before one are taken too, even if a crash undid that."""
 TEMPORARY = ".tmp"
-_LEFTOVERS = (CLEANED, DELETED, TEMPORARY)
+_LEFTOVERS = (CLEANED, REPLACED, DELETED, TEMPORARY)
 _DIGITS = 20
 
 
@@ -45,28 +45,91 @@ def offset_of(name: str, suffix: str) -> int | None:
     return None
 
 
+def swap_name(base_offset: int, end_offset: int) -> str:
+    """The name of a segment that stands for all segments between two offsets."""
+    return f"{base_offset:020d}-{end_offset:020d}{SWAP}"
+
+
+def _swap_range(name: str) -> tuple[int, int] | None:
+    base, dash, end = name.removesuffix(SWAP).partition("-")
+    if name.endswith(SWAP) and dash and base.isdecimal() and end.isdecimal():
+        return int(base), int(end)
+    return None
+
+
 def complete_interrupted_work(files: Files, folder: str) -> FolderContents:
     """Finish a swap, remove what no longer counts, and say what there is."""
     names = files.list(folder)
+    _finish_retention(files, folder, names)
     for name in names:
+        swapped = _swap_range(name)
+        if swapped is not None:
+            clear_for_swap(files, folder, *swapped)
+            files.rename(f"{folder}/{name}", f"{folder}/{swapped[0]:020d}{LOG_SUFFIX}")
+            files.sync_directory(folder)
+    for name in files.list(folder):
         if name.endswith(_LEFTOVERS):
             files.remove(f"{folder}/{name}")
-    swaps = [base for name in names if (base := offset_of(name, LOG_SUFFIX + SWAP)) is not None]
-    for base in swaps:
-        _complete_swap(files, folder, base)
-    if swaps:
-        files.sync_directory(folder)
-    return _contents(files, folder)
+    contents = read_folder(files, folder)
+    _remove_orphans(files, folder, contents)
+    return contents
 
 
-def _complete_swap(files: Files, folder: str, base: int) -> None:
-    swap = f"{folder}/{base:020d}{LOG_SUFFIX}{SWAP}"
-    end = _end_of_swap(files, folder, base)
-    for other in _contents(files, folder).bases:
-        if base < other < end:
-            FolderContents.remove_segment(files, folder, other)
-    for suffix in INDEX_SUFFIXES:
-        if files.exists(f"{folder}/{base:020d}{suffix}"):
-            files.remove(f"{folder}/{base:020d}{suffix}")
+def delete_segment_files(files: Files, stem: str) -> list[str]:
+    """Rename the files of a segment that retention has taken; returns where they are now."""
+    taken = []
+    for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+        if suffix == LOG_SUFFIX or files.exists(stem + suffix):
+            files.rename(stem + suffix, stem + suffix + DELETED)
+            taken.append(stem + suffix + DELETED)
+    return taken
+
+
+def _finish_retention(files: Files, folder: str, names: list[str]) -> None:
+    taken = [base for name in names if (base := offset_of(name, LOG_SUFFIX + DELETED)) is not None]
+    if not taken:
+        return
+    for name in names:
+        base = offset_of(name, LOG_SUFFIX)
+        if base is not None and base < max(taken):
+            files.rename(f"{folder}/{name}", f"{folder}/{name}{DELETED}")
     files.sync_directory(folder)
-    files.rename(swap, f"{folder}/{base:020d}{LOG_SUFFIX}")
+
+
+def clear_for_swap(files: Files, folder: str, base_offset: int, end_offset: int) -> list[str]:
+    """Take away what a swap replaces; synced. Returns the paths of the replaced files.
+
+    Were a later segment left when the swap is renamed, its records would be there twice.
+    """
+    replaced = []
+    for base in read_folder(files, folder).bases:
+        if base_offset <= base < end_offset:
+            stem = f"{folder}/{base:020d}"
+            for suffix in INDEX_SUFFIXES:
+                if files.exists(stem + suffix):
+                    files.remove(stem + suffix)
+            files.rename(stem + LOG_SUFFIX, stem + LOG_SUFFIX + REPLACED)
+            replaced.append(stem + LOG_SUFFIX + REPLACED)
+    files.sync_directory(folder)
+    return replaced
+
+
+def read_folder(files: Files, folder: str) -> FolderContents:
+    """What is there."""
+    contents = FolderContents()
+    for name in files.list(folder):
+        if (base := offset_of(name, LOG_SUFFIX)) is not None:
+            contents.bases.append(base)
+        elif (offset := offset_of(name, SNAPSHOT_SUFFIX)) is not None:
+            contents.snapshot_offsets.append(offset)
+    return contents
+
+
+def _remove_orphans(files: Files, folder: str, contents: FolderContents) -> None:
+    """Remove indexes whose log file is gone."""
+    known = set(contents.bases)
+    for name in files.list(folder):
+        for suffix in INDEX_SUFFIXES:
+            base = offset_of(name, suffix)
+            if base is not None and base not in known:
+                files.remove(f"{folder}/{name}")

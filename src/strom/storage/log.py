@@ -15,9 +15,10 @@ from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.model.settings import INT_MAX
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
-from strom.storage.disk import Disk
+from strom.storage.disk import Disk, Garbage
 from strom.storage.files import is_temporary
 from strom.storage.flush import DirtySegment, Flush
+from strom.storage.folder import delete_segment_files
 from strom.storage.log_reading import (
     NOTHING,
     Chunk,
@@ -30,10 +31,12 @@ from strom.storage.log_reading import (
     read_chunk,
 )
 from strom.storage.log_state import LogState
+from strom.storage.retention import SegmentFacts, segments_to_delete
 from strom.storage.segment import Segment
 from strom.storage.snapshots import Snapshot
 from strom.storage.transaction_index import AbortedTransaction
-from strom.wire.kafka.batch import BatchHeader, headers, read_header, stamp
+from strom.storage.validation import validate
+from strom.wire.kafka.batch import BatchHeader, headers, stamp
 from strom.wire.kafka.records import read_marker
 
 logger = logging.getLogger(__name__)
@@ -120,8 +123,8 @@ class Log:
         The caller answers its client when the high watermark has passed the last offset.
         """
         self._check_usable()
-        header = read_header(batches)
-        marker = read_marker(batches, 0, header) if header.is_control else None
+        header, data = validate(batches, self.settings, now_ms=now_ms, from_client=from_client)
+        marker = read_marker(data, 0, header) if header.is_control else None
         if header.has_producer:
             seen = self._state.producers.check(header, marker, from_client=from_client)
             if seen is not None:
@@ -130,8 +133,8 @@ class Log:
                 )
         base_offset = self.end_offset
         header = header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
-        stamp(batches, 0, base_offset, leader_epoch)
-        self._write(batches, header, now_ms)
+        stamp(data, 0, base_offset, leader_epoch)
+        self._write(data, header, now_ms)
         state = self._state
         if leader_epoch != state.epochs.latest:
             state.epochs.assign(leader_epoch, base_offset)
@@ -375,6 +378,54 @@ class Log:
         self._state.start_offset = max(self._state.start_offset, offset)
         return self._state.start_offset
 
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Take out what retention lets go, and say how many segments. Files are removed later.
+
+        If the active segment is over age too, it is closed now, and goes with the next call after
+        a flush: the file that knows the next offset must be safe on disk first.
+        """
+        self._check_usable()
+        try:
+            doomed = self._doomed(now_ms)
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
+        if doomed and doomed[-1].active:
+            self._roll(now_ms)
+        if self._entries_version != self._entries_synced or not doomed:
+            return 0
+        paths = []
+        with self._disk.writing():
+            for segment in doomed:
+                self._disk.open_files.forget(segment.log_path)
+                self._disk.note_unloaded(segment)
+                paths.extend(delete_segment_files(self._disk.files, segment.stem))
+                self._segments.remove(segment)
+                self._state.start_offset = max(self._state.start_offset, segment.next_offset)
+        due_ms = now_ms + self.settings.file_delete_delay_ms
+        self._disk.remove_later(Garbage(self.folder, paths, due_ms))
+        return len(doomed)
+
+    def _doomed(self, now_ms: int) -> list[Segment]:
+        facts = [
+            SegmentFacts(
+                segment.base_offset,
+                segment.next_offset,
+                segment.size_bytes,
+                segment.largest_timestamp,
+                self._disk.files.modified_ms(segment.log_path),
+                segment.active,
+            )
+            for segment in self._segments
+        ]
+        chosen = segments_to_delete(
+            facts,
+            now_ms=now_ms,
+            settings=self.settings,
+            high_watermark=self.high_watermark,
+            log_start_offset=self.start_offset,
+        )
+        return list(self._segments)[: len(chosen)]
+
     def expire_producers(self, now_ms: int, max_idle_ms: int) -> None:
         """Forget producers that were idle for so long."""
         self._state.producers.expire(now_ms, max_idle_ms)
@@ -401,6 +452,10 @@ class Log:
         if flush is not None:
             flush.sync()
             self.finish_flush(flush)
+        self.release_files()
+
+    def release_files(self) -> None:
+        """Close the files; the log cannot be used afterwards."""
         for segment in self._segments:
             self._disk.open_files.forget(segment.log_path)
             self._disk.note_unloaded(segment)

@@ -7,7 +7,7 @@ passed over, and the one before is taken.
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
-from strom.storage.files import Files, read_whole
+from strom.storage.files import Files, read_whole, write_whole
 from strom.storage.producer_state import ProducerStates
 
 SUFFIX = ".snapshot"
@@ -35,12 +35,7 @@ class SnapshotFiles:
 
     def write(self, snapshot: Snapshot) -> None:
         """Write one, and remove those that are too old to matter."""
-        file = self._files.open(self.path(snapshot.offset), create=True)
-        try:
-            file.truncate(0)
-            file.append(snapshot.data)
-        finally:
-            file.close()
+        write_whole(self._files, self.path(snapshot.offset), snapshot.data, sync=False)
         self._offsets = sorted({*self._offsets, snapshot.offset})
         while len(self._offsets) > KEPT:
             self._files.remove(self.path(self._offsets[0]))

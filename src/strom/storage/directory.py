@@ -1,0 +1,343 @@
+"""A data directory: who it belongs to, its partitions' folders, and how far each was safe on disk."""
+
+import base64
+import json
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterable
+
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StorageError, UserError
+from strom.model.topic_settings import TopicSettings
+from strom.model.topics import TopicPartition
+from strom.storage.checked_text import decode_lines, encode_lines
+from strom.storage.disk import Disk
+from strom.storage.files import AlreadyLocked, Files, Lock, read_whole, replace_whole
+from strom.storage.folder import read_folder
+from strom.storage.log import Log
+from strom.storage.recovery import Recovery, RecoveryPoint
+
+logger = logging.getLogger(__name__)
+
+IDENTITY_FILE = "strom.json"
+LOCK_FILE = ".lock"
+CHECKPOINT_FILE = "checkpoint"
+CLEAN_STOP_FILE = "clean-stop"
+PARTITION_FILE = "partition.metadata"
+FORMAT_VERSION = 1
+
+_DELETED_FOLDER = re.compile(r"\.[0-9a-f]{32}-deleted$")
+_OWN_BEFORE_IDENTITY = {LOCK_FILE, f"{IDENTITY_FILE}.tmp", "lost+found"}
+
+
+class DataDirectory:
+    """A folder that one broker owns, as long as it holds the lock."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        lock: Lock,
+        cluster_id: str,
+        *,
+        was_clean: bool,
+        suspects: frozenset[str],
+        now_ms: int,
+    ) -> None:
+        self.path = path
+        self.cluster_id = cluster_id
+        self.was_clean = was_clean
+        self._disk = disk
+        self._lock = lock
+        self._suspects = suspects
+        self._now_ms = now_ms
+        self._points = self._read_checkpoint()
+
+    @classmethod
+    def open(cls, files: Files, path: str, *, now_ms: int, node_id: int) -> "DataDirectory":
+        """Open the directory, or make a new one; UserError, with what to do, if it cannot be used."""
+        path = path.rstrip("/") or "/"
+        try:
+            _check_not_foreign(files, path)
+            files.make_directory(path)
+            lock = files.lock(f"{path}/{LOCK_FILE}")
+        except AlreadyLocked as locked:
+            raise UserError(
+                f"{path} is already in use by another strom (pid {locked.owner}); "
+                "stop it or choose another --data."
+            ) from None
+        except OSError as error:
+            raise _cannot_use(path, error) from error
+        try:
+            cluster_id = _identify(files, path, node_id)
+            was_clean, suspects = _take_clean_stop(files, path)
+            _remove_deleted_folders(files, path)
+        except OSError as error:
+            lock.release()
+            raise _cannot_use(path, error) from error
+        except UserError:
+            lock.release()
+            raise
+        return cls(
+            Disk(files),
+            path,
+            lock,
+            cluster_id,
+            was_clean=was_clean,
+            suspects=suspects,
+            now_ms=now_ms,
+        )
+
+    @property
+    def offline(self) -> DirectoryOffline | None:
+        """Why nothing can be written here any more, None while all is well."""
+        return self._disk.offline
+
+    def fail(self, error: BaseException) -> DirectoryOffline:
+        """Take the directory offline until a restart."""
+        return self._disk.fail(error)
+
+    # Partitions
+
+    def folder(self, partition: TopicPartition) -> str:
+        """Where a partition lies."""
+        return f"{self.path}/{partition}"
+
+    def has_log(self, partition: TopicPartition) -> bool:
+        """Whether there is a folder for a partition."""
+        return self._disk.files.exists(self.folder(partition))
+
+    def create_log(
+        self,
+        partition: TopicPartition,
+        topic_id: uuid.UUID,
+        settings: TopicSettings,
+        leader_epoch: int,
+    ) -> Log:
+        """Make a new, empty log; it is on disk, folder and all, when this returns."""
+        folder, files = self.folder(partition), self._disk.files
+        with self._disk.writing():
+            if files.exists(folder) and not self._is_unwritten(folder):
+                raise StorageError(f"{folder} holds another log; move it away first")
+            files.make_directory(folder)
+            metadata = f"version: 0\ntopic_id: {_encode_id(topic_id)}\n"
+            replace_whole(files, folder, PARTITION_FILE, metadata.encode())
+            files.sync_directory(self.path)
+        return self._open(partition, topic_id, settings, leader_epoch, RecoveryPoint())
+
+    def open_log(
+        self,
+        partition: TopicPartition,
+        topic_id: uuid.UUID,
+        settings: TopicSettings,
+        leader_epoch: int,
+    ) -> Log:
+        """Open a log and recover it if need be.
+
+        Damage never raises: the log is then quarantined. DirectoryOffline if the disk fails.
+        """
+        reason = self._identity_problem(partition, topic_id)
+        if reason is not None:
+            return self._quarantined(partition, topic_id, settings, reason)
+        point = self._points.get((str(partition), topic_id), RecoveryPoint())
+        return self._open(partition, topic_id, settings, leader_epoch, point)
+
+    def _open(
+        self,
+        partition: TopicPartition,
+        topic_id: uuid.UUID,
+        settings: TopicSettings,
+        leader_epoch: int,
+        point: RecoveryPoint,
+    ) -> Log:
+        folder = self.folder(partition)
+        recovery = Recovery(self._disk, folder, settings, point, self._now_ms)
+        try:
+            state = recovery.open(clean=self.was_clean and str(partition) not in self._suspects)
+        except (CorruptData, ApiError, OSError) as error:
+            return self._quarantined(partition, topic_id, settings, str(error))
+        state.epochs.assign(leader_epoch, state.end_offset)
+        self._points[str(partition), topic_id] = point
+        return Log(self._disk, folder, partition, topic_id, settings, state)
+
+    def _quarantined(
+        self, partition: TopicPartition, topic_id: uuid.UUID, settings: TopicSettings, reason: str
+    ) -> Log:
+        logger.error("%s is quarantined, nothing in it was changed: %s", partition, reason)
+        folder = self.folder(partition)
+        return Log(self._disk, folder, partition, topic_id, settings, None, quarantined=reason)
+
+    def _identity_problem(self, partition: TopicPartition, topic_id: uuid.UUID) -> str | None:
+        folder = self.folder(partition)
+        try:
+            if not self._disk.files.is_directory(folder):
+                return f"its folder {folder} is missing"
+            text = read_whole(self._disk.files, f"{folder}/{PARTITION_FILE}").decode()
+        except (OSError, UnicodeDecodeError) as error:
+            return f"{folder}/{PARTITION_FILE} cannot be read: {error}"
+        if f"topic_id: {_encode_id(topic_id)}" not in text.splitlines():
+            return f"{folder} belongs to another topic of that name"
+        return None
+
+    def _is_unwritten(self, folder: str) -> bool:
+        """Whether a folder is what a crash left of a creation: no records in it."""
+        files = self._disk.files
+        bases = read_folder(files, folder).bases
+        return all(files.size(f"{folder}/{base:020d}.log") == 0 for base in bases)
+
+    def delete_log(self, log: Log) -> Callable[[], None]:
+        """Take a log away, for good once this returns; call the answer, on any thread, to free the space."""
+        files = self._disk.files
+        log.release_files()
+        self._disk.forget_garbage(log.folder)
+        self._points.pop((str(log.partition), log.topic_id), None)
+        doomed = f"{self.path}/{str(log.partition)[:200]}.{uuid.uuid4().hex}-deleted"
+        with self._disk.writing():
+            if files.exists(log.folder):
+                files.rename(log.folder, doomed)
+            files.sync_directory(self.path)
+
+        def remove() -> None:
+            if files.exists(doomed):
+                files.remove_tree(doomed)
+
+        return remove
+
+    def strays(self, known: set[TopicPartition]) -> list[str]:
+        """Folders here that belong to no known partition. They are reported, never deleted."""
+        files = self._disk.files
+        names = {str(partition) for partition in known}
+        return [
+            name
+            for name in files.list(self.path)
+            if name not in names
+            and name != "lost+found"
+            and not _DELETED_FOLDER.search(name)
+            and files.is_directory(f"{self.path}/{name}")
+        ]
+
+    # Checkpoints
+
+    def checkpoint(self, logs: Iterable[Log]) -> None:
+        """Note down how far each log is safe, and where it starts; any thread.
+
+        Without space nothing happens: the old checkpoint serves, recovery has more to check then.
+        """
+        points = dict(self._points)
+        for log in logs:
+            if log.quarantined is None:
+                point = RecoveryPoint(log.flushed_offset, log.start_offset)
+                points[str(log.partition), log.topic_id] = point
+        lines = [
+            f"{partition} {topic_id} {point.flushed_offset} {point.start_offset}"
+            for (partition, topic_id), point in sorted(points.items())
+        ]
+        with self._disk.writing():
+            replace_whole(self._disk.files, self.path, CHECKPOINT_FILE, encode_lines(lines))
+
+    def _read_checkpoint(self) -> dict[tuple[str, uuid.UUID], RecoveryPoint]:
+        points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
+        try:
+            data = read_whole(self._disk.files, f"{self.path}/{CHECKPOINT_FILE}")
+            for line in decode_lines(data):
+                partition, topic_id, flushed, start = line.split()
+                points[partition, uuid.UUID(topic_id)] = RecoveryPoint(int(flushed), int(start))
+        except FileNotFoundError:
+            return {}
+        except (CorruptData, ValueError, OSError) as error:
+            logger.warning("%s: the checkpoint cannot be read (%s); checking all", self.path, error)
+            self.was_clean = False
+            return {}
+        return points
+
+    def remove_deleted_files(self, now_ms: int) -> None:
+        """Remove segments that have left their logs; any thread."""
+        self._disk.remove_garbage(now_ms)
+
+    def close(self, logs: Iterable[Log], *, clean: bool = True) -> None:
+        """Bring all logs to the disk, note that all is well, and let go of the directory."""
+        logs = list(logs)
+        try:
+            if clean and self.offline is None:
+                for log in logs:
+                    log.close()
+                self.checkpoint(logs)
+                suspects = [str(log.partition) for log in logs if log.quarantined is not None]
+                with self._disk.writing():
+                    data = encode_lines(suspects)
+                    replace_whole(self._disk.files, self.path, CLEAN_STOP_FILE, data)
+        finally:
+            self._disk.open_files.close()
+            self._lock.release()
+
+
+def _check_not_foreign(files: Files, path: str) -> None:
+    if not files.exists(path):
+        return
+    if not files.is_directory(path):
+        raise UserError(f"{path} is a file; choose a folder with --data.")
+    names = set(files.list(path))
+    if IDENTITY_FILE not in names and names - _OWN_BEFORE_IDENTITY:
+        raise UserError(
+            f"{path} holds files that are not strom's; choose an empty or new folder with --data."
+        )
+
+
+def _identify(files: Files, path: str, node_id: int) -> str:
+    """The cluster id in the directory's identity file, which is written if there is none."""
+    identity_path = f"{path}/{IDENTITY_FILE}"
+    if not files.exists(identity_path):
+        cluster_id = _encode_id(uuid.uuid4())
+        identity = {"format": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id}
+        replace_whole(files, path, IDENTITY_FILE, (json.dumps(identity) + "\n").encode())
+        return cluster_id
+    try:
+        identity = json.loads(read_whole(files, identity_path))
+        version, cluster_id = int(identity["format"]), str(identity["cluster_id"])
+        owner = int(identity["node_id"])
+    except (ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{identity_path} cannot be read; restore it from a backup. Nothing was changed."
+        ) from None
+    if version != FORMAT_VERSION:
+        raise UserError(
+            f"{path} was written by another version of strom (format {version}); "
+            f"this one knows format {FORMAT_VERSION}."
+        )
+    if owner != node_id:
+        raise UserError(
+            f"{path} belongs to node {owner}; start it with --set node.id={owner}, "
+            "or choose another --data."
+        )
+    return cluster_id
+
+
+def _take_clean_stop(files: Files, path: str) -> tuple[bool, frozenset[str]]:
+    """Whether the last stop was clean; it is noted only once. Also the partitions that were not well."""
+    marker = f"{path}/{CLEAN_STOP_FILE}"
+    if not files.exists(marker):
+        return False, frozenset()
+    try:
+        suspects = frozenset(decode_lines(read_whole(files, marker)))
+        was_clean = True
+    except CorruptData:
+        suspects, was_clean = frozenset(), False
+    files.remove(marker)
+    files.sync_directory(path)
+    return was_clean, suspects
+
+
+def _remove_deleted_folders(files: Files, path: str) -> None:
+    for name in files.list(path):
+        if _DELETED_FOLDER.search(name):
+            files.remove_tree(f"{path}/{name}")
+
+
+def _cannot_use(path: str, error: OSError) -> UserError:
+    reason = error.strerror or str(error)
+    return UserError(f"cannot use {path}: {reason}; choose another folder with --data.")
+
+
+def _encode_id(identifier: uuid.UUID) -> str:
+    """22 characters, as Kafka writes ids."""
+    return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")
