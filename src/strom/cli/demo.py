@@ -44,7 +44,12 @@ def demo(records: int, keep: bool) -> None:
     from strom.testing import BrokerProcess
 
     click.echo("Starting a broker …")
-    with BrokerProcess() as broker:
+    broker = BrokerProcess()
+    try:
+        broker.start()
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
+    try:
         connection = Connection(broker.bootstrap_servers)
         click.echo(f"It listens at {broker.bootstrap_servers}. Topic: {TOPIC}.\n")
         TopicAdmin(connection).create(TOPIC, partitions=PARTITIONS)
@@ -52,6 +57,8 @@ def demo(records: int, keep: bool) -> None:
         _tell_what_next(broker.bootstrap_servers, keep)
         if keep:
             _wait_for_interrupt()
+    finally:
+        broker.stop()
 
 
 def run_demo(connection: Connection, records: int) -> None:
