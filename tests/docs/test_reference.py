@@ -1,5 +1,4 @@
 import pytest
-
 from tools.reference import FOLDER, PAGES
 
 

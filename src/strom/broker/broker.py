@@ -83,10 +83,14 @@ class Broker:
         return broker
 
     async def _load(self) -> None:
-        self._metadata_log = self._open_metadata_log()
+        is_new = not self.directory.has_log(METADATA_PARTITION)
+        self._metadata_log = self._open_metadata_log(is_new)
         for unfinished in self.metadata.unfinished_deletions():
-            await self._remove_files(unfinished)
-        if not self.directory.was_clean:
+            for index in range(unfinished.partitions):
+                partition = TopicPartition(unfinished.name, index)
+                self.directory.delete_leftover(partition, unfinished.id)
+            await self._write(TopicGone(unfinished.id))
+        if not self.directory.was_clean and not is_new:
             epoch = LeaderEpoch(self.metadata.leader_epoch + 1)
             await self._metadata_log.commit(epoch, now_ms=self.clock.now_ms())
         self._apply_broker_configs()
@@ -94,10 +98,9 @@ class Broker:
             self._host(topic)
         self._report_strays()
 
-    def _open_metadata_log(self) -> MetadataLog:
+    def _open_metadata_log(self, is_new: bool) -> MetadataLog:
         directory = self.directory
-        known = directory.has_log(METADATA_PARTITION)
-        open_or_create = directory.open_log if known else directory.create_log
+        open_or_create = directory.create_log if is_new else directory.open_log
         metadata_log = open_or_create(
             METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_SETTINGS, leader_epoch=0
         )
@@ -230,7 +233,7 @@ class Broker:
             del self._hosted_by_id[topic.id.bytes]
             for partition in hosted.partitions:
                 partition.mark_deleted()
-            await self._remove_files(topic)
+            await self._remove_files(hosted)
 
     async def set_topic_configs(
         self, name: str, configs: Mapping[str, str], *, only_check: bool = False
@@ -305,9 +308,15 @@ class Broker:
             )
             hosted.partitions.append(Partition(created, self.commit, epoch))
 
-    async def _remove_files(self, topic: Topic) -> None:
-        for index in range(topic.partitions):
-            await asyncio.to_thread(
-                self.directory.delete_log, TopicPartition(topic.name, index), topic.id
-            )
-        await self._write(TopicGone(topic.id))
+    async def _remove_files(self, hosted: HostedTopic) -> None:
+        await self.commit.wait_until_idle()  # no sync may be under way in files that go
+        for partition in hosted.partitions:
+            free_space = self.directory.delete_log(partition.log)
+            self._free_later(free_space)
+        await self._write(TopicGone(hosted.topic.id))
+
+    def _free_later(self, free_space: Callable[[], None]) -> None:
+        """Large files take the operating system a while to remove."""
+        removal = asyncio.get_running_loop().run_in_executor(None, free_space)
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)

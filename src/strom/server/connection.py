@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from strom.model.errors import ProtocolError
 from strom.wire.kafka.batch import Buffer
@@ -78,8 +78,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - TCP always gives one
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's own is not a subclass
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         if not self._listener.connected(self):

@@ -1,4 +1,4 @@
-"""A data directory: who it belongs to, its partitions' folders, and how far each was safe on disk."""
+"""A data directory: who it belongs to, its partitions, and how far each is safe on disk."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.checked_text import decode_lines, encode_lines
 from strom.storage.disk import Disk
-from strom.storage.files import AlreadyLocked, Files, Lock, read_whole, replace_whole
+from strom.storage.files import AlreadyLocked, Files, Lock, Space, read_whole, replace_whole
 from strom.storage.folder import read_folder
 from strom.storage.log import Log
 from strom.storage.recovery import Recovery, RecoveryPoint
@@ -55,7 +55,7 @@ class DataDirectory:
 
     @classmethod
     def open(cls, files: Files, path: str, *, now_ms: int, node_id: int) -> "DataDirectory":
-        """Open the directory, or make a new one; UserError, with what to do, if it cannot be used."""
+        """Open the directory, or make a new one; UserError says why it cannot be used."""
         path = path.rstrip("/") or "/"
         try:
             _check_not_foreign(files, path)
@@ -96,6 +96,10 @@ class DataDirectory:
     def fail(self, error: BaseException) -> DirectoryOffline:
         """Take the directory offline until a restart."""
         return self._disk.fail(error)
+
+    def space(self) -> Space:
+        """How large the medium is, and how much is left."""
+        return self._disk.files.space(self.path)
 
     # Partitions
 
@@ -186,7 +190,7 @@ class DataDirectory:
         return all(files.size(f"{folder}/{base:020d}.log") == 0 for base in bases)
 
     def delete_log(self, log: Log) -> Callable[[], None]:
-        """Take a log away, for good once this returns; call the answer, on any thread, to free the space."""
+        """Take a log away for good; call the answer, on any thread, to free the space."""
         files = self._disk.files
         log.release_files()
         self._disk.forget_garbage(log.folder)
@@ -202,6 +206,12 @@ class DataDirectory:
                 files.remove_tree(doomed)
 
         return remove
+
+    def delete_leftover(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
+        """Finish a deletion that a crash interrupted; another topic's folder is left alone."""
+        if self._identity_problem(partition, topic_id) is None:
+            doomed = self._quarantined(partition, topic_id, TopicSettings(), "it is being deleted")
+            self.delete_log(doomed)()
 
     def strays(self, known: set[TopicPartition]) -> list[str]:
         """Folders here that belong to no known partition. They are reported, never deleted."""
@@ -313,7 +323,7 @@ def _identify(files: Files, path: str, node_id: int) -> str:
 
 
 def _take_clean_stop(files: Files, path: str) -> tuple[bool, frozenset[str]]:
-    """Whether the last stop was clean; it is noted only once. Also the partitions that were not well."""
+    """Whether the last stop was clean, asked only once; and which partitions were not well."""
     marker = f"{path}/{CLEAN_STOP_FILE}"
     if not files.exists(marker):
         return False, frozenset()

@@ -1,0 +1,31 @@
+"""The requests this suite is about, with the versions that Apache Kafka 4.3.1 advertises."""
+
+ADVERTISED = {
+    "produce": (0, 13),
+    "fetch": (4, 18),
+    "list_offsets": (1, 11),
+    "metadata": (0, 13),
+    "find_coordinator": (0, 6),
+    "api_versions": (0, 4),
+    "create_topics": (2, 7),
+    "delete_topics": (1, 6),
+    "delete_records": (0, 2),
+    "init_producer_id": (0, 5),
+    "offset_for_leader_epoch": (2, 4),
+    "describe_configs": (1, 4),
+    "alter_configs": (0, 2),
+    "describe_log_dirs": (1, 5),
+    "create_partitions": (0, 3),
+    "incremental_alter_configs": (0, 1),
+    "describe_cluster": (0, 2),
+    "describe_topic_partitions": (0, 0),
+}
+
+FIRST_PRODUCE_VERSION = 3
+"""Produce 0 to 2 are advertised for the sake of old librdkafka versions, and refused when sent."""
+
+
+def versions_of(api: str) -> range:
+    """Every version of a request that Kafka 4.3.1 serves."""
+    first, last = ADVERTISED[api]
+    return range(FIRST_PRODUCE_VERSION if api == "produce" else first, last + 1)

@@ -1,0 +1,43 @@
+"""ApiVersions: the first request of every client, and the one that must never fail."""
+
+import struct
+
+import pytest
+from kio.schema.errors import ErrorCode
+from tests.conformance.offered import ADVERTISED
+from tests.conformance.raw import API_KEYS, RawClient, encode_request
+
+SOFTWARE = {"client_software_name": "conformance", "client_software_version": "1.0"}
+
+
+def test_kafkas_versions_of_every_request_are_advertised(client: RawClient) -> None:
+    answer = client.call("api_versions", 4, **SOFTWARE)
+    advertised = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert {api: advertised.get(API_KEYS[api]) for api in ADVERTISED} == ADVERTISED
+
+
+def test_no_request_is_advertised_twice(client: RawClient) -> None:
+    keys = [one.api_key for one in client.call("api_versions", 4, **SOFTWARE).api_keys]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize("version", [5, 99, -1])
+def test_an_unknown_version_is_answered_in_version_0_with_the_range_that_works(
+    client: RawClient, version: int
+) -> None:
+    frame = bytearray(encode_request("api_versions", 3, 77, **SOFTWARE))
+    struct.pack_into(">h", frame, 2, version)
+    client.send_frame(bytes(frame))
+    answer = client.receive_frame()
+    correlation_id, error, keys = struct.unpack_from(">ihi", answer)
+    assert (correlation_id, error) == (77, ErrorCode.unsupported_version)
+    entries = [struct.unpack_from(">hhh", answer, 10 + 6 * index) for index in range(keys)]
+    assert (API_KEYS["api_versions"], *ADVERTISED["api_versions"]) in entries
+    assert client.call("api_versions", 0).error_code == ErrorCode.none
+
+
+@pytest.mark.parametrize("name", ["", "  ", "-starts-with-a-dash", "has space"])
+def test_a_malformed_software_name_is_an_invalid_request(client: RawClient, name: str) -> None:
+    answer = client.call("api_versions", 3, client_software_name=name, client_software_version="1")
+    assert answer.error_code == ErrorCode.invalid_request
+    assert client.call("api_versions", 3, **SOFTWARE).error_code == ErrorCode.none

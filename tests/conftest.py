@@ -1,0 +1,78 @@
+"""Servers to test against: strom itself, and the real Kafka as the judge of what is right."""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+from tools import kafka
+
+TARGETS = {"strom": ["strom"], "kafka": ["kafka"], "both": ["strom", "kafka"]}
+
+
+class Target(NamedTuple):
+    """A running broker that a test talks to."""
+
+    name: str
+    bootstrap_servers: str
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--target",
+        choices=sorted(TARGETS),
+        default="both",
+        help="which broker the conformance tests talk to",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "target" in metafunc.fixturenames:
+        names = TARGETS[metafunc.config.getoption("--target")]
+        marks = {"strom": [], "kafka": [pytest.mark.oracle]}
+        choices = [pytest.param(name, marks=marks[name]) for name in names]
+        metafunc.parametrize("target", choices, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def strom_server() -> Iterator[Target]:
+    """One strom broker for all tests that can share it."""
+    from strom.testing import LocalBroker
+
+    with LocalBroker() as broker:
+        yield Target("strom", broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def kafka_server() -> Iterator[Target]:
+    """One real Kafka for all tests; skips with the reason where it cannot be had."""
+    try:
+        kafka.locate()
+    except kafka.UnavailableError as reason:
+        pytest.skip(f"no real Kafka: {reason}")
+    with kafka.RealKafka() as node:
+        yield Target("kafka", node.bootstrap_servers)
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest) -> Target:
+    """The broker under test. Each kind is started once, whatever the order of the tests."""
+    chosen: Target = request.getfixturevalue(f"{request.param}_server")
+    return chosen
+
+
+@pytest.fixture
+def new_topic_name(request: pytest.FixtureRequest) -> Callable[[], str]:
+    """Names nobody has used on these servers, that tell which test they belong to."""
+    test = re.sub(r"[^a-zA-Z0-9-]+", "-", request.node.name)[:80].strip("-")
+    return lambda: f"{test}-{next(_numbers)}"
+
+
+@pytest.fixture
+def topic(new_topic_name: Callable[[], str]) -> str:
+    """A topic name of one's own; the topic itself is not created."""
+    return new_topic_name()
+
+
+_numbers = itertools.count(1)
