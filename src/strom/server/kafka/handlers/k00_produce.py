@@ -15,6 +15,7 @@ from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.batch import HEADER_BYTES, TRANSACTIONAL_BIT
 from strom.wire.kafka.messages.k00_produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -111,6 +112,10 @@ def _append(
     except ApiError as error:
         answer.error_code = error.code
         answer.error_message = error.message
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message)
+            for index in error.records
+        ]
         return answer
     except DirectoryOffline as error:
         context.broker.storage_failed(error)
