@@ -13,6 +13,7 @@ from strom.storage.validation import validate
 from strom.wire.kafka.batch import checksum, checksum_holds, pack_header, read_header
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.records import (
+    ControlType,
     Marker,
     Record,
     assemble,
@@ -202,7 +203,9 @@ def test_a_batch_that_grows_too_large_by_the_topics_codec_is_refused():
 
 
 def test_the_broker_may_write_markers_into_any_topic():
-    marker = build_marker(Marker(1, 0), producer_id=3, producer_epoch=0, timestamp=NOW)
+    marker = build_marker(
+        Marker(ControlType.COMMIT, 0), producer_id=3, producer_epoch=0, timestamp=NOW
+    )
     for topic in (
         settings(),
         settings(cleanup_policy="compact"),

@@ -30,7 +30,7 @@ class Space(NamedTuple):
     free: int
 
 
-class AlreadyLocked(Exception):  # noqa: N818 - it is no error
+class AlreadyLocked(Exception):
     """Another process holds the lock; `owner` is what it wrote into it (its process id)."""
 
     def __init__(self, owner: str) -> None:
