@@ -116,3 +116,15 @@ def test_lines_are_read_alike(strom, at_kafka, topic):
 
     assert len(stored(f"{topic}-ours")) == 6
     assert stored(f"{topic}-ours") == stored(f"{topic}-theirs")
+
+
+@pytest.mark.parametrize(
+    "command", [["consume", "{topic}"], ["kafka-console-consumer", "--topic", "{topic}"]]
+)
+def test_a_group_goes_on_where_it_stopped(strom, at_kafka, topic, command):
+    strom("produce", topic, *at_kafka, stdin=b"0\n1\n2\n3\n4\n")
+    arguments = [part.format(topic=topic) for part in command]
+    arguments += [*at_kafka, "--group", topic, "--from-beginning", "--max-messages"]
+    assert strom(*arguments, "2").stdout == "0\n1\n"
+    # What was fetched but not printed is not committed.
+    assert strom(*arguments, "3").stdout == "2\n3\n4\n"
