@@ -127,10 +127,11 @@ def test_a_marker_without_a_transaction_completes_nothing():
     assert ProducerStates().update(control(0), COMMIT) is None
 
 
-def test_an_emptied_control_batch_changes_nothing():
+def test_an_emptied_control_batch_ends_nothing_but_tells_the_epoch():
     states = states_after(batch(0, 0, transactional=True))
-    assert states.update(control(1)) is None
+    assert states.update(control(1, epoch=1)) is None
     assert states.first_open_offset == 0
+    assert refusal(states, batch(2, 1, transactional=True)) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 def test_the_sequence_goes_on_after_a_marker_of_the_same_epoch():
@@ -174,9 +175,9 @@ def test_idle_producers_are_forgotten_but_not_in_a_transaction():
 
 def test_producers_are_described():
     states = states_after(batch(5, 0, count=4, epoch=2, time=77, transactional=True))
-    assert list(states.producers()) == [ProducerFacts(1, 2, 3, 77, None, 5)]
+    assert list(states.producers()) == [ProducerFacts(1, 2, 3, 77, None, 5, 8)]
     states.update(control(9, epoch=2, time=80), Marker(ControlType.COMMIT, 6))
-    assert list(states.producers()) == [ProducerFacts(1, 2, 3, 80, 6, None)]
+    assert list(states.producers()) == [ProducerFacts(1, 2, 3, 80, 6, None, 8)]
 
 
 def a_snapshot():

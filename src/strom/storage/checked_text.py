@@ -1,4 +1,4 @@
-"""Small text files that a human can read and that tell when they are damaged: a checksum line last."""
+"""Small text files for humans to read that tell when they are damaged, by a checksum line."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A data directory: who it belongs to, its partitions' folders, and how far each was safe on disk."""
+"""A data directory: who it belongs to, its partitions, and how far each is safe on disk."""
 
 import base64
 import json
@@ -55,7 +55,7 @@ class DataDirectory:
 
     @classmethod
     def open(cls, files: Files, path: str, *, now_ms: int, node_id: int) -> "DataDirectory":
-        """Open the directory, or make a new one; UserError, with what to do, if it cannot be used."""
+        """Open the directory, or make a new one; UserError says why it cannot be used."""
         path = path.rstrip("/") or "/"
         try:
             _check_not_foreign(files, path)
@@ -186,7 +186,7 @@ class DataDirectory:
         return all(files.size(f"{folder}/{base:020d}.log") == 0 for base in bases)
 
     def delete_log(self, log: Log) -> Callable[[], None]:
-        """Take a log away, for good once this returns; call the answer, on any thread, to free the space."""
+        """Take a log away for good; call the answer, on any thread, to free the space."""
         files = self._disk.files
         log.release_files()
         self._disk.forget_garbage(log.folder)
@@ -319,7 +319,7 @@ def _identify(files: Files, path: str, node_id: int) -> str:
 
 
 def _take_clean_stop(files: Files, path: str) -> tuple[bool, frozenset[str]]:
-    """Whether the last stop was clean; it is noted only once. Also the partitions that were not well."""
+    """Whether the last stop was clean, asked only once; and which partitions were not well."""
     marker = f"{path}/{CLEAN_STOP_FILE}"
     if not files.exists(marker):
         return False, frozenset()

@@ -56,7 +56,7 @@ class Disk:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Turn a failure of the medium into DirectoryOffline, and a lack of space into an ApiError."""
+        """Turn a failure of the medium into DirectoryOffline, a lack of space into ApiError."""
         self.check_online()
         try:
             yield

@@ -1,8 +1,9 @@
 """Bringing a log to the disk, in three steps, so that the slow one can run on another thread.
 
-`Log.begin_flush` says what is to be synced, `Flush.sync` does it, `Log.finish_flush` takes note of it.
-A flush also saves what recovery would otherwise have to work out: the indexes of segments closed since
-the last one, leader epochs, producer snapshots. So everything before `flushed_offset` has all its files.
+`Log.begin_flush` says what is to be synced, `Flush.sync` does it, `Log.finish_flush` takes note of
+it. A flush also saves what recovery would otherwise have to work out: the indexes of segments
+closed since the last one, leader epochs, producer snapshots. So everything before `flushed_offset`
+has all its files.
 """
 
 from typing import NamedTuple
@@ -73,7 +74,7 @@ class Flush:
             files.write(snapshot)
 
     def _datasync(self, dirty: DirtySegment) -> None:
-        # Even for want of space a failed sync is final: the kernel has dropped what it could not write.
+        # Final even for want of space: the kernel has dropped what it could not write.
         try:
             dirty.open_file.file.datasync()
         except OSError as error:

@@ -1,7 +1,8 @@
 """What lies in a partition's folder, and how half-done work of an earlier run is completed.
 
-Compaction writes `BASE.log.cleaned`. When it is whole and synced, it is renamed to `BASE-END.swap`: from
-then on it counts, in place of all segments from BASE up to END. See `log_compaction` for the steps.
+Compaction writes `BASE.log.cleaned`. When it is whole and synced, it is renamed to
+`BASE-END.swap`: from then on it counts, in place of all segments from BASE up to END. See
+`log_compaction` for the steps.
 """
 
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
-"""The log of one partition: batches are appended at its end, read from anywhere, dropped at its start.
+"""The log of one partition: written at its end, read from anywhere, dropped at its start.
 
-All methods belong to the event loop's thread, but for those that say: any thread. Nothing here waits for
-the disk except `close`: an append hands its bytes to the operating system, and a flush, synced on another
-thread, moves the high watermark up to where they are safe.
+All methods belong to the event loop's thread, but for those that say: any thread. Nothing here
+waits for the disk except `close`: an append hands its bytes to the operating system, and a flush,
+synced on another thread, moves the high watermark up to where they are safe.
 """
 
 import logging
@@ -359,7 +359,7 @@ class Log:
             raise self._unreadable(error) from error
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to the given one and the offset where it ended; -1, -1 if unknown."""
+        """The largest epoch up to the given one, and where it ended; -1, -1 if unknown."""
         self._check_usable()
         return self._state.epochs.end_of(epoch, self.end_offset)
 

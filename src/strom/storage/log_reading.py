@@ -1,7 +1,8 @@
 """Reading a log: by offset, and by time.
 
-Whatever comes from a file that this process neither wrote nor checked has its checksums checked once
-before it is served. What an index says is never believed without a look at the batch it points to.
+Whatever comes from a file that this process neither wrote nor checked has its checksums checked
+once before it is served. What an index says is never believed without a look at the batch it
+points to.
 """
 
 from collections.abc import Iterator

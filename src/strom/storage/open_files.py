@@ -1,7 +1,7 @@
 """A bounded pool of open segment files, so that thousands of partitions do not use up descriptors.
 
-The least recently used file is closed when the pool is full. A *pinned* file stays open: a flush pins
-what another thread is about to sync. Only the event loop's thread calls the pool.
+The least recently used file is closed when the pool is full. A *pinned* file stays open: a flush
+pins what another thread is about to sync. Only the event loop's thread calls the pool.
 """
 
 from collections import OrderedDict

@@ -59,6 +59,8 @@ class ProducerFacts(NamedTuple):
     last_timestamp: int
     coordinator_epoch: int | None
     transaction_first_offset: int | None
+    last_data_offset: int | None
+    """Last offset of its last batch of this epoch, which compaction keeps, be it empty."""
 
 
 class _Producer:
@@ -157,10 +159,11 @@ class ProducerStates:
         """Remember a batch that was appended; its header must hold the real base offset.
 
         For control batches pass what `read_marker` gave (None for those that compaction emptied:
-        they end nothing any more). Never raises: what is in the log counts, also at a replay.
+        they end nothing any more, and are kept only because they tell the producer's epoch).
+        Never raises: what is in the log counts, also at a replay.
         """
         producer_id = header.producer_id
-        if producer_id == NO_PRODUCER_ID or (marker is None and header.is_control):
+        if producer_id == NO_PRODUCER_ID:
             return None
         producer = self._producers.get(producer_id)
         if producer is None:
@@ -171,6 +174,8 @@ class ProducerStates:
         if marker is not None:
             producer.coordinator_epoch = marker.coordinator_epoch
             return self._complete(header, marker)
+        if header.is_control:
+            return None
         if header.base_sequence != NO_SEQUENCE:
             batch = RememberedBatch(
                 header.base_sequence,
@@ -213,6 +218,7 @@ class ProducerStates:
                 producer.last_timestamp,
                 producer.coordinator_epoch if has_coordinator else None,
                 self._open_transactions.get(producer_id),
+                producer.batches[-1].last_offset if producer.batches else None,
             )
 
     def snapshot(self, next_offset: int) -> bytes:

@@ -1,12 +1,13 @@
 """Opening a partition's folder, after a clean stop or after a crash.
 
-The *recovery point* is an offset up to which everything was on disk for certain when it was noted. After a
-crash every batch in the segments that reach it is checked. What is wrong beyond it is a write that the
-crash cut short: the log ends before it. What is wrong below it is damage to data that was safe: then
-nothing is cut or removed, and the caller quarantines the partition.
+The *recovery point* is an offset up to which everything was on disk for certain when it was noted.
+After a crash every batch in the segments that reach it is checked. What is wrong beyond it is a
+write that the crash cut short: the log ends before it. What is wrong below it is damage to data
+that was safe: then nothing is cut or removed, and the caller quarantines the partition.
 """
 
 import logging
+from itertools import pairwise
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
@@ -111,7 +112,7 @@ class Recovery:
     def _closed_segments(self, bases: list[int]) -> list[Segment]:
         return [
             Segment.closed(self._disk, self._folder, base, following, created_ms=self._now_ms)
-            for base, following in zip(bases, bases[1:], strict=False)
+            for base, following in pairwise(bases)
         ]
 
     # After a crash
@@ -206,7 +207,7 @@ class Recovery:
         return None
 
     def _check_epoch(self, position: int, epoch: int, offset: int) -> None:
-        """Epochs never fall; the file of epochs, which is saved before the data counts as safe, agrees."""
+        """Epochs never fall, and agree with their file, which is saved before data is safe."""
         known = self._epochs.epoch_at(offset)
         if epoch < known or (
             epoch > known and offset < self._point.flushed_offset and not self._epochs_damaged
@@ -251,7 +252,7 @@ class Recovery:
         at_most: int,
         fresh: list[Segment] | None = None,
     ) -> None:
-        """Producers from a snapshot and what follows it; also what `fresh` segments say of aborts."""
+        """Producers from a snapshot and what follows it; and the aborts in `fresh` segments."""
         found = snapshots.newest(at_most)
         state.producers, start = found or (ProducerStates(), state.segments.first.base_offset)
         rebuilt = {segment.base_offset for segment in fresh or ()}

@@ -22,13 +22,13 @@ class SegmentFacts:
     """When its file was last written; counts where no record has a time."""
     active: bool
     """Whether it is the one that is appended to."""
+    first_timestamp: int = -1
+    """Of its first batch, for `max.compaction.lag.ms`; -1 if unknown, then the largest one counts."""
 
     @property
     def youngest_ms(self) -> int:
         """When its youngest record was written, as far as that is known."""
-        return (
-            self.modified_ms if self.largest_timestamp == NO_TIMESTAMP else self.largest_timestamp
-        )
+        return self.largest_timestamp if self.largest_timestamp >= 0 else self.modified_ms
 
 
 def segments_to_delete(

@@ -1,8 +1,9 @@
 """A segment: one file of record batches, named by the offset it begins with, and its indexes.
 
-The last segment of a log is *active* and grows; its indexes live in memory. When it is closed, the next
-flush writes them. From then on they are read when needed and dropped again when others need the room.
-Indexes only say where to look: what they point to is checked, and a wrong index is built anew.
+The last segment of a log is *active* and grows; its indexes live in memory. When it is closed, the
+next flush writes them. From then on they are read when needed and dropped again when others need
+the room. Indexes only say where to look: what they point to is checked, and a wrong index is built
+anew.
 """
 
 import struct

@@ -34,7 +34,7 @@ class Segments:
         return self._segments[:-1]
 
     def holding(self, offset: int) -> int:
-        """Place of the segment that may hold an offset, or of the first one if it lies before all."""
+        """Place of the segment that may hold an offset; the first, if it lies before all."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def at(self, place: int) -> Segment | None:

@@ -1,7 +1,7 @@
 """Snapshot files of a log's producers, named by the offset up to which they hold.
 
-They save recovery from reading the whole log. They carry a checksum, so they need no sync: a torn one is
-passed over, and the one before is taken.
+They save recovery from reading the whole log. They carry a checksum, so they need no sync: a torn
+one is passed over, and the one before is taken.
 """
 
 from typing import NamedTuple

@@ -1,8 +1,9 @@
 """The sparse time index of a segment: up to which offset all timestamps lie at or below a value.
 
-On disk an entry is 12 bytes: a timestamp (64 bits), and the base offset, relative to the segment's, of
-the batch that has it (32 bits), big-endian. Every batch before that one has smaller timestamps only;
-so a search for a later time may begin there. The last entry holds the segment's largest timestamp.
+On disk an entry is 12 bytes: a timestamp (64 bits), and the base offset, relative to the
+segment's, of the batch that has it (32 bits), big-endian. Every batch before that one has smaller
+timestamps only; so a search for a later time may begin there. The last entry holds the segment's
+largest timestamp.
 """
 
 import sys

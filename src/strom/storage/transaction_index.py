@@ -1,7 +1,7 @@
-"""The aborted transactions that ended in a segment, for consumers that read only what was committed.
+"""The aborted transactions that ended in a segment, for readers of committed records only.
 
-A reader that missed one would take aborted records for committed ones, so the file is checksummed as a
-whole: number of entries, the entries, CRC-32C. Without entries there is no file.
+A reader that missed one would take aborted records for committed ones, so the file is checksummed
+as a whole: number of entries, the entries, CRC-32C. Without entries there is no file.
 """
 
 import struct
@@ -17,7 +17,7 @@ _CRC = struct.Struct(">I")
 
 
 class AbortedTransaction(NamedTuple):
-    """Where an aborted transaction lies: its first record, its marker, and the last stable offset then."""
+    """Where an aborted transaction lies: first record, marker; and the last stable offset then."""
 
     producer_id: int
     first_offset: int
