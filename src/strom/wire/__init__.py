@@ -1,0 +1,1 @@
+"""The protocols as bytes and values, without any I/O."""

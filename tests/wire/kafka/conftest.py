@@ -49,7 +49,7 @@ def any_value(kind: Kind, version: int) -> st.SearchStrategy[Any]:
         Scalar.UUID: st.binary(min_size=16, max_size=16),
         Scalar.STRING: st.text(st.characters(codec="utf-8"), max_size=200),
         Scalar.BYTES: st.binary(max_size=200),
-        Scalar.RECORDS: st.binary(max_size=400).map(memoryview),
+        Scalar.RECORDS: st.binary(max_size=400).map(lambda raw: memoryview(raw)),
     }[kind]
 
 

@@ -19,6 +19,11 @@ def test_a_rigid_request_has_a_header_without_tags():
     assert read == RequestHeader(PRODUCE, 8, 7, "me", 12)
 
 
+def test_a_request_that_is_never_flexible_has_a_header_without_tags():
+    read = decode_request_header(frame(OFFSET_DELETE, 0, b"\x00\x02mebody"))
+    assert read == RequestHeader(OFFSET_DELETE, 0, 7, "me", 12)
+
+
 def test_a_flexible_request_has_a_header_with_tags():
     read = decode_request_header(frame(PRODUCE, 9, b"\x00\x02me\x01\x05\x03abcbody"))
     assert read == RequestHeader(PRODUCE, 9, 7, "me", 18)
@@ -68,6 +73,7 @@ def test_any_bytes_give_a_header_or_a_refusal(raw):
         (PRODUCE, 9, "00 00 00 07 00"),
         (API_VERSIONS, 0, "00 00 00 07"),
         (API_VERSIONS, 4, "00 00 00 07"),
+        (OFFSET_DELETE, 0, "00 00 00 07"),
         (UNKNOWN, 4, "00 00 00 07"),
     ],
 )

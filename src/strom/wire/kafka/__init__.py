@@ -1,0 +1,1 @@
+"""The Kafka protocol: messages and record batches as bytes and as values."""

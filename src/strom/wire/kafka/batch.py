@@ -1,7 +1,8 @@
 """The header of a record batch (format v2), read and stamped in place.
 
-The broker treats a batch as opaque bytes behind this header. The base offset and the leader epoch lie
-outside the checksum on purpose: a broker may write them without touching what the producer signed.
+The broker treats a batch as opaque bytes behind this header. The base offset and the leader epoch
+lie outside the checksum on purpose: a broker may write them without touching what the producer
+signed.
 """
 
 import struct
@@ -72,7 +73,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record (of the batch as produced; compaction may have taken it out)."""
+        """Offset of the last record as produced; compaction may have taken that one out."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -102,7 +103,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """When tombstones in it may go, if compaction has set that time (kept in base_timestamp)."""
+        """When tombstones in it may go, if compaction has set that time (in base_timestamp)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from strom.model.errors import ProtocolError
 from strom.wire.kafka.messages import REQUESTS
-from strom.wire.kafka.schema import ANY_LATER
+from strom.wire.kafka.schema import ANY_LATER, NEVER
 from strom.wire.kafka.varints import skip_tags
 
 API_VERSIONS_KEY = 18
@@ -21,7 +21,7 @@ _CORRELATION_ID = struct.Struct(">i")
 _CORRELATION_ID_AND_NO_TAGS = struct.Struct(">ib")
 
 _FLEXIBLE_FROM = {
-    api_key: cls.SCHEMA.flexible.first if cls.SCHEMA.flexible.last else ANY_LATER + 1
+    api_key: cls.SCHEMA.flexible.first if cls.SCHEMA.flexible != NEVER else ANY_LATER + 1
     for api_key, cls in REQUESTS.items()
 }
 

@@ -110,12 +110,15 @@ FRESH = Fresh.FRESH
 
 
 class Schema(NamedTuple):
-    """What a class declares; api key, versions and flexibility are those of whole messages only."""
+    """What a class declares; all but the fields is meant for whole messages only."""
 
     fields: tuple[Field, ...]
     api_key: int
     versions: Versions
     flexible: Versions
+    """The versions with compact lengths and tagged fields."""
+    stable: Versions
+    """The versions to offer; Kafka keeps a newer one to itself while it is not settled."""
 
 
 @dataclass_transform(kw_only_default=True)
@@ -131,6 +134,7 @@ class _StructType(type):
         api_key: int = -1,
         versions: str = "0+",
         flexible: str = "none",
+        stable: str | None = None,
     ) -> "_StructType":
         declared = {key: item for key, item in namespace.items() if isinstance(item, Field)}
         for key in declared:
@@ -141,6 +145,7 @@ class _StructType(type):
             api_key=api_key,
             versions=parse_versions(versions),
             flexible=parse_versions(flexible),
+            stable=parse_versions(stable or versions),
         )
         return super().__new__(cls, name, bases, namespace)
 

@@ -9,7 +9,6 @@ Not here yet: transactions; a transactional batch is refused with INVALID_TXN_ST
 import asyncio
 import logging
 
-from strom.broker.partition import Partition
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka.context import Context
@@ -107,7 +106,7 @@ def _append(
     answer = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
         partition = _topic(topic_data, context).partition(data.index)
-        records = _checked_records(request, data, partition)
+        records = _checked_records(request, data)
         appended = partition.append(records, now_ms)
     except ApiError as error:
         answer.error_code = error.code
@@ -133,17 +132,15 @@ def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:
     return context.broker.topic(topic_data.name)
 
 
-def _checked_records(
-    request: ProduceRequest, data: PartitionProduceData, partition: Partition
-) -> memoryview:
+def _checked_records(request: ProduceRequest, data: PartitionProduceData) -> memoryview:
     if request.acks not in LEGAL_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.acks == ACKS_ALL and partition.log.settings.min_insync_replicas > 1:
-        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
     records = data.records
     if records is None or len(records) < HEADER_BYTES:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "There is no whole record batch.")
-    if records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT or request.transactional_id is not None:
+        raise ApiError(ErrorCode.INVALID_RECORD, "There is no whole record batch.")
+    if records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT:
+        if request.transactional_id is None:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     return records
 

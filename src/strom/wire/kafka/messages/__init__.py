@@ -4,10 +4,21 @@ from strom.wire.kafka.messages.k00_produce import ProduceRequest, ProduceRespons
 from strom.wire.kafka.messages.k01_fetch import FetchRequest, FetchResponse
 from strom.wire.kafka.messages.k02_list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from strom.wire.kafka.messages.k03_metadata import MetadataRequest, MetadataResponse
+from strom.wire.kafka.messages.k08_offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from strom.wire.kafka.messages.k09_offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from strom.wire.kafka.messages.k10_find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from strom.wire.kafka.messages.k11_join_group import JoinGroupRequest, JoinGroupResponse
+from strom.wire.kafka.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from strom.wire.kafka.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
+from strom.wire.kafka.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
+from strom.wire.kafka.messages.k15_describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from strom.wire.kafka.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 from strom.wire.kafka.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -19,6 +30,19 @@ from strom.wire.kafka.messages.k22_init_producer_id import (
 from strom.wire.kafka.messages.k23_offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
+)
+from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+)
+from strom.wire.kafka.messages.k25_add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from strom.wire.kafka.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
+from strom.wire.kafka.messages.k28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
 )
 from strom.wire.kafka.messages.k32_describe_configs import (
     DescribeConfigsRequest,
@@ -33,13 +57,35 @@ from strom.wire.kafka.messages.k37_create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
+from strom.wire.kafka.messages.k42_delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from strom.wire.kafka.messages.k44_incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from strom.wire.kafka.messages.k47_offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from strom.wire.kafka.messages.k60_describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
+)
+from strom.wire.kafka.messages.k61_describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from strom.wire.kafka.messages.k65_describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from strom.wire.kafka.messages.k66_list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from strom.wire.kafka.messages.k69_consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
 )
 from strom.wire.kafka.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -52,19 +98,38 @@ _REQUESTS: tuple[type[Request], ...] = (
     FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     FindCoordinatorRequest,
+    JoinGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
     ApiVersionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteRecordsRequest,
     InitProducerIdRequest,
     OffsetForLeaderEpochRequest,
+    AddPartitionsToTxnRequest,
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    TxnOffsetCommitRequest,
     DescribeConfigsRequest,
     AlterConfigsRequest,
     DescribeLogDirsRequest,
     CreatePartitionsRequest,
+    DeleteGroupsRequest,
     IncrementalAlterConfigsRequest,
+    OffsetDeleteRequest,
     DescribeClusterRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupDescribeRequest,
     DescribeTopicPartitionsRequest,
 )
 _RESPONSES: tuple[type[Response], ...] = (
@@ -72,19 +137,38 @@ _RESPONSES: tuple[type[Response], ...] = (
     FetchResponse,
     ListOffsetsResponse,
     MetadataResponse,
+    OffsetCommitResponse,
+    OffsetFetchResponse,
     FindCoordinatorResponse,
+    JoinGroupResponse,
+    HeartbeatResponse,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+    DescribeGroupsResponse,
+    ListGroupsResponse,
     ApiVersionsResponse,
     CreateTopicsResponse,
     DeleteTopicsResponse,
     DeleteRecordsResponse,
     InitProducerIdResponse,
     OffsetForLeaderEpochResponse,
+    AddPartitionsToTxnResponse,
+    AddOffsetsToTxnResponse,
+    EndTxnResponse,
+    TxnOffsetCommitResponse,
     DescribeConfigsResponse,
     AlterConfigsResponse,
     DescribeLogDirsResponse,
     CreatePartitionsResponse,
+    DeleteGroupsResponse,
     IncrementalAlterConfigsResponse,
+    OffsetDeleteResponse,
     DescribeClusterResponse,
+    DescribeProducersResponse,
+    DescribeTransactionsResponse,
+    ListTransactionsResponse,
+    ConsumerGroupHeartbeatResponse,
+    ConsumerGroupDescribeResponse,
     DescribeTopicPartitionsResponse,
 )
 

@@ -36,7 +36,7 @@ class FindCoordinatorResponse(Response, api_key=10, versions="0-6", flexible="3+
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")
-    error_message: str | None = string("1-3", nullable="0-3", ignorable=True)
+    error_message: str | None = string("1-3", nullable="0+", ignorable=True)
     node_id: int = int32("0-3")
     host: str = string("0-3")
     port: int = int32("0-3")

@@ -10,7 +10,7 @@ from strom.wire.kafka.fields import (
 from strom.wire.kafka.schema import Request, Response
 
 
-class InitProducerIdRequest(Request, api_key=22, versions="0-6", flexible="2+"):
+class InitProducerIdRequest(Request, api_key=22, versions="0-6", stable="0-5", flexible="2+"):
     """Give this producer an id, or a new epoch for the one it has."""
 
     transactional_id: str | None = string(nullable="0+")
@@ -22,7 +22,7 @@ class InitProducerIdRequest(Request, api_key=22, versions="0-6", flexible="2+"):
     keep_prepared_txn: bool = boolean("6+")
 
 
-class InitProducerIdResponse(Response, api_key=22, versions="0-6", flexible="2+"):
+class InitProducerIdResponse(Response, api_key=22, versions="0-6", stable="0-5", flexible="2+"):
     """The id and epoch to write with."""
 
     throttle_time_ms: int = int32()

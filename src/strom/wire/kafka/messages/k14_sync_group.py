@@ -1,0 +1,39 @@
+"""SyncGroup (14): hand in, and get, the shares of a classic group."""
+
+from strom.wire.kafka.fields import (
+    array,
+    blob,
+    int16,
+    int32,
+    string,
+)
+from strom.wire.kafka.schema import Request, Response, Struct
+
+
+class SyncGroupRequestAssignment(Struct):
+    """The share of one member."""
+
+    member_id: str = string()
+    assignment: bytes = blob()
+
+
+class SyncGroupRequest(Request, api_key=14, versions="0-5", flexible="4+"):
+    """Get the share; the leader brings those of all."""
+
+    group_id: str = string()
+    generation_id: int = int32()
+    member_id: str = string()
+    group_instance_id: str | None = string("3+", nullable="0+", default=None)
+    protocol_type: str | None = string("5+", nullable="0+", default=None, ignorable=True)
+    protocol_name: str | None = string("5+", nullable="0+", default=None, ignorable=True)
+    assignments: list[SyncGroupRequestAssignment] = array(SyncGroupRequestAssignment)
+
+
+class SyncGroupResponse(Response, api_key=14, versions="0-5", flexible="4+"):
+    """The share of the member that asked."""
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16()
+    protocol_type: str | None = string("5+", nullable="0+", default=None, ignorable=True)
+    protocol_name: str | None = string("5+", nullable="0+", default=None, ignorable=True)
+    assignment: bytes = blob()

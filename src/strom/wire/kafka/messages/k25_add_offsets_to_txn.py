@@ -1,0 +1,25 @@
+"""AddOffsetsToTxn (25): make the offsets of a group part of a transaction."""
+
+from strom.wire.kafka.fields import (
+    int16,
+    int32,
+    int64,
+    string,
+)
+from strom.wire.kafka.schema import Request, Response
+
+
+class AddOffsetsToTxnRequest(Request, api_key=25, versions="0-4", flexible="3+"):
+    """Add the offsets of this group."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    group_id: str = string()
+
+
+class AddOffsetsToTxnResponse(Response, api_key=25, versions="0-4", flexible="3+"):
+    """Whether they were added."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
