@@ -23,7 +23,7 @@ _F_FULLFSYNC = 51
 """macOS: the request that also empties the drive's own cache, which fsync there does not."""
 
 
-class AlreadyLocked(Exception):  # noqa: N818 - it is no error
+class AlreadyLocked(Exception):
     """Another process holds the lock; `owner` is what it wrote into it (its process id)."""
 
     def __init__(self, owner: str) -> None:
