@@ -83,13 +83,14 @@ class Broker:
         return broker
 
     async def _load(self) -> None:
-        self._metadata_log = self._open_metadata_log()
+        is_new = not self.directory.has_log(METADATA_PARTITION)
+        self._metadata_log = self._open_metadata_log(is_new)
         for unfinished in self.metadata.unfinished_deletions():
             for index in range(unfinished.partitions):
                 partition = TopicPartition(unfinished.name, index)
                 self.directory.delete_leftover(partition, unfinished.id)
             await self._write(TopicGone(unfinished.id))
-        if not self.directory.was_clean:
+        if not self.directory.was_clean and not is_new:
             epoch = LeaderEpoch(self.metadata.leader_epoch + 1)
             await self._metadata_log.commit(epoch, now_ms=self.clock.now_ms())
         self._apply_broker_configs()
@@ -97,10 +98,9 @@ class Broker:
             self._host(topic)
         self._report_strays()
 
-    def _open_metadata_log(self) -> MetadataLog:
+    def _open_metadata_log(self, is_new: bool) -> MetadataLog:
         directory = self.directory
-        known = directory.has_log(METADATA_PARTITION)
-        open_or_create = directory.open_log if known else directory.create_log
+        open_or_create = directory.create_log if is_new else directory.open_log
         metadata_log = open_or_create(
             METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_SETTINGS, leader_epoch=0
         )

@@ -35,6 +35,11 @@ class Session:
     last_used_ms: int
     partitions: dict[tuple[TopicKey, int], _Remembered] = field(default_factory=dict)
 
+    @property
+    def uses_ids(self) -> bool:
+        """Whether this session names its topics by id; it cannot change to names, or back."""
+        return any(key.id is not None for key, _ in self.partitions)
+
     def wanted(self) -> list[Wanted]:
         """Everything this session fetches."""
         return [remembered.wanted for remembered in self.partitions.values()]

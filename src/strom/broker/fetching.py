@@ -68,8 +68,10 @@ class Fetch:
             return True
         for wanted in self.wanted:
             try:
-                partition = self._checked(wanted)
-                missing -= partition.log.bytes_after(
+                log = self._checked(wanted).log
+                if not log.start_offset <= wanted.offset <= log.end_offset:
+                    return True
+                missing -= log.bytes_after(
                     wanted.offset,
                     committed_only=self.limits.committed_only,
                     limit=min(missing, wanted.max_bytes),

@@ -7,12 +7,12 @@ from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import MetadataRecord, decode, encode
 from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.model.topic_settings import TopicSettings
-from strom.model.topics import TopicPartition
+from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.storage.log import Log
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import Record, build_batch, read_records
 
-METADATA_PARTITION = TopicPartition("__cluster_metadata", 0)
+METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 METADATA_SETTINGS = TopicSettings(cleanup_policy=("compact",), flush="disk", segment_bytes=1 << 20)
 _READ_BYTES = 1 << 20
 

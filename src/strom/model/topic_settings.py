@@ -155,8 +155,8 @@ class TopicSettings(Settings):
         "min.insync.replicas",
         Kind.INT,
         1,
-        "How many replicas must have a record before `acks=all` is answered. An embedded broker has "
-        "one replica: with a larger value, `acks=all` is refused as Kafka refuses it.",
+        "How many replicas must have a record before `acks=all` is answered; never more than the topic "
+        "has. An embedded broker has one replica, so this has an effect only on a cluster.",
         minimum=1,
         broker_name="min.insync.replicas",
     )

@@ -8,6 +8,8 @@ from strom.model.errors import ApiError, ErrorCode
 MAX_TOPIC_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
+METADATA_TOPIC = "__cluster_metadata"
+"""Holds what the cluster knows of itself; no client sees it."""
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})

@@ -10,6 +10,7 @@ from strom.wire.kafka.batch import (
     MAGIC,
     BatchHeader,
     checksum_holds,
+    headers,
     read_header,
 )
 
@@ -64,6 +65,22 @@ def walk_batches(file: File, position: int, end: int) -> Iterator[WalkedBatch]:
             raise DamagedBatch(position, "a batch fails its checksum")
         yield WalkedBatch(position, header, data)
         position += header.size_bytes
+
+
+def read_whole_batches(file: File, end: int) -> Iterator[tuple[memoryview, list[BatchHeader]]]:
+    """A log file in chunks of whole batches, with their headers; checksums are not checked."""
+    position = 0
+    while position < end:
+        chunk = memoryview(file.pread(min(_BATCH_CHUNK, end - position), position))
+        first = _sane_header(chunk, 0, position, end)
+        if first.size_bytes > len(chunk):
+            chunk = memoryview(file.pread(first.size_bytes, position))
+        found = [header for _, header in headers(chunk)]
+        size = sum(header.size_bytes for header in found)
+        if not size:
+            raise DamagedBatch(position, "the file ends within a batch")
+        yield chunk[:size], found
+        position += size
 
 
 def _sane_header(chunk: bytes | memoryview, at: int, position: int, end: int) -> BatchHeader:

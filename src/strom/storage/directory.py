@@ -12,10 +12,14 @@ from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.checked_text import decode_lines, encode_lines
 from strom.storage.disk import Disk
-from strom.storage.files import AlreadyLocked, Files, Lock, read_whole, replace_whole
+from strom.storage.files import AlreadyLocked, Files, Lock, Space, read_whole, replace_whole
 from strom.storage.folder import read_folder
 from strom.storage.log import Log
+from strom.storage.log_state import LogState
 from strom.storage.recovery import Recovery, RecoveryPoint
+from strom.storage.segment import Segment
+from strom.storage.segments import Segments
+from strom.storage.snapshots import SnapshotFiles
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +101,10 @@ class DataDirectory:
         """Take the directory offline until a restart."""
         return self._disk.fail(error)
 
+    def space(self) -> Space:
+        """How large the medium is, and how much is left."""
+        return self._disk.files.space(self.path)
+
     # Partitions
 
     def folder(self, partition: TopicPartition) -> str:
@@ -114,16 +122,22 @@ class DataDirectory:
         settings: TopicSettings,
         leader_epoch: int,
     ) -> Log:
-        """Make a new, empty log; it is on disk, folder and all, when this returns."""
+        """Make a new, empty log; on disk, folder and all, when this returns. Any thread."""
         folder, files = self.folder(partition), self._disk.files
         with self._disk.writing():
-            if files.exists(folder) and not self._is_unwritten(folder):
-                raise StorageError(f"{folder} holds another log; move it away first")
+            if files.exists(folder):
+                if not self._is_unwritten(folder):
+                    raise StorageError(f"{folder} holds another log; move it away first")
+                files.remove_tree(folder)  # a crash left it when it was to be created
             files.make_directory(folder)
             metadata = f"version: 0\ntopic_id: {_encode_id(topic_id)}\n"
+            segment = Segment(self._disk, folder, 0, created_ms=self._now_ms)
+            files.open(segment.log_path, create=True).close()
             replace_whole(files, folder, PARTITION_FILE, metadata.encode())
             files.sync_directory(self.path)
-        return self._open(partition, topic_id, settings, leader_epoch, RecoveryPoint())
+        state = LogState(Segments([segment]), SnapshotFiles(files, folder, []))
+        state.epochs.assign(leader_epoch, 0)
+        return Log(self._disk, folder, partition, topic_id, settings, state)
 
     def open_log(
         self,
@@ -140,16 +154,6 @@ class DataDirectory:
         if reason is not None:
             return self._quarantined(partition, topic_id, settings, reason)
         point = self._points.get((str(partition), topic_id), RecoveryPoint())
-        return self._open(partition, topic_id, settings, leader_epoch, point)
-
-    def _open(
-        self,
-        partition: TopicPartition,
-        topic_id: uuid.UUID,
-        settings: TopicSettings,
-        leader_epoch: int,
-        point: RecoveryPoint,
-    ) -> Log:
         folder = self.folder(partition)
         recovery = Recovery(self._disk, folder, settings, point, self._now_ms)
         try:
@@ -157,7 +161,6 @@ class DataDirectory:
         except (CorruptData, ApiError, OSError) as error:
             return self._quarantined(partition, topic_id, settings, str(error))
         state.epochs.assign(leader_epoch, state.end_offset)
-        self._points[str(partition), topic_id] = point
         return Log(self._disk, folder, partition, topic_id, settings, state)
 
     def _quarantined(
@@ -187,27 +190,34 @@ class DataDirectory:
 
     def delete_log(self, log: Log) -> Callable[[], None]:
         """Take a log away for good; call the answer, on any thread, to free the space."""
-        files = self._disk.files
-        log.release_files()
-        self._disk.forget_garbage(log.folder)
-        self._points.pop((str(log.partition), log.topic_id), None)
-        doomed = f"{self.path}/{str(log.partition)[:200]}.{uuid.uuid4().hex}-deleted"
-        with self._disk.writing():
-            if files.exists(log.folder):
-                files.rename(log.folder, doomed)
-            files.sync_directory(self.path)
+        log.release()
+        return self._take_away(log.partition, log.topic_id)
 
-        def remove() -> None:
+    def delete_leftover(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
+        """Remove what a deletion that a crash interrupted has left."""
+        self._take_away(partition, topic_id)()
+
+    def _take_away(self, partition: TopicPartition, topic_id: uuid.UUID) -> Callable[[], None]:
+        """Rename the folder; one that belongs to another topic, or may do so, is left alone."""
+        files, folder = self._disk.files, self.folder(partition)
+        self._disk.forget_garbage(folder)
+        self._points.pop((str(partition), topic_id), None)
+        doomed = f"{self.path}/{str(partition)[:200]}.{uuid.uuid4().hex}-deleted"
+        problem = self._identity_problem(partition, topic_id)
+        if not files.exists(folder):
+            pass
+        elif problem is not None and not self._is_unwritten(folder):
+            logger.warning("%s is not deleted: %s", folder, problem)
+        else:
+            with self._disk.writing():
+                files.rename(folder, doomed)
+                files.sync_directory(self.path)
+
+        def free_space() -> None:
             if files.exists(doomed):
                 files.remove_tree(doomed)
 
-        return remove
-
-    def delete_leftover(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
-        """Finish a deletion that a crash interrupted; another topic's folder is left alone."""
-        if self._identity_problem(partition, topic_id) is None:
-            doomed = self._quarantined(partition, topic_id, TopicSettings(), "it is being deleted")
-            self.delete_log(doomed)()
+        return free_space
 
     def strays(self, known: set[TopicPartition]) -> list[str]:
         """Folders here that belong to no known partition. They are reported, never deleted."""
@@ -232,7 +242,7 @@ class DataDirectory:
         points = dict(self._points)
         for log in logs:
             if log.quarantined is None:
-                point = RecoveryPoint(log.flushed_offset, log.start_offset)
+                point = RecoveryPoint(log.recovery_point, log.start_offset)
                 points[str(log.partition), log.topic_id] = point
         lines = [
             f"{partition} {topic_id} {point.flushed_offset} {point.start_offset}"

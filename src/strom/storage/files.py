@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from strom.wire.kafka.batch import Buffer
 
@@ -23,7 +23,14 @@ _F_FULLFSYNC = 51
 """macOS: the request that also empties the drive's own cache, which fsync there does not."""
 
 
-class AlreadyLocked(Exception):  # noqa: N818 - it is no error
+class Space(NamedTuple):
+    """Bytes of a medium."""
+
+    total: int
+    free: int
+
+
+class AlreadyLocked(Exception):
     """Another process holds the lock; `owner` is what it wrote into it (its process id)."""
 
     def __init__(self, owner: str) -> None:
@@ -118,8 +125,8 @@ class Files(Protocol):
         """Take the lock of that name, or raise AlreadyLocked."""
         ...
 
-    def free_bytes(self, path: str) -> int:
-        """Space left on the medium."""
+    def space(self, path: str) -> Space:
+        """How large the medium is, and how much is left."""
         ...
 
     def open_file_limit(self) -> int:
@@ -292,9 +299,10 @@ class DiskFiles:
         """Take the lock of that name."""
         return DiskLock(path)
 
-    def free_bytes(self, path: str) -> int:
-        """Space left on the medium."""
-        return shutil.disk_usage(path).free
+    def space(self, path: str) -> Space:
+        """How large the medium is, and how much is left."""
+        usage = shutil.disk_usage(path)
+        return Space(usage.total, usage.free)
 
     def open_file_limit(self) -> int:
         """Half of what the process may open, the other half is for connections."""

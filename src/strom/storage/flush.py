@@ -1,19 +1,24 @@
 """Bringing a log to the disk, in three steps, so that the slow one can run on another thread.
 
-`Log.begin_flush` says what is to be synced, `Flush.sync` does it, `Log.finish_flush` takes note of
-it. A flush also saves what recovery would otherwise have to work out: the indexes of segments
-closed since the last one, leader epochs, producer snapshots. So everything before `flushed_offset`
-has all its files.
+`Log.begin_flush` says what is to be synced, `Flush.sync` does it, `Log.finish_flush` takes note.
+A flush also saves what recovery would otherwise have to work out: the indexes of segments closed
+since the last one, leader epochs, producer snapshots. The recovery point follows only when these
+are saved too, so that everything before it has all its files.
 """
 
+import logging
+from contextlib import suppress
 from typing import NamedTuple
 
 from strom.storage.disk import Disk
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
-from strom.storage.files import write_whole
+from strom.storage.files import is_temporary, write_whole
+from strom.storage.log_state import LogState
 from strom.storage.open_files import OpenFile
 from strom.storage.segment import Segment
-from strom.storage.snapshots import Snapshot, SnapshotFiles
+from strom.storage.snapshots import Snapshot
+
+logger = logging.getLogger(__name__)
 
 
 class DirtySegment(NamedTuple):
@@ -33,55 +38,144 @@ class Flush:
         disk: Disk,
         folder: str,
         end_offset: int,
+        state: LogState,
         segments: list[DirtySegment],
+        snapshots: list[Snapshot],
         *,
-        entries_version: int | None,
-        epochs: tuple[int, bytes] | None,
-        snapshots: tuple[SnapshotFiles, list[Snapshot]],
+        entries_version: int,
+        save_epochs: bool,
     ) -> None:
         self.end_offset = end_offset
         self.segments = segments
+        self.snapshots = snapshots
         self.entries_version = entries_version
-        """Which state of the folder is synced; None if nothing was created or removed in it."""
-        self.epochs = epochs
+        self.epochs_version = state.epochs.version
+        self.complete = False
+        """Whether the files beside the data are saved, too."""
+        self._epochs = state.epochs.encode() if save_epochs else None
+        self._sync_folder = save_epochs or entries_version != state.entries_synced
         self._disk = disk
         self._folder = folder
-        self._snapshots = snapshots
+        self._state = state
 
     def sync(self) -> None:
-        """Return when all of it is on the disk; any thread.
+        """Return when all of it is on the disk, any thread; DirectoryOffline if the disk failed.
 
-        DirectoryOffline if the disk failed. ApiError if there was no space for an index: nothing
-        is wrong with the data then, and a later flush will do.
+        If there is no space for an index the data is synced all the same. A log that was deleted
+        meanwhile has nothing to sync.
         """
-        with self._disk.writing():
+        try:
+            self._disk.check_online()
+            self._save_beside()
+            for dirty in self.segments:
+                dirty.open_file.file.datasync()
+            if self._sync_folder:
+                self._disk.files.sync_directory(self._folder)
+        except OSError as error:
+            # Final even for want of space: the kernel has dropped what it could not write.
+            if not self._state.gone:
+                raise self._disk.fail(error) from error
+
+    def _save_beside(self) -> None:
+        files = self._disk.files
+        try:
             for dirty in self.segments:
                 if dirty.closed:
                     dirty.segment.save_indexes()
-            self._save_memory()
-            for dirty in self.segments:
-                self._datasync(dirty)
-            if self.entries_version is not None:
-                self._sync_folder()
-
-    def _save_memory(self) -> None:
-        if self.epochs is not None:
-            path = f"{self._folder}/{EPOCHS_FILE}"
-            write_whole(self._disk.files, f"{path}.tmp", self.epochs[1])
-            self._disk.files.rename(f"{path}.tmp", path)
-        files, snapshots = self._snapshots
-        for snapshot in snapshots:
-            files.write(snapshot)
-
-    def _datasync(self, dirty: DirtySegment) -> None:
-        # Final even for want of space: the kernel has dropped what it could not write.
-        try:
-            dirty.open_file.file.datasync()
+            if self._epochs is not None:
+                path = f"{self._folder}/{EPOCHS_FILE}"
+                write_whole(files, f"{path}.tmp", self._epochs)
+                files.rename(f"{path}.tmp", path)
+            for snapshot in self.snapshots:
+                self._state.snapshots.write(snapshot)
+            self.complete = True
         except OSError as error:
-            raise self._disk.fail(error) from error
+            if not is_temporary(error):
+                raise
+            logger.warning("%s: cannot save indexes yet: %s", self._folder, error)
 
-    def _sync_folder(self) -> None:
+
+class Unflushed:
+    """What of a log is not on disk yet."""
+
+    def __init__(self, disk: Disk, folder: str, state: LogState) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._state = state
+        self._segments: list[Segment] = []
+        self._snapshots: list[Snapshot] = []
+        self._entries_version = 0
+        self._epochs_saved = state.epochs.version
+
+    @property
+    def entries_dirty(self) -> bool:
+        """Whether a crash could undo the creation of a segment."""
+        return self._entries_version != self._state.entries_synced
+
+    def note_segment(self, segment: Segment) -> None:
+        """The segment has something that no flush has seen."""
+        if not segment.dirty:
+            segment.dirty = True
+            self._segments.append(segment)
+
+    def note_closed(self, segment: Segment, snapshot: Snapshot) -> None:
+        """The segment was closed, another created; the producers were like this then."""
+        self.note_segment(segment)
+        self._snapshots.append(snapshot)
+        self._entries_version += 1
+
+    def begin(self, end_offset: int) -> Flush | None:
+        """A flush of all of it, None if there is nothing."""
+        save_epochs = self._state.epochs.version != self._epochs_saved
+        if not self._segments and not self.entries_dirty and not save_epochs:
+            return None
+        pool = self._disk.open_files
+        dirty: list[DirtySegment] = []
         try:
-            self._disk.files.sync_directory(self._folder)
+            for segment in self._segments:
+                open_file = pool.pin(segment, segment.log_path)
+                closed = not segment.active
+                dirty.append(DirtySegment(segment, segment.size_bytes, closed, open_file))
         except OSError as error:
-            raise self._disk.fail(error) from error
+            for each in dirty:
+                pool.unpin(each.open_file)
+            raise self._disk.write_error(error) from error
+        return Flush(
+            self._disk,
+            self._folder,
+            end_offset,
+            self._state,
+            dirty,
+            self._snapshots[:],
+            entries_version=self._entries_version,
+            save_epochs=save_epochs,
+        )
+
+    def finish(self, flush: Flush) -> None:
+        """The flush is synced. What came after it began is still unflushed."""
+        for dirty in flush.segments:
+            self._disk.open_files.unpin(dirty.open_file)
+            self._finish_segment(dirty, flush.complete)
+        self._segments = [segment for segment in self._segments if segment.dirty]
+        self._state.entries_synced = max(self._state.entries_synced, flush.entries_version)
+        if flush.complete:
+            self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
+            for snapshot in flush.snapshots:
+                with suppress(ValueError):
+                    self._snapshots.remove(snapshot)
+
+    def _finish_segment(self, dirty: DirtySegment, complete: bool) -> None:
+        segment = dirty.segment
+        if dirty.size_bytes != segment.size_bytes or dirty.closed == segment.active:
+            return  # it has grown, or was closed, since
+        if dirty.closed:
+            if not complete:
+                return
+            segment.indexes_saved = True
+            self._disk.note_loaded(segment)
+        segment.dirty = False
+
+    def abandon(self, flush: Flush) -> None:
+        """The flush failed."""
+        for dirty in flush.segments:
+            self._disk.open_files.unpin(dirty.open_file)

@@ -66,6 +66,7 @@ def complete_interrupted_work(files: Files, folder: str) -> FolderContents:
         swapped = _swap_range(name)
         if swapped is not None:
             clear_for_swap(files, folder, *swapped)
+            files.sync_directory(folder)
             files.rename(f"{folder}/{name}", f"{folder}/{swapped[0]:020d}{LOG_SUFFIX}")
             files.sync_directory(folder)
     for name in files.list(folder):
@@ -98,9 +99,10 @@ def _finish_retention(files: Files, folder: str, names: list[str]) -> None:
 
 
 def clear_for_swap(files: Files, folder: str, base_offset: int, end_offset: int) -> list[str]:
-    """Take away what a swap replaces; synced. Returns the paths of the replaced files.
+    """Rename away what a swap replaces; returns where it is now.
 
-    Were a later segment left when the swap is renamed, its records would be there twice.
+    Sync the folder before the swap gets its final name: were a later segment left then, its records
+    would be there twice.
     """
     replaced = []
     for base in read_folder(files, folder).bases:
@@ -111,7 +113,6 @@ def clear_for_swap(files: Files, folder: str, base_offset: int, end_offset: int)
                     files.remove(stem + suffix)
             files.rename(stem + LOG_SUFFIX, stem + LOG_SUFFIX + REPLACED)
             replaced.append(stem + LOG_SUFFIX + REPLACED)
-    files.sync_directory(folder)
     return replaced
 
 

@@ -15,10 +15,10 @@ from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.model.settings import INT_MAX
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
-from strom.storage.disk import Disk, Garbage
+from strom.storage.disk import Disk
 from strom.storage.files import is_temporary
-from strom.storage.flush import DirtySegment, Flush
-from strom.storage.folder import delete_segment_files
+from strom.storage.flush import Flush, Unflushed
+from strom.storage.log_compaction import Compaction, gather_work, swap_in
 from strom.storage.log_reading import (
     NOTHING,
     Chunk,
@@ -30,8 +30,8 @@ from strom.storage.log_reading import (
     find_time,
     read_chunk,
 )
+from strom.storage.log_retention import expired_segments, take_out
 from strom.storage.log_state import LogState
-from strom.storage.retention import SegmentFacts, segments_to_delete
 from strom.storage.segment import Segment
 from strom.storage.snapshots import Snapshot
 from strom.storage.transaction_index import AbortedTransaction
@@ -75,18 +75,20 @@ class Log:
         self.folder = folder
         self.quarantined = quarantined
         self._disk = disk
-        if state is None:
-            state = LogState.nothing(disk.files, folder)
+        state = state or LogState.nothing(disk.files, folder)
         self._state = state
         self._segments = state.segments
+        self._unflushed = Unflushed(disk, folder, state)
+        self._compaction: Compaction | None = None
         self.end_offset = state.end_offset
+        """The next offset to be given."""
         self.flushed_offset = state.end_offset
+        """Everything before it is on disk."""
+        self.recovery_point = state.end_offset
+        """Everything before it needs no check after a crash."""
         self.high_watermark = state.end_offset
-        self._watermark_position = 0 if quarantined else state.segments.active.size_bytes
-        self._dirty: list[Segment] = []
-        self._entries_version = self._entries_synced = 0
-        self._epochs_saved = state.epochs.version
-        self._pending_snapshots: list[Snapshot] = []
+        """Readers see what lies before it."""
+        self._watermark_position = state.segments.active.size_bytes if state.segments else 0
 
     # What there is
 
@@ -156,8 +158,7 @@ class Log:
         except OSError as error:
             self._undo_write(segment, error)
         if not segment.dirty:
-            segment.dirty = True
-            self._dirty.append(segment)
+            self._unflushed.note_segment(segment)
         self.end_offset = segment.next_offset
         if not self.settings.durable:
             self.high_watermark = self.end_offset
@@ -200,89 +201,49 @@ class Log:
         """Close the active segment if it holds records and is older than `segment.ms`."""
         self._check_usable()
         segment = self._segments.active
-        due_ms = segment.created_ms + self.settings.segment_ms - self._jitter_ms(segment)
+        longest_ms = self.settings.segment_ms - self._jitter_ms(segment)
+        if self.settings.compacted:  # only closed segments are compacted
+            longest_ms = min(longest_ms, self.settings.max_compaction_lag_ms)
+        due_ms = segment.created_ms + longest_ms
         if not segment.size_bytes or now_ms <= due_ms:
             return False
         self._roll(now_ms)
         return True
 
     def _roll(self, now_ms: int) -> Segment:
-        state = self._state
         fresh = Segment(self._disk, self.folder, self.end_offset, created_ms=now_ms)
         with self._disk.writing():
-            self._disk.open_files.create(fresh.log_path)
-        old = self._segments.active
-        old.close()
-        if not old.dirty:
-            old.dirty = True  # its indexes are yet to be saved
-            self._dirty.append(old)
-        self._entries_version += 1
-        snapshot = state.producers.snapshot(self.end_offset)
-        self._pending_snapshots.append(Snapshot(self.end_offset, snapshot))
+            self._disk.files.open(fresh.log_path, create=True).close()
+        self._close_active()
         self._segments.add(fresh)
         return fresh
+
+    def _close_active(self) -> None:
+        old = self._segments.active
+        old.close()
+        snapshot = Snapshot(self.end_offset, self._state.producers.snapshot(self.end_offset))
+        self._unflushed.note_closed(old, snapshot)
 
     # Flushing
 
     def begin_flush(self) -> Flush | None:
         """What is to be synced now, None if all is on disk. Several may be under way."""
         self._check_usable()
-        epochs = self._state.epochs
-        entries_dirty = self._entries_version != self._entries_synced
-        if not self._dirty and not entries_dirty and epochs.version == self._epochs_saved:
-            return None
-        open_files = self._disk.open_files
-        try:
-            dirty = [
-                DirtySegment(
-                    segment,
-                    segment.size_bytes,
-                    not segment.active,
-                    open_files.pin(segment.log_path),
-                )
-                for segment in self._dirty
-            ]
-        except OSError as error:
-            raise self._disk.write_error(error) from error
-        changed = epochs.version != self._epochs_saved
-        return Flush(
-            self._disk,
-            self.folder,
-            self.end_offset,
-            dirty,
-            entries_version=self._entries_version if entries_dirty or changed else None,
-            epochs=(epochs.version, epochs.encode()) if changed else None,
-            snapshots=(self._state.snapshots, self._pending_snapshots[:]),
-        )
+        return self._unflushed.begin(self.end_offset)
 
     def finish_flush(self, flush: Flush) -> None:
         """Everything in a flush is on disk: the high watermark moves up to it."""
-        for dirty in flush.segments:
-            self._disk.open_files.unpin(dirty.open_file)
-            segment = dirty.segment
-            if dirty.closed:
-                segment.indexes_saved = True
-                self._disk.note_loaded(segment)
-            if segment.dirty and dirty.size_bytes == segment.size_bytes:
-                segment.dirty = segment.active == dirty.closed
-        self._dirty = [segment for segment in self._dirty if segment.dirty]
-        if flush.entries_version is not None:
-            self._entries_synced = max(self._entries_synced, flush.entries_version)
-        if flush.epochs is not None:
-            self._epochs_saved = max(self._epochs_saved, flush.epochs[0])
-        self._pending_snapshots = [
-            snapshot for snapshot in self._pending_snapshots if snapshot.offset > flush.end_offset
-        ]
+        self._unflushed.finish(flush)
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
+        if flush.complete:
+            self.recovery_point = max(self.recovery_point, flush.end_offset)
         if flush.end_offset > self.high_watermark:
             self.high_watermark = flush.end_offset
-            if flush.segments:
-                self._watermark_position = flush.segments[-1].size_bytes
+            self._watermark_position = flush.segments[-1].size_bytes
 
     def abandon_flush(self, flush: Flush) -> None:
         """A flush could not be synced: all that it held is still to be flushed."""
-        for dirty in flush.segments:
-            self._disk.open_files.unpin(dirty.open_file)
+        self._unflushed.abandon(flush)
 
     # Reading
 
@@ -389,46 +350,46 @@ class Log:
         a flush: the file that knows the next offset must be safe on disk first.
         """
         self._check_usable()
+        if self._compaction is not None and not self._compaction.failed:
+            return 0  # its segments must stay until it is done
         try:
-            doomed = self._doomed(now_ms)
+            expired = expired_segments(
+                self._disk, self._state, self.settings, now_ms, self.high_watermark
+            )
         except (CorruptData, OSError) as error:
             raise self._unreadable(error) from error
-        if doomed and doomed[-1].active:
+        if expired and expired[-1].active:
             self._roll(now_ms)
-        if self._entries_version != self._entries_synced or not doomed:
+        if not expired or self._unflushed.entries_dirty:
             return 0
-        paths = []
-        with self._disk.writing():
-            for segment in doomed:
-                self._disk.open_files.forget(segment.log_path)
-                self._disk.note_unloaded(segment)
-                paths.extend(delete_segment_files(self._disk.files, segment.stem))
-                self._segments.remove(segment)
-                self._state.start_offset = max(self._state.start_offset, segment.next_offset)
         due_ms = now_ms + self.settings.file_delete_delay_ms
-        self._disk.remove_later(Garbage(self.folder, paths, due_ms))
-        return len(doomed)
+        take_out(self._disk, self.folder, self._state, expired, due_ms)
+        return len(expired)
 
-    def _doomed(self, now_ms: int) -> list[Segment]:
-        facts = [
-            SegmentFacts(
-                segment.base_offset,
-                segment.next_offset,
-                segment.size_bytes,
-                segment.largest_timestamp,
-                self._disk.files.modified_ms(segment.log_path),
-                segment.active,
-            )
-            for segment in self._segments
-        ]
-        chosen = segments_to_delete(
-            facts,
-            now_ms=now_ms,
-            settings=self.settings,
-            high_watermark=self.high_watermark,
-            log_start_offset=self.start_offset,
-        )
-        return list(self._segments)[: len(chosen)]
+    def plan_compaction(self, now_ms: int) -> Compaction | None:
+        """The compaction that is due, if any: `run` it on any thread, then apply it here."""
+        self._check_usable()
+        if self._compaction is not None and not self._compaction.failed:
+            self.apply_compaction(self._compaction)
+        if not self.settings.compacted:
+            return None
+        try:
+            stable = self.last_stable_offset
+            work = gather_work(self._disk, self._state, self.settings, now_ms, stable)
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
+        if work is None:
+            return None
+        self._compaction = Compaction(self._disk, self.folder, self._state, work)
+        return self._compaction
+
+    def apply_compaction(self, compaction: Compaction) -> None:
+        """Serve from the compacted segments from now on; nothing to do if its run has failed."""
+        self._check_usable()
+        if compaction is self._compaction:
+            self._compaction = None
+            if not compaction.failed:
+                swap_in(self._disk, self.folder, self._state, compaction)
 
     def expire_producers(self, now_ms: int, max_idle_ms: int) -> None:
         """Forget producers that were idle for so long."""
@@ -444,25 +405,20 @@ class Log:
         """Bring everything to the disk, in a state from which a start needs no recovery."""
         if self.quarantined is not None or self._disk.offline is not None:
             return
-        active = self._segments.active
-        active.close()
-        if not active.dirty:
-            active.dirty = True
-            self._dirty.append(active)
-        self._entries_version += 1
-        snapshot = self._state.producers.snapshot(self.end_offset)
-        self._pending_snapshots.append(Snapshot(self.end_offset, snapshot))
+        if self._compaction is not None and not self._compaction.failed:
+            self.apply_compaction(self._compaction)
+        self._close_active()
         flush = self.begin_flush()
         if flush is not None:
             flush.sync()
             self.finish_flush(flush)
-        self.release_files()
+        self.release()
 
-    def release_files(self) -> None:
-        """Close the files; the log cannot be used afterwards."""
+    def release(self) -> None:
+        """Close the files. Call it before the log is deleted; it cannot be used afterwards."""
+        self._state.gone = True
         for segment in self._segments:
-            self._disk.open_files.forget(segment.log_path)
-            self._disk.note_unloaded(segment)
+            segment.release()
 
     def _check_usable(self) -> None:
         if self.quarantined is not None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from strom.storage.cleaned import NEVER, Cleaned
 from strom.storage.epochs import LeaderEpochs
 from strom.storage.files import Files
 from strom.storage.producer_state import ProducerStates
@@ -17,14 +18,17 @@ class LogState:
     snapshots: SnapshotFiles
     start_offset: int = 0
     end_offset: int = 0
-    cleaned_offset: int | None = 0
-    """Compaction has been through everything before this offset; None if that is not known."""
+    cleaned: Cleaned = NEVER
+    entries_synced: int = 0
+    """Which state of the folder's entries is on disk, as `flush` counts them."""
+    gone: bool = False
+    """Whether the log was closed or deleted: other threads that work on it may stop."""
     epochs: LeaderEpochs = field(default_factory=LeaderEpochs)
     producers: ProducerStates = field(default_factory=ProducerStates)
 
     def may_have_gaps(self, base_offset: int) -> bool:
         """Whether compaction may have taken offsets out of the segment that begins there."""
-        return self.cleaned_offset is None or base_offset < self.cleaned_offset
+        return base_offset < self.cleaned.gaps_before
 
     @classmethod
     def nothing(cls, files: Files, folder: str) -> "LogState":

@@ -1,7 +1,8 @@
-"""A bounded pool of open segment files, so that thousands of partitions do not use up descriptors.
+"""A bounded pool of open segment files, so that thousands of partitions spare descriptors.
 
 The least recently used file is closed when the pool is full. A *pinned* file stays open: a flush
-pins what another thread is about to sync. Only the event loop's thread calls the pool.
+pins what another thread is about to sync. Only the event loop's thread calls the pool. Files are
+known by their owner, not by their path: a topic that is deleted and created again has the same paths.
 """
 
 from collections import OrderedDict
@@ -26,26 +27,22 @@ class OpenFiles:
     def __init__(self, files: Files, limit: int) -> None:
         self._files = files
         self._limit = limit
-        self._open: OrderedDict[str, OpenFile] = OrderedDict()
+        self._open: OrderedDict[object, OpenFile] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def get(self, path: str) -> File:
-        """The open file at a path; valid until the next call."""
-        entry = self._open.get(path)
+    def get(self, owner: object, path: str) -> File:
+        """The owner's file, open; valid until the next call."""
+        entry = self._open.get(owner)
         if entry is None:
-            return self._enter(path, create=False).file
-        self._open.move_to_end(path)
+            return self._enter(owner, path).file
+        self._open.move_to_end(owner)
         return entry.file
 
-    def create(self, path: str) -> File:
-        """Create the file at a path, or open it if it is there."""
-        return self._enter(path, create=True).file
-
-    def pin(self, path: str) -> OpenFile:
-        """The open file at a path, kept open until it is unpinned."""
-        entry = self._open.get(path) or self._enter(path, create=False)
+    def pin(self, owner: object, path: str) -> OpenFile:
+        """The owner's file, kept open until it is unpinned."""
+        entry = self._open.get(owner) or self._enter(owner, path)
         entry.pins += 1
         return entry
 
@@ -55,9 +52,9 @@ class OpenFiles:
         if entry.forgotten and not entry.pins:
             entry.file.close()
 
-    def forget(self, path: str) -> None:
-        """Close the file at a path, because it is renamed, replaced or removed."""
-        entry = self._open.pop(path, None)
+    def forget(self, owner: object) -> None:
+        """Close the owner's file, because it is renamed, replaced or removed."""
+        entry = self._open.pop(owner, None)
         if entry is None:
             return
         entry.forgotten = True
@@ -66,19 +63,19 @@ class OpenFiles:
 
     def close(self) -> None:
         """Close everything."""
-        for path in list(self._open):
-            self.forget(path)
+        for owner in list(self._open):
+            self.forget(owner)
 
-    def _enter(self, path: str, *, create: bool) -> OpenFile:
-        entry = OpenFile(self._files.open(path, create=create))
-        self._open[path] = entry
+    def _enter(self, owner: object, path: str) -> OpenFile:
+        entry = OpenFile(self._files.open(path))
+        self._open[owner] = entry
         if len(self._open) > self._limit:
-            self._close_oldest(spare=path)
+            self._close_oldest(spare=entry)
         return entry
 
-    def _close_oldest(self, spare: str) -> None:
-        for path, entry in self._open.items():
-            if not entry.pins and path != spare:
-                del self._open[path]
+    def _close_oldest(self, spare: OpenFile) -> None:
+        for owner, entry in self._open.items():
+            if not entry.pins and entry is not spare:
+                del self._open[owner]
                 entry.file.close()
                 return

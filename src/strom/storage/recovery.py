@@ -13,7 +13,7 @@ from typing import NamedTuple
 from strom.model.errors import CorruptData
 from strom.model.topic_settings import TopicSettings
 from strom.storage.batch_walk import DamagedBatch, walk_batches, walk_headers
-from strom.storage.cleaned_offset import read_cleaned_offset
+from strom.storage.cleaned import Cleaned, read_cleaned
 from strom.storage.disk import Disk
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
 from strom.storage.epochs import LeaderEpochs
@@ -48,7 +48,7 @@ class Recovery:
         self._settings = settings
         self._point = point
         self._now_ms = now_ms
-        self._cleaned_offset: int | None = 0
+        self._cleaned = Cleaned()
         self._epochs = LeaderEpochs()
         self._epochs_damaged = False
 
@@ -57,7 +57,7 @@ class Recovery:
         with self._disk.writing():
             contents = complete_interrupted_work(self._disk.files, self._folder)
             bases = self._drop_deleted(contents.bases)
-        self._cleaned_offset = read_cleaned_offset(self._disk.files, self._folder)
+        self._cleaned = read_cleaned(self._disk.files, self._folder)
         self._read_epochs()
         snapshots = SnapshotFiles(self._disk.files, self._folder, contents.snapshot_offsets)
         state = self._open_clean(bases, snapshots) if clean else None
@@ -148,12 +148,12 @@ class Recovery:
     def _new_segment(self, base_offset: int) -> Segment:
         segment = Segment(self._disk, self._folder, base_offset, created_ms=self._now_ms)
         with self._disk.writing():
-            self._disk.open_files.create(segment.log_path)
+            self._disk.files.open(segment.log_path, create=True).close()
             self._disk.files.sync_directory(self._folder)
         return segment
 
     def _may_have_gaps(self, base_offset: int) -> bool:
-        return self._cleaned_offset is None or base_offset < self._cleaned_offset
+        return base_offset < self._cleaned.gaps_before
 
     def _check_end(self, segment: Segment) -> None:
         """A closed segment must end where the next begins, or a file has been lost or cut."""
@@ -222,7 +222,6 @@ class Recovery:
         if cut_from is not None:
             for base in [each for each in bases if each >= cut_from]:
                 logger.warning("%s: removed the segment at offset %d", self._folder, base)
-                self._disk.open_files.forget(f"{self._folder}/{base:020d}.log")
                 FolderContents.remove_segment(self._disk.files, self._folder, base)
 
     def _complete_epochs(self, state: LogState) -> None:
@@ -266,7 +265,7 @@ class Recovery:
             Segments(segments),
             snapshots,
             end_offset=segments[-1].next_offset,
-            cleaned_offset=self._cleaned_offset,
+            cleaned=self._cleaned,
             epochs=self._epochs,
         )
 

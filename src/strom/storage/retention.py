@@ -23,7 +23,7 @@ class SegmentFacts:
     active: bool
     """Whether it is the one that is appended to."""
     first_timestamp: int = -1
-    """Of its first batch, for `max.compaction.lag.ms`; -1 if unknown, then the largest one counts."""
+    """Of its first batch, for `max.compaction.lag.ms`; if unknown, the largest one counts."""
 
     @property
     def youngest_ms(self) -> int:

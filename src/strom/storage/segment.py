@@ -121,7 +121,7 @@ class Segment:
 
     def append(self, data: Buffer, header: BatchHeader, index_interval: int) -> None:
         """Write one batch, stamped with its offsets, and note where it lies."""
-        self._disk.open_files.get(self.log_path).append(data)
+        self._disk.open_files.get(self, self.log_path).append(data)
         self.note(header, len(data), index_interval)
 
     def note(self, header: BatchHeader, size_bytes: int, index_interval: int) -> None:
@@ -160,7 +160,7 @@ class Segment:
 
     def cut(self, size_bytes: int) -> None:
         """Take off the end of the file what a failed write has left there."""
-        self._disk.open_files.get(self.log_path).truncate(size_bytes)
+        self._disk.open_files.get(self, self.log_path).truncate(size_bytes)
 
     def save_indexes(self, suffix: str = "") -> None:
         """Write the indexes to the disk; any thread, once the segment is closed."""
@@ -215,6 +215,11 @@ class Segment:
     def aborted(self, transactions: list[AbortedTransaction]) -> None:
         self._aborted = transactions
 
+    def release(self) -> None:
+        """Close the file and drop the indexes: the segment leaves the log."""
+        self._disk.open_files.forget(self)
+        self._disk.note_unloaded(self)
+
     def unload(self) -> None:
         """Drop the indexes from memory; they are on disk."""
         self._offsets = self._times = self._aborted = None
@@ -234,7 +239,7 @@ class Segment:
 
     def file(self) -> File:
         """The log file, open."""
-        return self._disk.open_files.get(self.log_path)
+        return self._disk.open_files.get(self, self.log_path)
 
     def read(self, position: int, length: int) -> bytes:
         """Bytes of the log file; CorruptData if it is shorter than it was."""

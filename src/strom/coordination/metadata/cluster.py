@@ -18,7 +18,7 @@ from strom.coordination.metadata.records import (
 )
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
-from strom.model.topics import check_topic_name, collision_key
+from strom.model.topics import METADATA_TOPIC, check_topic_name, collision_key
 
 PRODUCER_ID_BLOCK = 1000
 MAX_PARTITIONS = 10_000
@@ -80,6 +80,8 @@ class ClusterMetadata:
     ) -> Topic:
         """The record of a new topic."""
         check_topic_name(name)
+        if name == METADATA_TOPIC:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"The name {name} is the broker's own.")
         if name in self._topics:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         twin = self._by_collision_key.get(collision_key(name))
@@ -156,6 +158,6 @@ def _check_partition_count(count: int) -> None:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if count > MAX_PARTITIONS:
         raise ApiError(
-            ErrorCode.INVALID_PARTITIONS,
+            ErrorCode.POLICY_VIOLATION,
             f"{count} partitions are too many: a topic may have {MAX_PARTITIONS}.",
         )

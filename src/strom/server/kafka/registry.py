@@ -79,7 +79,7 @@ def handler(
         key = request.SCHEMA.api_key
         if key in HANDLERS:
             raise ValueError(f"api key {key} has two handlers")
-        HANDLERS[key] = Handler(request, request.SCHEMA.versions, needs, function)
+        HANDLERS[key] = Handler(request, request.SCHEMA.stable, needs, function)
         return function
 
     return register

@@ -9,13 +9,13 @@ Not here yet: transactions; a transactional batch is refused with INVALID_TXN_ST
 import asyncio
 import logging
 
-from strom.broker.partition import Partition
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.batch import HEADER_BYTES, TRANSACTIONAL_BIT
 from strom.wire.kafka.messages.k00_produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -107,11 +107,15 @@ def _append(
     answer = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
         partition = _topic(topic_data, context).partition(data.index)
-        records = _checked_records(request, data, partition)
+        records = _checked_records(request, data)
         appended = partition.append(records, now_ms)
     except ApiError as error:
         answer.error_code = error.code
         answer.error_message = error.message
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message)
+            for index in error.records
+        ]
         return answer
     except DirectoryOffline as error:
         context.broker.storage_failed(error)
@@ -133,17 +137,15 @@ def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:
     return context.broker.topic(topic_data.name)
 
 
-def _checked_records(
-    request: ProduceRequest, data: PartitionProduceData, partition: Partition
-) -> memoryview:
+def _checked_records(request: ProduceRequest, data: PartitionProduceData) -> memoryview:
     if request.acks not in LEGAL_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.acks == ACKS_ALL and partition.log.settings.min_insync_replicas > 1:
-        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
     records = data.records
     if records is None or len(records) < HEADER_BYTES:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "There is no whole record batch.")
-    if records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT or request.transactional_id is not None:
+        raise ApiError(ErrorCode.INVALID_RECORD, "There is no whole record batch.")
+    if records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT:
+        if request.transactional_id is None:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
     return records
 

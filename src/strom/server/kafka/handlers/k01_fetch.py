@@ -35,6 +35,9 @@ def fetch(request: FetchRequest, context: Context) -> Outcome:
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     wanted = session.wanted() if session else _wanted(request, context)
+    if _comes_from_a_replica(request):
+        refused = [Fetched(item, error=ErrorCode.NOT_LEADER_OR_FOLLOWER) for item in wanted]
+        return _response(refused, NO_SESSION, Limits(0, 0, 0))
     limits = Limits(
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
@@ -82,6 +85,8 @@ def _session(request: FetchRequest, context: Context) -> tuple[Session | None, b
         sessions.end(request.session_id)
         return sessions.begin(_wanted(request, context), now_ms), True
     session = sessions.go_on(request.session_id, request.session_epoch, now_ms)
+    if session.uses_ids != (context.version >= FIRST_VERSION_WITH_IDS):
+        raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
     forgotten = [
         (_topic_key(topic.topic, topic.topic_id, context), partition)
         for topic in request.forgotten_topics_data
@@ -89,6 +94,12 @@ def _session(request: FetchRequest, context: Context) -> tuple[Session | None, b
     ]
     session.change(_wanted(request, context), forgotten)
     return session, False
+
+
+def _comes_from_a_replica(request: FetchRequest) -> bool:
+    """Whether another broker asks, to copy a partition: none is a replica of one here."""
+    state = request.replica_state
+    return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
 
 
 def _topic_key(name: str, topic_id: bytes, context: Context) -> TopicKey:

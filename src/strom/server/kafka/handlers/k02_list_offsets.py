@@ -4,6 +4,8 @@ Behaviour: the special times are latest (-1), earliest (-2), the record with the
 earliest on local disk (-4), and two that concern tiered storage (-5, -6), which holds nothing here.
 """
 
+from collections import Counter
+
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
@@ -23,6 +25,14 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+FIRST_VERSIONS = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""A special time is understood from this version on."""
+FIRST_VERSION_WITH_EPOCHS = 4
 READ_COMMITTED = 1
 NOTHING = FoundOffset(-1, -1, -1)
 
@@ -31,17 +41,30 @@ NOTHING = FoundOffset(-1, -1, -1)
 def list_offsets(request: ListOffsetsRequest, context: Context) -> Outcome:
     """Answer for every partition on its own."""
     committed_only = request.isolation_level == READ_COMMITTED
+    times = Counter(
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
                     _find(topic.name, partition, committed_only, context)
+                    if times[topic.name, partition.partition_index] == 1
+                    else _asked_twice(partition)
                     for partition in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
+    )
+
+
+def _asked_twice(wanted: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(
+        partition_index=wanted.partition_index, error_code=ErrorCode.INVALID_REQUEST
     )
 
 
@@ -52,11 +75,15 @@ def _find(
     try:
         partition = context.broker.topic(topic).partition(wanted.partition_index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
+        if context.version < FIRST_VERSIONS.get(wanted.timestamp, 0):
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         found = _look_up(partition.log, wanted.timestamp, partition.leader_epoch, committed_only)
     except ApiError as error:
         answer.error_code = error.code
         return answer
-    answer.offset, answer.timestamp, answer.leader_epoch = found
+    answer.offset, answer.timestamp = found.offset, found.timestamp
+    if context.version >= FIRST_VERSION_WITH_EPOCHS:
+        answer.leader_epoch = found.leader_epoch
     return answer
 
 

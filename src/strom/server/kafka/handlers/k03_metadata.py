@@ -76,7 +76,8 @@ def _answer(
     if everything:
         topics = [_topic(hosted, request, context) for hosted in context.broker.topics()]
     else:
-        topics = [_asked(topic, request, context, failed or {}) for topic in request.topics or []]
+        asked = {(topic.name, topic.topic_id): topic for topic in request.topics or []}
+        topics = [_asked(topic, request, context, failed or {}) for topic in asked.values()]
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)

@@ -1,5 +1,7 @@
 """DeleteTopics, api key 20: by name, or (version 6) by id."""
 
+from collections import Counter
+
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
@@ -16,19 +18,27 @@ from strom.wire.kafka.schema import NO_UUID
 async def delete_topics(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
     """Delete one after the other."""
     wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
-    return DeleteTopicsResponse(responses=[await _delete(topic, context) for topic in wanted])
+    times = Counter((topic.name, topic.topic_id) for topic in wanted)
+    return DeleteTopicsResponse(
+        responses=[
+            await _delete(topic, context, asked_twice=times[topic.name, topic.topic_id] > 1)
+            for topic in wanted
+        ]
+    )
 
 
-async def _delete(topic: DeleteTopicState, context: Context) -> DeletableTopicResult:
+async def _delete(
+    topic: DeleteTopicState, context: Context, *, asked_twice: bool
+) -> DeletableTopicResult:
     broker = context.broker
     name, topic_id = topic.name, topic.topic_id
     try:
         if not broker.settings.delete_topics:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
-        if name is not None and topic_id != NO_UUID:
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST, "Name a topic by its name or its id, not both."
-            )
+        if (name is None) == (topic_id == NO_UUID):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Name a topic by its name, or by its id.")
+        if asked_twice:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic.")
         hosted = broker.topic(name) if name is not None else broker.topic_by_id(topic_id)
         name, topic_id = hosted.topic.name, hosted.topic.id.bytes
         await broker.delete_topic(name)

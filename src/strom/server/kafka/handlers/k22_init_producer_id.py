@@ -12,6 +12,8 @@ from strom.wire.kafka.messages.k22_init_producer_id import (
     InitProducerIdResponse,
 )
 
+NO_PRODUCER = -1
+
 
 @handler(
     InitProducerIdRequest,
@@ -22,6 +24,11 @@ async def init_producer_id(
     request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
     """Hand out a producer id."""
+    half_a_producer = (request.producer_id == NO_PRODUCER) != (
+        request.producer_epoch == NO_PRODUCER
+    )
+    if half_a_producer or request.transactional_id == "":
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
     if request.transactional_id is not None:
         return InitProducerIdResponse(
             error_code=ErrorCode.UNSUPPORTED_VERSION, producer_id=-1, producer_epoch=-1

@@ -27,6 +27,8 @@ def describe_topic_partitions(request: DescribeTopicPartitionsRequest, context: 
     room = max(1, min(request.response_partition_limit, MAX_PARTITIONS_IN_ANSWER))
     response = DescribeTopicPartitionsResponse()
     cursor = request.cursor
+    if cursor and request.topics and cursor.topic_name not in {t.name for t in request.topics}:
+        return _refused(request)
     for name in _names(request, context):
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
         if room <= 0:
@@ -47,6 +49,18 @@ def describe_topic_partitions(request: DescribeTopicPartitionsRequest, context: 
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
     return response
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    """The cursor names a topic that was not asked for."""
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _names(request: DescribeTopicPartitionsRequest, context: Context) -> list[str]:

@@ -1,0 +1,303 @@
+"""Compaction: of every key only the last value stays, and every record keeps its offset.
+
+A run has two passes over chunks of whole batches, so that memory stays bounded:
+
+    plan = plan_compaction(...)                                # compaction_plan.py: is it due?
+    keys = build_key_map(chunks(plan.first_dirty_offset), plan, aborted)
+    cleaner = Cleaner(keys, now_ms=..., settings=..., aborted=aborted, producers=states.producers())
+    for group in group_segments(segments of the plan that begin before keys.end_offset, ...):
+        for chunk in chunks(group):
+            for header, batch in cleaner.clean(chunk): append batch to the group's new segment
+    ... swap the segments in, and remember keys.end_offset as the next first_dirty_offset
+
+One cleaner does all groups of a run, in the order of the log and from its start, since it has to
+see a transaction's data before its marker. Both passes check every batch's checksum and raise
+CorruptData: nothing damaged is signed anew. The old segments are then still whole; leave such a log
+uncompacted.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+from strom.model.errors import CorruptData
+from strom.model.topic_settings import TopicSettings
+from strom.storage.compaction_plan import CompactionPlan
+from strom.storage.producer_state import ProducerFacts
+from strom.storage.transaction_index import AbortedTransaction
+from strom.wire.kafka.batch import (
+    CODEC_MASK,
+    DELETE_HORIZON_BIT,
+    BatchHeader,
+    Buffer,
+    checksum_holds,
+    headers,
+)
+from strom.wire.kafka.compression import MAX_DECOMPRESSED_BYTES, Codec
+from strom.wire.kafka.records import (
+    RecordKey,
+    assemble,
+    move_record_in_time,
+    read_body,
+    read_keys,
+)
+
+DEFAULT_MAX_KEYS = 256 * 1024
+"""How many keys a key map holds at most: about 50 MB."""
+
+_FINGERPRINT_BYTES = 32
+
+
+class AbortedTransactions:
+    """Which transactional batches count for nothing, because their transaction was aborted."""
+
+    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self._by_producer: dict[int, list[AbortedTransaction]] = defaultdict(list)
+        for transaction in sorted(transactions, key=lambda each: each.first_offset):
+            self._by_producer[transaction.producer_id].append(transaction)
+
+    def holding(self, header: BatchHeader) -> AbortedTransaction | None:
+        """The aborted transaction that a data batch belongs to, if any."""
+        if not header.is_transactional or header.producer_id not in self._by_producer:
+            return None
+        transactions = self._by_producer[header.producer_id]
+        index = bisect_right(transactions, header.base_offset, key=lambda each: each.first_offset)
+        if index and header.base_offset <= transactions[index - 1].last_offset:
+            return transactions[index - 1]
+        return None
+
+
+class KeyMap:
+    """The last offset of every key in the dirty part of a log, as far as it reaches."""
+
+    def __init__(self, max_keys: int, first_offset: int) -> None:
+        self._max_keys = max_keys
+        self._last_offsets: dict[bytes, int] = {}
+        self.end_offset = first_offset
+        """Every record from the first dirty offset up to here is in the map."""
+        self.full = False
+        """Whether it had to stop because a further key had no place."""
+
+    def __len__(self) -> int:
+        return len(self._last_offsets)
+
+    def add(self, key: bytes, offset: int) -> bool:
+        """Remember that this key was last seen here; False if there is no place for it."""
+        fingerprint = _fingerprint(key)
+        if fingerprint not in self._last_offsets and len(self._last_offsets) >= self._max_keys:
+            self.full = True
+            return False
+        self._last_offsets[fingerprint] = offset
+        self.end_offset = offset + 1
+        return True
+
+    def is_superseded(self, key: bytes, offset: int) -> bool:
+        """Whether the map knows a later record of this key."""
+        return self._last_offsets.get(_fingerprint(key), -1) > offset
+
+
+def _fingerprint(key: bytes) -> bytes:
+    """Short keys as they are, long ones by a digest that no short key can equal."""
+    if len(key) < _FINGERPRINT_BYTES:
+        return key
+    return blake2b(key, digest_size=_FINGERPRINT_BYTES).digest()
+
+
+def build_key_map(
+    chunks: Iterable[Buffer],
+    plan: CompactionPlan,
+    aborted: AbortedTransactions,
+    max_keys: int = DEFAULT_MAX_KEYS,
+) -> KeyMap:
+    """Read the dirty part of a log, given as chunks of whole batches in order.
+
+    If there are too many keys the map stops early: look at its `end_offset`. Records of aborted
+    transactions are left out, so that they never win over an older value.
+    """
+    keys = KeyMap(max_keys, plan.first_dirty_offset)
+    for chunk in chunks:
+        for position, header in _whole_batches(chunk):
+            if header.next_offset <= plan.first_dirty_offset:
+                continue
+            if header.base_offset >= plan.end_offset:
+                break
+            if not (header.is_control or aborted.holding(header)):
+                _add_batch(keys, chunk, position, header, plan.first_dirty_offset)
+            if keys.full:
+                return keys
+    keys.end_offset = plan.end_offset
+    return keys
+
+
+def _add_batch(
+    keys: KeyMap, chunk: Buffer, position: int, header: BatchHeader, first_offset: int
+) -> None:
+    if header.record_count == 0:
+        return
+    body = read_body(chunk, position, header, MAX_DECOMPRESSED_BYTES)
+    for record in read_keys(body, header):
+        if (
+            record.key is not None
+            and record.offset >= first_offset
+            and not keys.add(record.key, record.offset)
+        ):
+            return
+
+
+def _whole_batches(chunk: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """The batches of a chunk, each found to be undamaged; CorruptData if bytes are left over."""
+    end = 0
+    for position, header in headers(chunk):
+        if not checksum_holds(chunk, position, header):
+            raise CorruptData(f"the batch at offset {header.base_offset} has a wrong checksum")
+        yield position, header
+        end = position + header.size_bytes
+    if end != len(chunk):
+        raise CorruptData(f"{len(chunk) - end} bytes after the last whole batch of a chunk")
+
+
+class CleanedBatch(NamedTuple):
+    """A batch that stays: as it was, with fewer records, or empty."""
+
+    header: BatchHeader
+    data: Buffer
+
+
+class Cleaner:
+    """Rewrites the batches of one run of compaction.
+
+    What goes: records that the key map supersedes, records without a key, those of aborted
+    transactions, tombstones and markers of emptied transactions whose time is over. This time, the
+    delete horizon, is written into their batch when compaction first meets them: now plus
+    `delete.retention.ms`. What stays keeps its offset, and its batch the offsets, the producer and
+    the sequence it had. A producer's last batch stays, be it empty, to rebuild its sequence from.
+    """
+
+    def __init__(
+        self,
+        keys: KeyMap,
+        *,
+        now_ms: int,
+        settings: TopicSettings,
+        aborted: AbortedTransactions,
+        producers: Iterable[ProducerFacts],
+    ) -> None:
+        self._keys = keys
+        self._now_ms = now_ms
+        self._new_horizon = now_ms + settings.delete_retention_ms
+        self._aborted = aborted
+        self._producers = {facts.producer_id: facts for facts in producers}
+        self._transactions_with_data: set[int] = set()  # producers seen since their last marker
+        self.aborted_with_data: set[AbortedTransaction] = set()
+        """Aborted transactions of which batches were met: the others need no index any more."""
+        self.bytes_read = 0
+        self.bytes_kept = 0
+
+    def clean(self, chunk: Buffer) -> Iterator[CleanedBatch]:
+        """The batches that stay of a chunk of whole batches; unchanged ones are views into it."""
+        view = memoryview(chunk)
+        for position, header in _whole_batches(view):
+            batch = CleanedBatch(header, view[position : position + header.size_bytes])
+            self.bytes_read += header.size_bytes
+            cleaned = self._clean_marker(batch) if header.is_control else self._clean_data(batch)
+            if cleaned is None and self._is_last_of_its_producer(header):
+                cleaned = _emptied(batch)
+            if cleaned is not None:
+                self.bytes_kept += len(cleaned.data)
+                yield cleaned
+
+    def _clean_marker(self, batch: CleanedBatch) -> CleanedBatch | None:
+        """A marker stays while its data does, and then until its delete horizon."""
+        header = batch.header
+        if header.producer_id in self._transactions_with_data:
+            self._transactions_with_data.remove(header.producer_id)
+            return batch
+        if header.record_count == 0:
+            return None
+        if not header.has_producer:
+            return batch  # a control batch of another kind
+        if header.delete_horizon is None:
+            body = read_body(batch.data, 0, header, MAX_DECOMPRESSED_BYTES)
+            return self._rewritten(batch, body, read_keys(body, header), self._new_horizon)
+        return None if header.delete_horizon <= self._now_ms else batch
+
+    def _clean_data(self, batch: CleanedBatch) -> CleanedBatch | None:
+        header = batch.header
+        if header.is_transactional:
+            self._transactions_with_data.add(header.producer_id)
+            transaction = self._aborted.holding(header)
+            if transaction is not None:
+                self.aborted_with_data.add(transaction)
+                return None
+        if header.record_count == 0:
+            return None
+        if header.base_offset >= self._keys.end_offset:
+            return batch
+        body = read_body(batch.data, 0, header, MAX_DECOMPRESSED_BYTES)
+        records = read_keys(body, header)
+        kept = [record for record in records if self._stays(record, header)]
+        horizon = header.delete_horizon
+        if horizon is None and any(self._is_known_tombstone(record) for record in kept):
+            horizon = self._new_horizon
+        if not kept:
+            return None
+        if len(kept) == len(records) and horizon == header.delete_horizon:
+            return batch
+        return self._rewritten(batch, body, kept, horizon)
+
+    def _stays(self, record: RecordKey, header: BatchHeader) -> bool:
+        # Behind the map's end a tombstone may not go: older values of its key may still be there.
+        if record.offset >= self._keys.end_offset:
+            return True
+        if record.key is None or self._keys.is_superseded(record.key, record.offset):
+            return False
+        horizon = header.delete_horizon
+        return record.has_value or horizon is None or self._now_ms < horizon
+
+    def _is_known_tombstone(self, record: RecordKey) -> bool:
+        """Whether all older values of its key go now, so that its time may begin to run."""
+        return not record.has_value and record.offset < self._keys.end_offset
+
+    @staticmethod
+    def _rewritten(
+        batch: CleanedBatch, body: bytes, kept: Sequence[RecordKey], horizon: int | None
+    ) -> CleanedBatch:
+        header = batch.header
+        if not header.has_append_time:
+            header = header._replace(max_timestamp=max(record.timestamp for record in kept))
+        if horizon is not None:
+            attributes = header.attributes | DELETE_HORIZON_BIT
+            header = header._replace(attributes=attributes, base_timestamp=horizon)
+        header = header._replace(record_count=len(kept))
+        records = bytearray()
+        if header.base_timestamp == batch.header.base_timestamp:
+            for record in kept:
+                records += body[record.start : record.end]
+        else:
+            for record in kept:
+                move_record_in_time(records, body, record, header.base_timestamp)
+        return _assembled(header, records, header.codec)
+
+    def _is_last_of_its_producer(self, header: BatchHeader) -> bool:
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return False
+        if producer.last_data_offset is not None:
+            return not header.is_control and header.last_offset == producer.last_data_offset
+        return header.is_control and header.producer_epoch == producer.producer_epoch
+
+
+def _emptied(batch: CleanedBatch) -> CleanedBatch:
+    if batch.header.record_count == 0:
+        return batch
+    attributes = batch.header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
+    header = batch.header._replace(attributes=attributes, record_count=0)
+    return _assembled(header, b"", Codec.NONE)
+
+
+def _assembled(header: BatchHeader, body: Buffer, codec: int) -> CleanedBatch:
+    data = assemble(header, body, codec)
+    (_, header), *_ = headers(data)
+    return CleanedBatch(header, data)
