@@ -46,14 +46,10 @@ def run(kills: int, chance: random.Random, *, duplicates: bool, longest_s: float
             load.finish()
         ledger = load.ledger
         assert ledger.refused == []
-        ledger.check(
-            read_topic(server.bootstrap_servers, TOPIC, PARTITIONS), duplicates=duplicates
-        )
+        ledger.check(read_topic(server.bootstrap_servers, TOPIC, PARTITIONS), duplicates=duplicates)
         server.kill()
         server.start()
-        ledger.check(
-            read_topic(server.bootstrap_servers, TOPIC, PARTITIONS), duplicates=duplicates
-        )
+        ledger.check(read_topic(server.bootstrap_servers, TOPIC, PARTITIONS), duplicates=duplicates)
         assert "Traceback" not in server.words()
         return len(ledger.acked)
 
@@ -69,9 +65,7 @@ def test_a_hundred_kills_lose_and_duplicate_nothing_of_idempotent_producers(chan
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_kills_lose_nothing_of_producers_without_idempotence(chance):
-    acked = run(
-        20, chance, duplicates=True, longest_s=0.8, **{"enable.idempotence": False}
-    )
+    acked = run(20, chance, duplicates=True, longest_s=0.8, **{"enable.idempotence": False})
     assert acked > 1_000, "there was no load worth the name"
 
 
