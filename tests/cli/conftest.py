@@ -3,8 +3,8 @@
 import os
 import subprocess
 import sys
-import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -43,12 +43,6 @@ def strom_at_broker(strom: Strom, broker: Any) -> Strom:
 
 
 @pytest.fixture
-def topic() -> str:
-    """A topic name nobody has used."""
-    return f"clicks-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture
 def filled_topic(strom_at_broker: Strom, topic: str) -> str:
     """A topic with one partition that holds the values 0 to 9."""
     strom_at_broker("topics", "create", topic, "-p", "1")
@@ -58,17 +52,20 @@ def filled_topic(strom_at_broker: Strom, topic: str) -> str:
 
 
 @pytest.fixture
-def start_strom(broker: Any) -> Callable[..., "subprocess.Popen[bytes]"]:
-    """Start `strom` as a program of its own."""
+def start_strom(broker: Any) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]]:
+    """Start `strom` as a program of its own; whatever still runs in the end is ended."""
+    with ExitStack() as started:
 
-    def start(*arguments: str, **options: Any) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "strom", *arguments],
-            env=os.environ | {SERVERS_VARIABLE: broker.bootstrap_servers},
-            stdin=options.pop("stdin", subprocess.DEVNULL),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **options,
-        )
+        def start(*arguments: str, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
+            process = subprocess.Popen(
+                [sys.executable, "-m", "strom", *arguments],
+                env=os.environ | {SERVERS_VARIABLE: broker.bootstrap_servers},
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            started.enter_context(process)
+            started.callback(process.kill)
+            return process
 
-    return start
+        yield start

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_json_lines_say_everything(strom_at_broker, topic):
         "key": "k",
         "value": {"page": "/"},
         "partition": 2,
-        "timestamp": 1_700_000_000_000,
+        "timestamp": time.time_ns() // 1_000_000,
         "headers": [{"key": "h", "value": None}],
     }
     strom_at_broker("produce", topic, "-f", "json", stdin=json.dumps(line).encode())

@@ -15,6 +15,8 @@ ALL_COMMANDS = COMMANDS | KAFKA_COMMANDS
 @pytest.mark.parametrize("name", ALL_COMMANDS)
 def test_the_help_lists_each_command_as_the_command_describes_itself(name):
     command = program.get_command(click.Context(program), name)
+    assert command is not None
+    assert command.help is not None
     assert command.help.partition("\n")[0] == ALL_COMMANDS[name][1]
 
 

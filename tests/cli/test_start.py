@@ -66,11 +66,16 @@ def start(*arguments: str) -> "subprocess.Popen[bytes]":
     )
 
 
+def read_lines(process: "subprocess.Popen[bytes]", count: int) -> list[str]:
+    assert process.stdout is not None
+    return [process.stdout.readline().decode() for _ in range(count)]
+
+
 def test_it_says_when_it_is_ready_and_ends_cleanly_on_sigterm(tmp_path):
-    process = start("--data", str(tmp_path / "data"), "--json")
-    ready = json.loads(process.stdout.readline())
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    with start("--data", str(tmp_path / "data"), "--json") as process:
+        ready = json.loads(read_lines(process, 1)[0])
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
     assert process.returncode == 0
     assert ready["bootstrap_servers"].startswith("127.0.0.1:")
     assert ready["data"] == str(tmp_path / "data")
@@ -78,10 +83,10 @@ def test_it_says_when_it_is_ready_and_ends_cleanly_on_sigterm(tmp_path):
 
 
 def test_it_prints_the_next_commands_to_type(tmp_path):
-    process = start("--data", str(tmp_path / "data"))
-    lines = [process.stdout.readline().decode() for _ in range(7)]
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    with start("--data", str(tmp_path / "data")) as process:
+        lines = read_lines(process, 7)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
     assert process.returncode == 0
     address = lines[1].split()[-1]
     assert f"  strom produce clicks -b {address}\n" in lines
@@ -90,8 +95,8 @@ def test_it_prints_the_next_commands_to_type(tmp_path):
 
 def test_a_port_in_use_is_told_in_one_line(tmp_path, broker):
     port = broker.bootstrap_servers.rpartition(":")[2]
-    process = start("--data", str(tmp_path / "data"), "--port", port)
-    _, errors = process.communicate(timeout=20)
+    with start("--data", str(tmp_path / "data"), "--port", port) as process:
+        _, errors = process.communicate(timeout=20)
     assert process.returncode == 1
     assert errors.startswith(b"Error: ")
     assert errors.count(b"\n") == 1
@@ -100,8 +105,8 @@ def test_a_port_in_use_is_told_in_one_line(tmp_path, broker):
 
 def test_an_unusable_data_folder_is_told_in_one_line(tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    process = start("--data", str(tmp_path / "file"))
-    _, errors = process.communicate(timeout=20)
+    with start("--data", str(tmp_path / "file")) as process:
+        _, errors = process.communicate(timeout=20)
     assert process.returncode == 1
     assert errors.startswith(b"Error: ")
     assert errors.count(b"\n") == 1

@@ -1,7 +1,9 @@
 """`strom kafka-console-consumer`."""
 
+import json
 import signal
 import struct
+import time
 
 import pytest
 
@@ -26,15 +28,17 @@ def test_the_lectures_session(read, filled_topic):
 
 
 def test_everything_about_a_record_in_kafkas_order(read, strom_at_broker, topic):
-    line = b'{"key":"k","value":"v","timestamp":1700000000000,"headers":{"a":"1","b":null}}\n'
-    bare = b'{"value":null,"timestamp":1700000000001}\n'
-    strom_at_broker("produce", topic, "-f", "json", stdin=line + bare)
+    now = time.time_ns() // 1_000_000
+    full = {"key": "k", "value": "v", "timestamp": now, "headers": {"a": "1", "b": None}}
+    bare = {"value": None, "timestamp": now + 1}
+    lines = f"{json.dumps(full)}\n{json.dumps(bare)}\n".encode()
+    strom_at_broker("produce", topic, "-f", "json", stdin=lines)
     wanted = ("timestamp", "partition", "offset", "headers", "key")
     flags = [part for name in wanted for part in ("--property", f"print.{name}=true")]
     result = read("--topic", topic, "--from-beginning", "--max-messages", "2", *flags)
     assert result.stdout == (
-        "CreateTime:1700000000000\tPartition:0\tOffset:0\ta:1,b:null\tk\tv\n"
-        "CreateTime:1700000000001\tPartition:0\tOffset:1\tNO_HEADERS\tnull\tnull\n"
+        f"CreateTime:{now}\tPartition:0\tOffset:0\ta:1,b:null\tk\tv\n"
+        f"CreateTime:{now + 1}\tPartition:0\tOffset:1\tNO_HEADERS\tnull\tnull\n"
     )
 
 
