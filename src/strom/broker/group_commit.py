@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from strom.model.errors import DirectoryOffline
+
 log = logging.getLogger(__name__)
 
 
@@ -47,6 +49,7 @@ class GroupCommit:
         self._round_is_due = False
         self._round_runs = False
         self._failed = False
+        self._waiting_for_round: list[asyncio.Future[None]] = []
         self._idle = asyncio.Event()
         self._idle.set()
         self._work: queue.SimpleQueue[list[tuple[Flushable, Sync]] | None] = queue.SimpleQueue()
@@ -61,9 +64,12 @@ class GroupCommit:
             self._idle.clear()
             self._loop.call_soon(self._start_round)
 
-    async def wait_until_idle(self) -> None:
-        """Return when nothing waits for the disk."""
-        await self._idle.wait()
+    async def this_round(self) -> None:
+        """Return when the round that is under way, if there is one, is over."""
+        if self._round_runs:
+            over = self._loop.create_future()
+            self._waiting_for_round.append(over)
+            await over
 
     async def stop(self) -> None:
         """Finish what waits and end the thread."""
@@ -74,11 +80,16 @@ class GroupCommit:
     def _start_round(self) -> None:
         self._round_is_due = False
         dirty, self._dirty = self._dirty, {}
-        work = [
-            (partition, sync)
-            for partition in dirty
-            if not self._failed and (sync := partition.begin_flush()) is not None
-        ]
+        work: list[tuple[Flushable, Sync]] = []
+        try:
+            work += [
+                (partition, sync)
+                for partition in dirty
+                if not self._failed and (sync := partition.begin_flush()) is not None
+            ]
+        except DirectoryOffline as error:
+            self._fail(error)
+            work = []
         if work:
             self._round_runs = True
             self._work.put(work)
@@ -88,17 +99,24 @@ class GroupCommit:
     def _finish_round(self, work: list[tuple[Flushable, Sync]], error: Exception | None) -> None:
         self._round_runs = False
         if error is not None:
-            # After a failed sync nobody knows what is on disk: no retry, no answer that says it is.
-            self._failed = True
-            self._dirty.clear()
-            self._on_failure(error)
+            self._fail(error)
         else:
             for partition, sync in work:
                 partition.finish_flush(sync)
+        waiting, self._waiting_for_round = self._waiting_for_round, []
+        for over in waiting:
+            if not over.done():
+                over.set_result(None)
         if self._dirty:
             self._start_round()
         else:
             self._idle.set()
+
+    def _fail(self, error: Exception) -> None:
+        # After a failed sync nobody knows what is on disk: no retry, no answer that says it is.
+        self._failed = True
+        self._dirty.clear()
+        self._on_failure(error)
 
     def _run(self) -> None:
         while (work := self._work.get()) is not None:

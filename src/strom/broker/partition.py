@@ -81,7 +81,11 @@ class Partition:
         if self.deleted:
             return None
         self._unflushed_records = self._unflushed_since_ms = 0
-        return self.log.begin_flush()
+        try:
+            return self.log.begin_flush()
+        except ApiError as error:  # the log was found damaged since the append
+            self.fail(error.code)
+            return None
 
     def finish_flush(self, done: Sync) -> None:
         """For the group commit: it is on disk, so whoever waited is answered."""
