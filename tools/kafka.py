@@ -182,10 +182,11 @@ class RealKafka:
     def _write_properties(self, folder: Path) -> Path:
         self._port = self._port or _free_port()
         controller = f"127.0.0.1:{_free_port()}"
+        node_id = self._config.get("node.id", "1")
         settings = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@{controller}",
+            "node.id": node_id,
+            "controller.quorum.voters": f"{node_id}@{controller}",
             "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{controller}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(folder / "data"),

@@ -1,4 +1,4 @@
-"""Background work: retention, compaction, closing old segments, forgetting idle producers, checkpoints."""
+"""Background work: retention, compaction, idle producers, checkpoints."""
 
 import asyncio
 import logging

@@ -78,7 +78,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's own is not a subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own is not a subclass
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         if not self._listener.connected(self):

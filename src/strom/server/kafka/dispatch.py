@@ -13,11 +13,15 @@ from strom.server.kafka.registry import HANDLERS, Outcome
 from strom.server.listener import Listener
 from strom.wire.kafka.codec import decode, encode_parts
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
+from strom.wire.kafka.messages.k00_produce import ProduceRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
 from strom.wire.kafka.schema import Response
 
 log = logging.getLogger(__name__)
 
+MAX_SMALL_REQUEST = 4 * 1024 * 1024
+"""Only requests that carry records need to be larger."""
+PRODUCE = ProduceRequest.SCHEMA.api_key
 API_VERSIONS = ApiVersionsRequest.SCHEMA.api_key
 
 handlers.load()
@@ -49,6 +53,8 @@ class Dispatcher:
                 f"{found.name} version {header.api_version} is not offered "
                 f"({found.versions.first} to {found.versions.last} are)"
             )
+        if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
+            raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
         request = decode(found.request, header.api_version, frame, header.body_position)
         context = Context(self._services, header.api_version, header.client_id)
         try:

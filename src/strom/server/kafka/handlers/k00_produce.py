@@ -13,8 +13,10 @@ from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
-from strom.wire.kafka.batch import HEADER_BYTES, TRANSACTIONAL_BIT
+from strom.wire.kafka.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
+from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.messages.k00_produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,6 +31,7 @@ ACKS_NONE = 0
 ACKS_ALL = -1
 LEGAL_ACKS = frozenset({ACKS_NONE, 1, ACKS_ALL})
 FIRST_VERSION_WITH_IDS = 13
+FIRST_VERSION_WITH_ZSTD = 7
 _LOW_ATTRIBUTES_BYTE = 22
 
 
@@ -106,11 +109,15 @@ def _append(
     answer = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
         partition = _topic(topic_data, context).partition(data.index)
-        records = _checked_records(request, data)
+        records = _checked_records(request, data, context.version)
         appended = partition.append(records, now_ms)
     except ApiError as error:
         answer.error_code = error.code
         answer.error_message = error.message
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message)
+            for index in error.records
+        ]
         return answer
     except DirectoryOffline as error:
         context.broker.storage_failed(error)
@@ -132,7 +139,9 @@ def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:
     return context.broker.topic(topic_data.name)
 
 
-def _checked_records(request: ProduceRequest, data: PartitionProduceData) -> memoryview:
+def _checked_records(
+    request: ProduceRequest, data: PartitionProduceData, version: int
+) -> memoryview:
     if request.acks not in LEGAL_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     records = data.records
@@ -142,6 +151,9 @@ def _checked_records(request: ProduceRequest, data: PartitionProduceData) -> mem
         if request.transactional_id is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    zstd_is_too_new = version < FIRST_VERSION_WITH_ZSTD
+    if zstd_is_too_new and records[_LOW_ATTRIBUTES_BYTE] & CODEC_MASK == Codec.ZSTD:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return records
 
 
