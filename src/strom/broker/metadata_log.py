@@ -33,8 +33,9 @@ class MetadataLog:
             ]
         )
         appended = self.partition.append(batch, now_ms, from_client=False)
-        flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        if not self.partition.when_safe(appended, flushed.set_result):
+        if not self.partition.is_safe(appended):
+            flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+            self.partition.when_safe(appended, flushed.set_result)
             code = await flushed
             if code is not ErrorCode.NONE:
                 raise ApiError(code)

@@ -40,23 +40,24 @@ class _Unsafe:
 
     __slots__ = ("_left", "_response", "answer")
 
-    def __init__(self, response: ProduceResponse, loop: asyncio.AbstractEventLoop) -> None:
-        self.answer: asyncio.Future[ProduceResponse] = loop.create_future()
+    def __init__(self, response: ProduceResponse) -> None:
+        self.answer: asyncio.Future[ProduceResponse] | None = None
+        """Made only when something has to be waited for."""
         self._response = response
         self._left = 0
 
-    def add(self, partition: PartitionProduceResponse) -> "_WhenSafe":
+    def add(
+        self, partition: PartitionProduceResponse, loop: asyncio.AbstractEventLoop
+    ) -> "_WhenSafe":
+        if self.answer is None:
+            self.answer = loop.create_future()
         self._left += 1
         return _WhenSafe(self, partition)
 
     def remove(self) -> None:
         self._left -= 1
-        if not self._left and not self.answer.done():
+        if not self._left and self.answer is not None and not self.answer.done():
             self.answer.set_result(self._response)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._left
 
 
 class _WhenSafe:
@@ -83,7 +84,7 @@ class _WhenSafe:
 def produce(request: ProduceRequest, context: Context) -> Outcome:
     """Append, then answer when it is safe."""
     response = ProduceResponse()
-    unsafe = _Unsafe(response, context.services.loop)
+    unsafe = _Unsafe(response)
     now_ms = context.broker.clock.now_ms()
     for topic_data in request.topic_data:
         answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
@@ -95,7 +96,7 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     if request.acks == ACKS_NONE:
         _close_on_error(response)
         return None
-    return response if unsafe.is_empty else unsafe.answer
+    return response if unsafe.answer is None else unsafe.answer
 
 
 def _append(
@@ -126,10 +127,8 @@ def _append(
     answer.base_offset = appended.base_offset
     answer.log_append_time_ms = appended.append_time_ms
     answer.log_start_offset = appended.start_offset
-    if request.acks != ACKS_NONE:
-        when_safe = unsafe.add(answer)
-        if partition.when_safe(appended, when_safe):
-            unsafe.remove()
+    if request.acks != ACKS_NONE and not partition.is_safe(appended):
+        partition.when_safe(appended, unsafe.add(answer, context.services.loop))
     return answer
 
 
