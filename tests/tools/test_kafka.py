@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from tools import kafka
 
 
