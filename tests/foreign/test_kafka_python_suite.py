@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.conftest import Target
+
 from tools import kafka, kafka_python_tests
 
 NODE_ID = {"node.id": "0"}
