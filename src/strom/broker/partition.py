@@ -81,7 +81,11 @@ class Partition:
         if self.deleted:
             return None
         self._unflushed_records = self._unflushed_since_ms = 0
-        return self.log.begin_flush()
+        try:
+            return self.log.begin_flush()
+        except ApiError as error:  # this log alone is damaged; the others of the round go on
+            self.fail(error.code)
+            return None
 
     def finish_flush(self, done: Sync) -> None:
         """For the group commit: it is on disk, so whoever waited is answered."""
@@ -91,6 +95,12 @@ class Partition:
         while waiting and waiting[0][0] < flushed:
             waiting.popleft()[1](ErrorCode.NONE)
         self._wake_readers()
+
+    def abandon_flush(self, refused: Sync, error: ApiError) -> None:
+        """For the group commit: not on disk. Who waits is told; the next append tries again."""
+        assert isinstance(refused, Flush)  # noqa: S101 - it is the one that begin_flush gave
+        self.log.abandon_flush(refused)
+        self.fail(error.code)
 
     def fail(self, code: ErrorCode) -> None:
         """Nothing that waits will reach the disk: say so to everyone."""

@@ -36,14 +36,18 @@ _LOW_ATTRIBUTES_BYTE = 22
 
 
 class _Unsafe:
-    """Counts the partitions that are not yet as safe as promised; the last one gives the answer."""
+    """Counts what is not yet as safe as promised; the last one to become safe gives the answer.
+
+    The request itself counts as one until all its partitions are appended: otherwise a partition that
+    is safe at once could give the answer before a later one has even been written.
+    """
 
     __slots__ = ("_left", "_response", "answer")
 
     def __init__(self, response: ProduceResponse, loop: asyncio.AbstractEventLoop) -> None:
         self.answer: asyncio.Future[ProduceResponse] = loop.create_future()
         self._response = response
-        self._left = 0
+        self._left = 1
 
     def add(self, partition: PartitionProduceResponse) -> "_WhenSafe":
         self._left += 1
@@ -53,10 +57,6 @@ class _Unsafe:
         self._left -= 1
         if not self._left and not self.answer.done():
             self.answer.set_result(self._response)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._left
 
 
 class _WhenSafe:
@@ -95,7 +95,8 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     if request.acks == ACKS_NONE:
         _close_on_error(response)
         return None
-    return response if unsafe.is_empty else unsafe.answer
+    unsafe.remove()
+    return response if unsafe.answer.done() else unsafe.answer
 
 
 def _append(
