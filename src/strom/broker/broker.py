@@ -9,6 +9,8 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 from strom.broker.group_commit import GroupCommit
 from strom.broker.metadata_log import METADATA_PARTITION, METADATA_SETTINGS, MetadataLog, load
@@ -42,6 +44,8 @@ log = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = uuid.UUID(int=1)
 
+T = TypeVar("T")
+
 
 class Broker:
     """Topics and partitions of one node."""
@@ -61,12 +65,14 @@ class Broker:
         self.start_settings = settings
         """As given at the start, before what was changed at run time."""
         self._on_offline = on_offline
+        self._is_offline = False
         self._hosted: dict[str, HostedTopic] = {}
         self._hosted_by_id: dict[bytes, HostedTopic] = {}
         self._metadata_log: MetadataLog | None = None
         self._changing = asyncio.Lock()
         self._producer_ids = range(0)
-        self._removals: set[asyncio.Future[None]] = set()
+        self._disk_work: set[asyncio.Future[Any]] = set()
+        self._checkpointing = asyncio.Lock()
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -123,16 +129,16 @@ class Broker:
 
     async def close(self) -> None:
         """Sync everything, note that the stop was clean, and let go of the directory."""
-        if self.directory.offline is None:
-            await self.commit.stop()
-        if self._removals:
-            await asyncio.wait(self._removals)
+        await self.commit.stop()
+        if self._disk_work:
+            await asyncio.wait(self._disk_work)
         self.directory.close(self.all_logs(), clean=self.directory.offline is None)
 
     def _go_offline(self, error: Exception) -> None:
         """A write or sync failed: nothing unanswered is answered with success, ever."""
-        if self.directory.offline is not None:
+        if self._is_offline:
             return
+        self._is_offline = True
         self.directory.fail(error)
         log.error("The data directory %s is offline: %s", self.settings.data, error)
         for partition in self.all_partitions():
@@ -143,12 +149,20 @@ class Broker:
         """For whoever meets a failing disk while serving a request."""
         self._go_offline(error)
 
-    def checkpoint(self) -> None:
+    async def checkpoint(self) -> None:
         """Note down how far every partition is safely on disk, and where it begins."""
-        try:
-            self.directory.checkpoint(self.all_logs())
-        except DirectoryOffline as error:
-            self._go_offline(error)
+        async with self._checkpointing:
+            await self.off_loop(partial(self.directory.checkpoint, self.all_logs()))
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Do slow work on the disk in a thread; the broker closes only after it has ended."""
+        return await asyncio.shield(self._begin_off_loop(work))
+
+    def _begin_off_loop(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        running = asyncio.get_running_loop().run_in_executor(None, work)
+        self._disk_work.add(running)
+        running.add_done_callback(self._disk_work.discard)
+        return running
 
     def flush_overdue(self) -> None:
         """Sync the partitions whose `flush.ms` has passed."""
@@ -322,14 +336,15 @@ class Broker:
             ]
 
         with self._storage_errors():
-            created = await asyncio.to_thread(create)
+            created = await self.off_loop(create)
         return [Partition(log, self.commit, epoch) for log in created]
 
     async def _remove_files(self, hosted: HostedTopic) -> None:
-        await self.commit.this_round()  # no sync may be under way in files that go
+        await self.commit.finish_round()  # no sync may be under way in files that go
         with self._storage_errors():
             for partition in hosted.partitions:
-                self._free_later(self.directory.delete_log(partition.log))
+                # Large files take the operating system a while to remove.
+                self._begin_off_loop(self.directory.delete_log(partition.log))
         await self._write(TopicGone(hosted.topic.id))
 
     @contextmanager
@@ -342,9 +357,3 @@ class Broker:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-
-    def _free_later(self, free_space: Callable[[], None]) -> None:
-        """Large files take the operating system a while to remove."""
-        removal = asyncio.get_running_loop().run_in_executor(None, free_space)
-        self._removals.add(removal)
-        removal.add_done_callback(self._removals.discard)

@@ -5,7 +5,7 @@ import asyncio
 from strom.broker.partition import Partition
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import MetadataRecord, decode, encode
-from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.model.errors import CorruptData, DirectoryOffline, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.storage.log import Log
@@ -36,9 +36,9 @@ class MetadataLog:
         if not self.partition.is_safe(appended):
             flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
             self.partition.when_safe(appended, flushed.set_result)
-            code = await flushed
-            if code is not ErrorCode.NONE:
-                raise ApiError(code)
+            if await flushed is not ErrorCode.NONE:
+                # It may be there after the next start, or not: nobody can go on from here.
+                raise DirectoryOffline("a change to the metadata could not be synced")
         for record in records:
             self._metadata.replay(record)
 

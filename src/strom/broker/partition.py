@@ -83,7 +83,7 @@ class Partition:
         self._unflushed_records = self._unflushed_since_ms = 0
         try:
             return self.log.begin_flush()
-        except ApiError as error:  # the log was found damaged since the append
+        except ApiError as error:  # this log alone is damaged; the others of the round go on
             self.fail(error.code)
             return None
 
@@ -95,6 +95,12 @@ class Partition:
         while waiting and waiting[0][0] < flushed:
             waiting.popleft()[1](ErrorCode.NONE)
         self._wake_readers()
+
+    def abandon_flush(self, refused: Sync, error: ApiError) -> None:
+        """For the group commit: not on disk. Who waits is told; the next append tries again."""
+        assert isinstance(refused, Flush)  # noqa: S101 - it is the one that begin_flush gave
+        self.log.abandon_flush(refused)
+        self.fail(error.code)
 
     def fail(self, code: ErrorCode) -> None:
         """Nothing that waits will reach the disk: say so to everyone."""

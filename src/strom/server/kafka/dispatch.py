@@ -83,8 +83,17 @@ class Dispatcher:
             return Pending(outcome, encode)
         assert self._listener is not None  # noqa: S101 - see serve()
         task = self._listener.run(outcome)
-        task.add_done_callback(_report_failure)
+        task.add_done_callback(self._report_failure)
         return Pending(task, encode)
+
+    def _report_failure(self, task: "asyncio.Task[Response]") -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, DirectoryOffline):
+            assert self._services is not None  # noqa: S101 - see serve()
+            self._services.broker.storage_failed(error)
+        else:
+            log.error("A request failed", exc_info=error)
 
 
 def _encoder(header: RequestHeader) -> Callable[[Response], Answer]:
@@ -97,8 +106,3 @@ def _encode(response: Response, header: RequestHeader, version: int | None = Non
     head = response_header(header.api_key, version, header.correlation_id)
     size = len(head) + sum(map(len, parts))
     return [size.to_bytes(4, "big") + head, *parts]
-
-
-def _report_failure(task: "asyncio.Task[Response]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("A request failed", exc_info=error)

@@ -36,7 +36,11 @@ _LOW_ATTRIBUTES_BYTE = 22
 
 
 class _Unsafe:
-    """Counts the partitions that are not yet as safe as promised; the last one gives the answer."""
+    """Counts what is not yet as safe as promised; the last one to become safe gives the answer.
+
+    The request itself counts as one until all its partitions are appended: otherwise a partition that
+    is safe at once could give the answer before a later one has even been written.
+    """
 
     __slots__ = ("_left", "_response", "answer")
 
@@ -44,7 +48,7 @@ class _Unsafe:
         self.answer: asyncio.Future[ProduceResponse] | None = None
         """Made only when something has to be waited for."""
         self._response = response
-        self._left = 0
+        self._left = 1
 
     def add(
         self, partition: PartitionProduceResponse, loop: asyncio.AbstractEventLoop
@@ -96,7 +100,10 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     if request.acks == ACKS_NONE:
         _close_on_error(response)
         return None
-    return response if unsafe.answer is None else unsafe.answer
+    if unsafe.answer is None:
+        return response
+    unsafe.remove()
+    return response if unsafe.answer.done() else unsafe.answer
 
 
 def _append(
