@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import Record, batch, read_batches, read_values, with_bytes_at
 from tests.conformance.calls import (
     Topic,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import (
     CODECS,
     Record,

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from tests.conftest import Target
 
+from tests.conftest import Target
 from tools import kafka, kafka_python_tests
 
 NODE_ID = {"node.id": "0"}
