@@ -27,7 +27,9 @@ BASE_BUFFER = 64 * 1024
 SHRINK_AFTER_FRAMES = 16
 """A large buffer is given back after this many frames that did not need it."""
 MAX_UNANSWERED = 128
-"""Requests of one connection in work at once; beyond that its socket is not read."""
+"""Requests of one connection in work at once; beyond that no more are begun."""
+MAX_UNSENT_BYTES = 4 * 1024 * 1024
+"""Answers that wait for their turn, or for the client to read; beyond that no more are begun."""
 
 Answer: TypeAlias = list[Buffer]
 
@@ -67,11 +69,15 @@ class Connection(asyncio.BufferedProtocol):
         self._end = 0
         self._small_frames = 0
         self._unanswered: deque[Pending | Answer] = deque()
-        self._out: list[Buffer] = []
+        self._unsent_bytes = 0
+        """Answers among `_unanswered` that are ready, but not yet given to the transport."""
+        self._in_pool = 0
+        """What the pool counts for this connection's answers."""
         self._writing_paused = False
         self._waiting_for_memory = False
-        self._answers_in_pool = 0
-        self._in_buffer_updated = False
+        self._more_to_handle = False
+        """Whether there may be frames in the buffer that have not been begun."""
+        self._working = False
         self._wanted_extra = 0
 
     # --- the event loop's calls ----------------------------------------------------------------
@@ -90,9 +96,10 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(answer, Pending):
                 answer.abandon()
         self._unanswered.clear()
+        self._unsent_bytes = 0
         self._listener.memory.forget(self._memory_granted)
-        self._listener.memory.give(len(self._buffer) - BASE_BUFFER + self._answers_in_pool)
-        self._answers_in_pool = 0
+        self._listener.memory.give(len(self._buffer) - BASE_BUFFER + self._in_pool)
+        self._in_pool = 0
         self._view.release()
         self._buffer = bytearray(BASE_BUFFER)
         self._view = memoryview(self._buffer)
@@ -109,26 +116,18 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come: handle every whole frame."""
         self._end += nbytes
-        self._in_buffer_updated = True
-        try:
-            self._handle_frames()
-        except ProtocolError as error:
-            self.close(str(error))
-        finally:
-            self._in_buffer_updated = False
-            self._send_ready()
+        self._more_to_handle = True
+        self._work()
 
     def pause_writing(self) -> None:
         """The client reads too slowly: take no more requests from it."""
         self._writing_paused = True
-        self._pause_reading_if_busy()
+        self._adjust_reading()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
         self._writing_paused = False
-        self._listener.memory.give(self._answers_in_pool)
-        self._answers_in_pool = 0
-        self._resume_reading_if_idle()
+        self._work()
 
     def eof_received(self) -> bool:
         """The client will send no more."""
@@ -139,11 +138,35 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the client waits for an answer."""
         return bool(self._unanswered)
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether its socket is not read for the sake of its answers: a late frame is our doing."""
+        return self._is_busy() and not self._waiting_for_memory
+
     # --- frames --------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Begin requests and send answers, until there is nothing to do or the client must wait."""
+        if self._working:
+            return  # called from below: the loop there goes on
+        self._working = True
+        try:
+            self._send_ready()
+            while self._more_to_handle and not self._is_busy():
+                self._handle_frames()
+                self._send_ready()
+        except ProtocolError as error:
+            self.close(str(error))
+        except Exception as error:
+            log.exception("Answering %s failed", self.peer)
+            self.close(str(error))
+        finally:
+            self._working = False
+        self._adjust_reading()
 
     def _handle_frames(self) -> None:
         first = self._start
-        while self._transport is not None:
+        while self._transport is not None and not self._is_busy():
             available = self._end - self._start
             if not self.frame_size:
                 if available < 4:
@@ -160,6 +183,7 @@ class Connection(asyncio.BufferedProtocol):
             self.frame_size = 0
             with self._view[body : self._start] as frame:
                 self._answer(frame)
+        self._more_to_handle = self._is_busy() and self._start != self._end
         if self._start != first or not self.frame_began:
             self.frame_began = self._listener.loop.time()
         self._make_room()
@@ -178,11 +202,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         if isinstance(answer, Pending):
             answer.result.add_done_callback(self._answer_is_ready)
-        elif not self._unanswered:
-            self._out += answer
-            return
+        else:
+            self._unsent_bytes += sum(map(len, answer))
         self._unanswered.append(answer)
-        self._pause_reading_if_busy()
 
     def _make_room(self) -> None:
         """Bring a begun frame to the front of the buffer, and see that the buffer can hold it."""
@@ -204,26 +226,35 @@ class Connection(asyncio.BufferedProtocol):
     def _grow(self, size: int) -> None:
         """Grow as data arrives, never at once to what a stranger merely declares."""
         extra = size - len(self._buffer)
-        if self._listener.memory.take(extra):
+        memory = self._listener.memory
+        if memory.take(extra) or (self._listener.reclaim() and memory.take(extra)):
             self._resize(size)
         else:
             self._waiting_for_memory = True
             self._wanted_extra = extra
-            self._listener.memory.wait(extra, self._memory_granted)
-            self._pause_reading()
+            memory.wait(extra, self._memory_granted)
 
     def _memory_granted(self) -> None:
         self._waiting_for_memory = False
         self._resize(len(self._buffer) + self._wanted_extra)
-        self._resume_reading_if_idle()
+        self._work()
 
     def _shrink_if_unneeded(self) -> None:
         if len(self._buffer) == BASE_BUFFER:
             return
         self._small_frames += 1
-        if self._small_frames >= SHRINK_AFTER_FRAMES:
-            self._listener.memory.give(len(self._buffer) - BASE_BUFFER)
-            self._resize(BASE_BUFFER)
+        if self._small_frames >= SHRINK_AFTER_FRAMES or self._listener.memory.is_wanted:
+            self.give_back_buffer()
+
+    def give_back_buffer(self) -> bool:
+        """Go back to a small buffer, if there is nothing in the large one; whether it did."""
+        extra = len(self._buffer) - BASE_BUFFER
+        if not extra or self._start != self._end:
+            return False
+        self._start = self._end = 0
+        self._resize(BASE_BUFFER)
+        self._listener.memory.give(extra)
+        return True
 
     def _resize(self, size: int) -> None:
         self._small_frames = 0
@@ -236,32 +267,66 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _answer_is_ready(self, _: object) -> None:
-        if not self._in_buffer_updated:
-            self._send_ready()
+    def _answer_is_ready(self, result: "asyncio.Future[Any]") -> None:
+        if self._unanswered and not self._is_next(result):
+            self._encode_early(result)
+        self._work()
+
+    def _is_next(self, result: "asyncio.Future[Any]") -> bool:
+        first = self._unanswered[0]
+        return isinstance(first, Pending) and first.result is result
+
+    def _encode_early(self, result: "asyncio.Future[Any]") -> None:
+        """It is not this answer's turn, but its size must be known and counted."""
+        for place, answer in enumerate(self._unanswered):
+            if isinstance(answer, Pending) and answer.result is result:
+                encoded = self._encode(answer)
+                if encoded is not None:
+                    self._unanswered[place] = encoded
+                    self._unsent_bytes += sum(map(len, encoded))
+                return
+
+    def _encode(self, answer: Pending) -> Answer | None:
+        """The bytes of an answer; None, and the connection is closed, if there are none."""
+        if answer.result.cancelled() or answer.result.exception() is not None:
+            self.close("its request failed, as told above")
+            return None
+        try:
+            return answer.encode(answer.result.result())
+        except Exception as error:
+            log.exception("An answer to %s could not be written", self.peer)
+            self.close(str(error))
+            return None
 
     def _send_ready(self) -> None:
         """Write every answer whose turn it is, in one go."""
-        out, self._out = self._out, []
+        out: list[Buffer] = []
         unanswered = self._unanswered
-        while unanswered:
+        while unanswered and self._transport is not None:
             answer = unanswered[0]
             if isinstance(answer, Pending):
-                if not answer.result.done():
+                encoded = self._encode(answer) if answer.result.done() else None
+                if encoded is None:
                     break
-                if answer.result.cancelled() or answer.result.exception() is not None:
-                    self.close("its request failed, as told above")
-                    return
-                out += answer.encode(answer.result.result())
+                out += encoded
             else:
                 out += answer
+                self._unsent_bytes -= sum(map(len, answer))
             unanswered.popleft()
         if out and self._transport is not None:
             self._transport.writelines(out)
-            if self._writing_paused and not self._answers_in_pool:
-                self._answers_in_pool = self._transport.get_write_buffer_size()
-                self._listener.memory.take_anyway(self._answers_in_pool)
-        self._resume_reading_if_idle()
+        self._count_in_pool()
+
+    def _count_in_pool(self) -> None:
+        """Have the pool count the bytes that wait: for their turn, or for the client to read."""
+        waiting = self._unsent_bytes
+        if self._writing_paused and self._transport is not None:
+            waiting += self._transport.get_write_buffer_size()
+        more, self._in_pool = waiting - self._in_pool, waiting
+        if more > 0:
+            self._listener.memory.take_anyway(more)
+        elif more < 0:
+            self._listener.memory.give(-more)
 
     # --- back-pressure -------------------------------------------------------------------------
 
@@ -269,20 +334,21 @@ class Connection(asyncio.BufferedProtocol):
         return (
             self._writing_paused
             or self._waiting_for_memory
+            or self._unsent_bytes >= MAX_UNSENT_BYTES
             or len(self._unanswered) >= MAX_UNANSWERED
         )
 
-    def _pause_reading_if_busy(self) -> None:
-        if self._is_busy():
-            self._pause_reading()
-
-    def _pause_reading(self) -> None:
-        if self._transport is not None and self._transport.is_reading():
-            self._transport.pause_reading()
-
-    def _resume_reading_if_idle(self) -> None:
+    def _adjust_reading(self) -> None:
+        """Read the socket only while requests of this client can be begun."""
         transport = self._transport
-        if transport is not None and not transport.is_reading() and not self._is_busy():
+        if transport is None:
+            return
+        if self._is_busy():
+            if transport.is_reading():
+                transport.pause_reading()
+        elif not transport.is_reading():
+            if self.frame_began:
+                self.frame_began = self._listener.loop.time()
             transport.resume_reading()
 
     def close(self, reason: str) -> None:
