@@ -88,6 +88,11 @@ class Connection(asyncio.BufferedProtocol):
         """Whether the client waits for an answer."""
         return bool(self._unanswered)
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether its socket is not read for the sake of its answers: a late frame is our doing."""
+        return self._is_busy() and not self._memory_wanted
+
     # --- the event loop's calls ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -149,6 +154,9 @@ class Connection(asyncio.BufferedProtocol):
             self._make_room()
         except ProtocolError as error:
             self.close(str(error))
+        except Exception as error:
+            log.exception("Answering %s failed", self.peer)
+            self.close(str(error))
         finally:
             self._works = False
         self._read_or_not()
@@ -195,21 +203,29 @@ class Connection(asyncio.BufferedProtocol):
     def _make_room(self) -> None:
         received = self._received
         if self._is_busy():
-            self.frame_began = 0.0  # it is not the client that we wait for
             return
         if received.is_empty:
             self.frame_began = 0.0
         elif not self.frame_began:
             self.frame_began = self._listener.loop.time()
         extra = received.make_room()
-        if extra < 0:
-            received.grow(extra)
-            self._listener.memory.give(-extra)
-        elif extra and self._listener.memory.take(extra):
+        listener, memory = self._listener, self._listener.memory
+        if extra < 0 or (received.extra_bytes and memory.is_wanted):
+            self.give_back_buffer()
+        elif extra and (memory.take(extra) or (listener.reclaim() and memory.take(extra))):
             received.grow(extra)
         elif extra:
             self._memory_wanted = extra
-            self._listener.memory.wait(extra, self._memory_granted)
+            memory.wait(extra, self._memory_granted)
+
+    def give_back_buffer(self) -> bool:
+        """Go back to a small buffer, if there is nothing in the large one; whether it did."""
+        extra = self._received.extra_bytes
+        if not extra or not self._received.is_empty:
+            return False
+        self._received = ReceiveBuffer()
+        self._listener.memory.give(extra)
+        return True
 
     def _memory_granted(self) -> None:
         self._received.grow(self._memory_wanted)
@@ -268,6 +284,8 @@ class Connection(asyncio.BufferedProtocol):
             if transport.is_reading():
                 transport.pause_reading()
         elif not transport.is_reading():
+            if self.frame_began:
+                self.frame_began = self._listener.loop.time()
             transport.resume_reading()
 
     def close(self, reason: str) -> None:

@@ -72,7 +72,7 @@ class ReceiveBuffer:
         self.frame_size = 0
 
     def make_room(self) -> int:
-        """Prepare for the next bytes; how many more the buffer needs (`grow`), or gives back (< 0)."""
+        """Prepare for the next bytes; how many more the buffer needs (`grow`), or can spare (< 0)."""
         if self._start == self._end:
             self._start = self._end = 0
             return self._room_to_give_back()
@@ -86,7 +86,7 @@ class ReceiveBuffer:
         return max(0, min(needed, len(self._bytes) * GROWTH) - len(self._bytes))
 
     def grow(self, extra: int) -> None:
-        """Become larger, or (less than 0) smaller; what was received stays."""
+        """Become larger; what was received stays."""
         resized = bytearray(len(self._bytes) + extra)
         view = memoryview(resized)
         view[: self._end] = self._view[: self._end]

@@ -102,7 +102,11 @@ def _encoder(header: RequestHeader) -> Callable[[Response], Answer]:
 
 def _encode(response: Response, header: RequestHeader, version: int | None = None) -> Answer:
     version = header.api_version if version is None else version
-    parts = encode_parts(response, version)
+    try:
+        parts = encode_parts(response, version)
+    except ProtocolError:
+        log.exception("An answer could not be written")
+        raise
     head = response_header(header.api_key, version, header.correlation_id)
     size = len(head) + sum(map(len, parts))
     return [size.to_bytes(4, "big") + head, *parts]
