@@ -5,7 +5,7 @@ import asyncio
 from strom.broker.partition import Partition
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import MetadataRecord, decode, encode
-from strom.model.errors import CorruptData, DirectoryOffline, ErrorCode
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.storage.log import Log
@@ -49,7 +49,10 @@ def load(log: Log, metadata: ClusterMetadata) -> None:
         raise CorruptData(log.quarantined)
     offset = log.start_offset
     while offset < log.high_watermark:
-        data = log.read(offset, _READ_BYTES).data
+        try:
+            data = log.read(offset, _READ_BYTES).data
+        except ApiError as error:  # the damage was found only now, while reading
+            raise CorruptData(error.message) from error
         before = offset
         for position, header in headers(data):
             for record in read_records(data, position, header):
