@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
 from tests.conftest import Target
 
 Open = Callable[..., Consumer]
@@ -190,10 +191,9 @@ def test_settings_are_administered(admin: AdminClient, made: str) -> None:
     changed = ConfigResource(ResourceType.TOPIC, made, incremental_configs=[change])
     finish(admin.incremental_alter_configs([changed]))
     deadline = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < deadline:
+    after = before
+    while after["retention.ms"].value != "5000" and time.monotonic() < deadline:
         (after,) = finish(admin.describe_configs([resource]))
-        if after["retention.ms"].value == "5000":
-            break
     assert after["retention.ms"].value == "5000"
 
 

@@ -51,7 +51,8 @@ class Ledger:
         lost = [
             (place, value)
             for value, place in self.acked.items()
-            if place.offset >= 0 and found[place.partition][place.offset : place.offset + 1] != [value]
+            if place.offset >= 0
+            and found[place.partition][place.offset : place.offset + 1] != [value]
         ]
         present = {value for values in found.values() for value in values}
         lost += [

@@ -1,15 +1,18 @@
 """Producers that go on and on while the broker dies and comes back."""
 
 import threading
+import time
 from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Producer
+
 from tests.crash.ledger import Ledger
 
 BURST = 60
 PAUSE_SECONDS = 0.02
 FLUSH_SECONDS = 60
+PROGRESS_SECONDS = 30
 
 
 class Load:
@@ -36,6 +39,7 @@ class Load:
                 "delivery.timeout.ms": 300_000,
                 "reconnect.backoff.ms": 10,
                 "reconnect.backoff.max.ms": 100,
+                "metadata.recovery.strategy": "none",  # the address stays: no need to look again
                 "log_level": 0,
                 **settings,
             }
@@ -53,6 +57,15 @@ class Load:
     ) -> None:
         self._stop.set()
         self._thread.join()
+
+    def wait_for_progress(self) -> None:
+        """Return when something more has been acknowledged."""
+        before = len(self.ledger.acked)
+        deadline = time.monotonic() + PROGRESS_SECONDS
+        while len(self.ledger.acked) == before:
+            assert self._problem is None, self._problem
+            assert time.monotonic() < deadline, "nothing is acknowledged any more"
+            time.sleep(0.005)
 
     def finish(self) -> None:
         """Stop sending, and wait until everything is answered; raises what went wrong meanwhile."""

@@ -12,7 +12,15 @@ from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.checked_text import decode_lines, encode_lines
 from strom.storage.disk import Disk
-from strom.storage.files import AlreadyLocked, Files, Lock, Space, read_whole, replace_whole
+from strom.storage.files import (
+    AlreadyLocked,
+    Files,
+    Lock,
+    Space,
+    make_durable_directory,
+    read_whole,
+    replace_whole,
+)
 from strom.storage.folder import read_folder
 from strom.storage.log import Log
 from strom.storage.log_state import LogState
@@ -63,7 +71,8 @@ class DataDirectory:
         path = path.rstrip("/") or "/"
         try:
             _check_not_foreign(files, path)
-            files.make_directory(path)
+            if not files.exists(path):
+                make_durable_directory(files, path)
             lock = files.lock(f"{path}/{LOCK_FILE}")
         except AlreadyLocked as locked:
             raise UserError(

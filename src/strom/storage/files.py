@@ -139,6 +139,15 @@ def is_temporary(error: OSError) -> bool:
     return error.errno in _TEMPORARY
 
 
+def make_durable_directory(files: Files, path: str) -> None:
+    """Make a folder and its parents so that a crash does not undo it."""
+    parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
+    if not files.exists(parent):
+        make_durable_directory(files, parent)
+    files.make_directory(path)
+    files.sync_directory(parent)
+
+
 def read_whole(files: Files, path: str) -> bytes:
     """Everything in a file."""
     file = files.open(path)
@@ -148,14 +157,13 @@ def read_whole(files: Files, path: str) -> bytes:
         file.close()
 
 
-def write_whole(files: Files, path: str, data: Buffer, *, sync: bool = True) -> None:
+def write_whole(files: Files, path: str, data: Buffer) -> None:
     """Make the file hold exactly this, on the medium; its directory entry is not synced."""
     file = files.open(path, create=True)
     try:
         file.truncate(0)
         file.append(data)
-        if sync:
-            file.datasync()
+        file.datasync()
     except OSError:
         with suppress(OSError):  # half a file is worse than none
             files.remove(path)

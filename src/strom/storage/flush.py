@@ -105,7 +105,6 @@ class Unflushed:
         self._segments: list[Segment] = []
         self._snapshots: list[Snapshot] = []
         self._entries_version = 0
-        self._epochs_saved = state.epochs.version
 
     @property
     def entries_dirty(self) -> bool:
@@ -126,7 +125,7 @@ class Unflushed:
 
     def begin(self, end_offset: int) -> Flush | None:
         """A flush of all of it, None if there is nothing."""
-        save_epochs = self._state.epochs.version != self._epochs_saved
+        save_epochs = self._state.epochs.version != self._state.epochs_saved
         if not self._segments and not self.entries_dirty and not save_epochs:
             return None
         pool = self._disk.open_files
@@ -159,7 +158,7 @@ class Unflushed:
         self._segments = [segment for segment in self._segments if segment.dirty]
         self._state.entries_synced = max(self._state.entries_synced, flush.entries_version)
         if flush.complete:
-            self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
+            self._state.epochs_saved = max(self._state.epochs_saved, flush.epochs_version)
             for snapshot in flush.snapshots:
                 with suppress(ValueError):
                     self._snapshots.remove(snapshot)

@@ -19,6 +19,8 @@ class LogState:
     start_offset: int = 0
     end_offset: int = 0
     cleaned: Cleaned = NEVER
+    epochs_saved: int = 0
+    """Which version of the epochs is on disk."""
     entries_synced: int = 0
     """Which state of the folder's entries is on disk, as `flush` counts them."""
     gone: bool = False

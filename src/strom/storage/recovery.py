@@ -170,11 +170,6 @@ class Recovery:
         checked: list[Segment] = []
         for base, following in zip(bases, [*bases[1:], None], strict=True):
             segment = Segment(self._disk, self._folder, base, created_ms=self._now_ms)
-            if checked and checked[-1].next_offset != base:
-                if base <= self._point.flushed_offset and not self._may_have_gaps(base - 1):
-                    raise CorruptData(f"a part before offset {base} is missing")
-                if not self._may_have_gaps(base - 1):
-                    return checked, base
             checked.append(segment)
             damage = self._check_segment(segment, following)
             if damage is not None:
@@ -202,6 +197,8 @@ class Recovery:
                     raise DamagedBatch(position, "a batch reaches into the next segment")
                 self._check_epoch(position, header.leader_epoch, header.base_offset)
                 segment.note(header, len(data), interval)
+            if following is not None and segment.next_offset != following and not gaps:
+                raise DamagedBatch(size, "the file ends before the next one begins")
         except CorruptData as damage:
             return damage
         return None
@@ -240,6 +237,7 @@ class Recovery:
                 segment.indexes_saved = True
             segment.file().datasync()
         replace_whole(self._disk.files, self._folder, EPOCHS_FILE, state.epochs.encode())
+        state.epochs_saved = state.epochs.version
 
     # Producers
 

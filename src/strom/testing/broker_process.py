@@ -32,7 +32,7 @@ class BrokerProcess:
         self._python = python
         self._process: subprocess.Popen[bytes] | None = None
         # A file, and not a pipe: a pipe that nobody empties stops the writer when it is full.
-        self._words = tempfile.TemporaryFile("a+b")
+        self._words = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by stop()
 
     @property
     def pid(self) -> int:

@@ -408,4 +408,4 @@ class MemoryLock:
 
 
 def _parts(path: str) -> "list[str]":
-    return [part for part in path.split("/") if part]
+    return [part for part in path.split("/") if part not in {"", "."}]

@@ -41,12 +41,11 @@ def fetch(request: FetchRequest, context: Context) -> Outcome:
     limits = Limits(
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
-        max_bytes=min(
-            request.max_bytes, context.broker.settings.fetch_max_bytes, context.services.memory.free
-        ),
+        max_bytes=min(request.max_bytes, context.broker.settings.fetch_max_bytes),
         committed_only=request.isolation_level == READ_COMMITTED,
     )
-    work = Fetch(wanted, limits, lambda item: _partition(item, context))
+    memory = context.services.memory
+    work = Fetch(wanted, limits, lambda item: _partition(item, context), lambda: memory.free)
 
     def answer(fetched: list[Fetched]) -> FetchResponse:
         told = session.news(fetched, full=full) if session else fetched
