@@ -34,7 +34,17 @@ def test_after_an_input_output_error_strom_ends_with_one_line_and_code_1(tmp_pat
     (log,) = (data / f"{TOPIC}-0").glob("*.log")
     command = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", str(log), "-e", f"trace={call}"]
     command += ["-e", f"inject={call}:error=EIO:when={healthy + 1}+"]
-    command += [sys.executable, "-m", "strom", "start", "--port", "0", "--json", "--data", str(data)]
+    command += [
+        sys.executable,
+        "-m",
+        "strom",
+        "start",
+        "--port",
+        "0",
+        "--json",
+        "--data",
+        str(data),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     address = json.loads(process.stdout.readline())["bootstrap_servers"]

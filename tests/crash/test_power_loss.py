@@ -45,17 +45,13 @@ def run(
     disk: mounts.LosableDisk, cycles: int, chance: random.Random, flush: str
 ) -> tuple[Ledger, dict[int, list[bytes]]]:
     """Cut the power again and again under load; the books, and what is there in the end."""
-    server = BrokerProcess(
-        data=f"{disk.mounted_at}/data", settings={**SETTINGS, "flush": flush}
-    )
+    server = BrokerProcess(data=f"{disk.mounted_at}/data", settings={**SETTINGS, "flush": flush})
     with server:
         address = server.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": address})
         configs = {"segment.bytes": "1048576"}
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, config=configs)])[TOPIC].result(30)
-        with Load(
-            address, TOPIC, PARTITIONS, **{"enable.idempotence": flush == "disk"}
-        ) as load:
+        with Load(address, TOPIC, PARTITIONS, **{"enable.idempotence": flush == "disk"}) as load:
             for _ in range(cycles):
                 load.wait_for_progress()
                 time.sleep(chance.uniform(0, 0.6))

@@ -90,9 +90,7 @@ def frame_of(request: Request, version: int, correlation_id: int = 1) -> bytes:
     return len(frame).to_bytes(4, "big") + frame
 
 
-def produce_request(
-    now_ms: int, *places: tuple[str, int, bytes], acks: int = -1
-) -> ProduceRequest:
+def produce_request(now_ms: int, *places: tuple[str, int, bytes], acks: int = -1) -> ProduceRequest:
     """One record for each (topic, partition, value)."""
     return ProduceRequest(
         acks=acks,

@@ -92,9 +92,7 @@ def test_a_folder_below_a_file(tmp_path):
     reason="a mount that even root cannot write needs root on Linux",
 )
 def test_a_folder_that_cannot_be_written(tmp_path):
-    subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m,ro", "tmpfs", str(tmp_path)], check=True
-    )
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,ro", "tmpfs", str(tmp_path)], check=True)
     try:
         assert "Read-only" in one_line(start("--data", str(tmp_path)))
         assert "--data" in one_line(start("--data", str(tmp_path / "new")))

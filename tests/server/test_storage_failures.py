@@ -212,5 +212,3 @@ def test_a_topic_creation_that_meets_an_error_is_never_answered_with_success(nth
             assert not created or "second" in names
 
     run(test())
-
-
