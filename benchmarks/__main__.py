@@ -24,13 +24,13 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
-from tools.kafka import UnavailableError, locate
 
 from benchmarks import growth, latency, machine, memory, startup, throughput
 from benchmarks.report import markdown, print_tables
 from benchmarks.results import Measurement, Run, load, save, to_json
 from benchmarks.scale import FULL, QUICK, Scale
 from benchmarks.session import Session
+from tools.kafka import UnavailableError, locate
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import confluent_kafka
 import psutil
-from tools.kafka import VERSION, UnavailableError, locate
 
 import strom
+from tools.kafka import VERSION, UnavailableError, locate
 
 
 def describe() -> dict[str, str]:

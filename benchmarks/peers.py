@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol, Self
 import psutil
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
-from tools.kafka import RealKafka
 
 from strom.testing.broker_process import BrokerProcess
+from tools.kafka import RealKafka
 
 KAFKA_HEAP = "1g"
 KAFKA_JVM_FLAGS = (

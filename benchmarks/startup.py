@@ -6,11 +6,10 @@ Kafka's formatting of the folder, which strom does not need, is not counted.
 import time
 from collections.abc import Iterator
 
-from tools.kafka import RealKafka
-
 from benchmarks.peers import KAFKA, STROM_DISK, start
 from benchmarks.results import Measurement
 from benchmarks.session import Session, in_turn
+from tools.kafka import RealKafka
 
 AREA = "startup"
 CASE = "empty data folder"

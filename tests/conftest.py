@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
+
 from tools import kafka
 
 # Many tests write records with times long past; retention must not take them away meanwhile.

@@ -1,6 +1,7 @@
 """The clients of the benchmark do what they claim, on strom alone."""
 
 import pytest
+
 from benchmarks.clients import Consume, Produce, clicks, run
 from benchmarks.peers import STROM_DISK, STROM_OS, Peer, ResidentPeak, running
 from benchmarks.raw_client import ProduceRequests, RandomFetches

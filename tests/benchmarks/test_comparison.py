@@ -1,6 +1,9 @@
 """Ratios are taken round by round, and judged by what was set out to be reached."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from benchmarks.comparison import (
     BOTH_DURABLE,
     DURABLE,
@@ -18,8 +21,6 @@ from benchmarks.comparison import (
     target,
 )
 from benchmarks.results import Measurement, Run
-from hypothesis import given
-from hypothesis import strategies as st
 
 rates = st.floats(min_value=0.001, max_value=1e9)
 

@@ -3,9 +3,10 @@
 import io
 
 import pytest
+from rich.console import Console
+
 from benchmarks.report import figure, markdown, print_tables, score, tables
 from benchmarks.results import Measurement, Run, load, save, to_json
-from rich.console import Console
 
 RUN = Run(
     "2026-01-01",

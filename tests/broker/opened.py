@@ -47,9 +47,10 @@ class Opened:
 
 async def safe(partition: Partition, appended: Appended) -> ErrorCode:
     """Wait for the disk; what a producer would be told."""
-    told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-    if partition.when_safe(appended, told.set_result):
+    if partition.is_safe(appended):
         return ErrorCode.NONE
+    told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    partition.when_safe(appended, told.set_result)
     return await asyncio.wait_for(told, 10)
 
 

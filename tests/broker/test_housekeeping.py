@@ -3,11 +3,10 @@
 import asyncio
 import errno
 
-from tests.broker.opened import Opened, new_partition, opened, values_in
-
 from strom.broker.housekeeping import Housekeeping
 from strom.testing import ManualClock, MemoryFiles
 from strom.wire.kafka.records import Record, build_batch
+from tests.broker.opened import Opened, new_partition, opened, values_in
 
 HOUR = 3_600_000
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+
 from tests.conformance.calls import Topic, create_topic
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.raw import RawClient

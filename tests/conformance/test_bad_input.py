@@ -4,6 +4,7 @@ import struct
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.raw import ConnectionClosed, RawClient, encode_request
 from tests.conftest import Target
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import batch
 from tests.conformance.calls import BROKER_RESOURCE, TOPIC_RESOURCE, Topic, cluster, produce
 from tests.conformance.raw import RawClient

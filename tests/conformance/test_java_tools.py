@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.conformance.batches import Record, batch
 from tests.conformance.calls import Topic, end_offset, produce
 from tests.conformance.raw import RawClient

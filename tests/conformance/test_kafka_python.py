@@ -7,6 +7,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 from kafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
+
 from tests.conftest import Target
 
 TIMEOUT_S = 20

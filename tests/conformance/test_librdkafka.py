@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
 from tests.conftest import Target
 
 Open = Callable[..., Consumer]

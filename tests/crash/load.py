@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from confluent_kafka import Producer
+
 from tests.crash.ledger import Ledger
 
 BURST = 60

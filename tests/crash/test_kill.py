@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.crash.ledger import read_topic
-from tests.crash.load import Load
 
 from strom.testing import BrokerProcess
+from tests.crash.ledger import read_topic
+from tests.crash.load import Load
 
 PARTITIONS = 3
 TOPIC = "clicks"

@@ -1,6 +1,7 @@
 """A judge that sees nothing proves nothing: each crime must be noticed."""
 
 import pytest
+
 from tests.crash.ledger import Ledger, Place
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from strom.testing import BrokerProcess
 from tests.crash import mounts
 from tests.crash.ledger import Ledger, read_topic
 from tests.crash.load import Load
-
-from strom.testing import BrokerProcess
 
 PARTITIONS = 3
 TOPIC = "clicks"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+
 from tests.conftest import Target
 from tools import kafka, kafka_python_tests
 

@@ -100,7 +100,8 @@ def produce_request(now_ms: int, *places: tuple[str, int, bytes], acks: int = -1
                 name=topic,
                 partition_data=[
                     PartitionProduceData(
-                        index=index, records=build_batch([Record(0, now_ms, None, value)])
+                        index=index,
+                        records=memoryview(build_batch([Record(0, now_ms, None, value)])),
                     )
                 ],
             )

@@ -33,6 +33,10 @@ class Commands:
         self.begun: list[bytes] = []
         self.largest = 0
 
+    def may_begin_early(self, frame: memoryview) -> bool:
+        """What waits may begin while others wait."""
+        return bytes(frame[:4]) == b"wait"
+
     def __call__(self, connection: Connection, frame: memoryview) -> Answer | Pending | None:
         self.largest = max(self.largest, len(frame))
         word, _, rest = bytes(frame[:64]).partition(b" ")
@@ -149,7 +153,7 @@ async def serving(**settings: int) -> AsyncIterator[Serving]:
 async def until(condition: Callable[[], object], seconds: float = 10) -> None:
     """Return when the condition holds."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - what is waited for gives no sign
+        while not condition():
             await asyncio.sleep(0.002)
 
 

@@ -4,11 +4,11 @@ import asyncio
 import socket
 
 import pytest
-from tests.server.serving import LOOPS, framed, run, serving, until
 
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
 from strom.server.listener import Listener
+from tests.server.serving import LOOPS, Commands, framed, run, serving, until
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
@@ -28,7 +28,7 @@ def test_a_slow_trickle_does_not_move_the_deadline(loop):
     async def test():
         async with serving(frame_deadline_ms=200) as server:
             client = await server.client()
-            with pytest.raises((ConnectionError, TimeoutError)):
+            with pytest.raises((ConnectionError, TimeoutError)):  # noqa: PT012 - some byte is one too many
                 for byte in framed(b"echo" * 1000):
                     await client.send_bytes(bytes([byte]))
                     await asyncio.sleep(0.02)
@@ -105,7 +105,7 @@ def test_a_port_in_use_is_told_with_what_to_do(loop):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             settings = BrokerSettings(port=taken.getsockname()[1])
-            listener = Listener(settings, lambda _connection, _frame: None)
+            listener = Listener(settings, Commands())
             with pytest.raises(UserError, match=r"in use.*--port"):
                 await listener.start(lambda _: None)
 
@@ -114,7 +114,7 @@ def test_a_port_in_use_is_told_with_what_to_do(loop):
 
 def test_an_address_that_is_not_ours_is_told_with_what_to_do(loop):
     async def test():
-        listener = Listener(BrokerSettings(host="192.0.2.1", port=0), lambda *_: None)
+        listener = Listener(BrokerSettings(host="192.0.2.1", port=0), Commands())
         with pytest.raises(UserError, match="--host"):
             await listener.start(lambda _: None)
 

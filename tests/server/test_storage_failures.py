@@ -5,7 +5,6 @@ import errno
 import threading
 
 import pytest
-from tests.server.kafka_calls import create_request, produce_request, running_node
 
 from strom.model.errors import ErrorCode
 from strom.testing import ManualClock, MemoryFiles
@@ -15,6 +14,7 @@ from strom.wire.kafka.messages.k02_list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from tests.server.kafka_calls import create_request, produce_request, running_node
 
 NOW = ManualClock().now_ms()
 PRODUCE = 9
@@ -172,7 +172,7 @@ def test_after_a_failed_sync_a_restart_has_what_was_acknowledged(seed):
         files.crash()
         async with running_node(files) as node:
             caller = await node.caller()
-            request = ListOffsetsRequest(
+            question = ListOffsetsRequest(
                 topics=[
                     ListOffsetsTopic(
                         name="t",
@@ -180,7 +180,7 @@ def test_after_a_failed_sync_a_restart_has_what_was_acknowledged(seed):
                     )
                 ]
             )
-            answer = await caller.call(request, 5)
+            answer = await caller.call(question, 5)
             assert answer.topics[0].partitions[0].offset in (acknowledged, acknowledged + 1)
 
     run(test())

@@ -57,7 +57,9 @@ class LogMachine(RuleBasedStateMachine):
             Record(at, self.world.now_ms, key, value) for at, (key, value) in enumerate(contents)
         ]
 
-    @rule(contents=st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4), codec=st.integers(0, 4))
+    @rule(
+        contents=st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=4), codec=st.integers(0, 4)
+    )
     def append(self, contents, codec):
         records = self.new_records(contents)
         appended = self.world.append(build_batch(records, codec=codec))
@@ -202,7 +204,9 @@ class LogMachine(RuleBasedStateMachine):
         self.flushed = end
         self.largest_start = self.log.start_offset
         self.owners = {at: producer for at, producer in self.owners.items() if at < end}
-        undone = {at: marker for at, marker in sorted(self.markers.items(), reverse=True) if at >= end}
+        undone = {
+            at: marker for at, marker in sorted(self.markers.items(), reverse=True) if at >= end
+        }
         for producer, first, _ in undone.values():
             self.open_transactions[producer] = first
         self.markers = {at: marker for at, marker in self.markers.items() if at < end}
@@ -283,7 +287,9 @@ class LogMachine(RuleBasedStateMachine):
             log = self.log
             first = min(self.open_transactions.values(), default=log.high_watermark)
             expected = min(first, log.high_watermark)
-            assert log.last_stable_offset == max(expected, min(log.start_offset, log.high_watermark))
+            assert log.last_stable_offset == max(
+                expected, min(log.start_offset, log.high_watermark)
+            )
 
 
 TestLog = LogMachine.TestCase

@@ -35,7 +35,9 @@ def read_all(log: Log, *, max_bytes: int = 400, committed_only: bool = False) ->
         if not batches:
             break
         for position, header in batches:
-            found += [each for each in read_records(data, position, header) if each.offset >= offset]
+            found += [
+                each for each in read_records(data, position, header) if each.offset >= offset
+            ]
             offset = header.next_offset
     return found
 
@@ -52,7 +54,9 @@ def batch_headers(log: Log) -> list[BatchHeader]:
 class World:
     """One partition; it can be flushed, crashed and opened again."""
 
-    def __init__(self, settings: TopicSettings = SMALL_SEGMENTS, *, seed: int = 0, **changes) -> None:
+    def __init__(
+        self, settings: TopicSettings = SMALL_SEGMENTS, *, seed: int = 0, **changes
+    ) -> None:
         self.files = MemoryFiles(seed)
         self.files.now_ms = START_MS
         self.settings = replace(settings, **changes)

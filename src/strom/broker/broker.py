@@ -7,7 +7,8 @@ the record, wait for the disk, let it count.
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -25,7 +26,14 @@ from strom.coordination.metadata.records import (
 )
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock
-from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode, UserError
+from strom.model.errors import (
+    ApiError,
+    CorruptData,
+    DirectoryOffline,
+    ErrorCode,
+    StorageError,
+    UserError,
+)
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
@@ -223,8 +231,9 @@ class Broker:
             )
             hosted = HostedTopic(topic, self.topic_defaults.override(configs))
             if not only_check:
-                await self._create_partitions(hosted, topic.partitions)
+                created = await self._create_partitions(hosted, topic.partitions)
                 await self._write(topic)
+                hosted.partitions += created
                 self._hosted[name] = self._hosted_by_id[topic.id.bytes] = hosted
             return hosted
 
@@ -234,9 +243,10 @@ class Broker:
             topic = self.metadata.add_partitions(name, total)
             if not only_check:
                 hosted = self.topic(name)
-                await self._create_partitions(hosted, total)
+                created = await self._create_partitions(hosted, total)
                 await self._write(topic)
                 hosted.topic = topic
+                hosted.partitions += created
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic: first the decision is on disk, then its files go."""
@@ -287,7 +297,8 @@ class Broker:
 
     async def _write(self, record: MetadataRecord) -> None:
         assert self._metadata_log is not None  # noqa: S101 - open() made it
-        await self._metadata_log.commit(record, now_ms=self.clock.now_ms())
+        with self._storage_errors():
+            await self._metadata_log.commit(record, now_ms=self.clock.now_ms())
 
     def _apply_broker_configs(self) -> None:
         for_all = self.metadata.broker_configs(None)
@@ -309,22 +320,40 @@ class Broker:
             hosted.partitions.append(Partition(opened, self.commit, self.metadata.leader_epoch))
         self._hosted[topic.name] = self._hosted_by_id[topic.id.bytes] = hosted
 
-    async def _create_partitions(self, hosted: HostedTopic, total: int) -> None:
+    async def _create_partitions(self, hosted: HostedTopic, total: int) -> list[Partition]:
         """Make the folders off the event loop: each costs a few syncs."""
         epoch = self.metadata.leader_epoch
-        for index in range(len(hosted.partitions), total):
-            created = await asyncio.to_thread(
-                self.directory.create_log,
-                TopicPartition(hosted.topic.name, index),
-                hosted.topic.id,
-                hosted.settings,
-                leader_epoch=epoch,
-            )
-            hosted.partitions.append(Partition(created, self.commit, epoch))
+
+        def create() -> list[Log]:
+            return [
+                self.directory.create_log(
+                    TopicPartition(hosted.topic.name, index),
+                    hosted.topic.id,
+                    hosted.settings,
+                    leader_epoch=epoch,
+                )
+                for index in range(len(hosted.partitions), total)
+            ]
+
+        with self._storage_errors():
+            created = await self.off_loop(create)
+        return [Partition(log, self.commit, epoch) for log in created]
 
     async def _remove_files(self, hosted: HostedTopic) -> None:
         await self.commit.finish_round()  # no sync may be under way in files that go
-        for partition in hosted.partitions:
-            # Large files take the operating system a while to remove.
-            self._begin_off_loop(self.directory.delete_log(partition.log))
+        with self._storage_errors():
+            for partition in hosted.partitions:
+                # Large files take the operating system a while to remove.
+                self._begin_off_loop(self.directory.delete_log(partition.log))
         await self._write(TopicGone(hosted.topic.id))
+
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        """Turn what storage raises into what a client can be told."""
+        try:
+            yield
+        except DirectoryOffline as error:
+            self._go_offline(error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

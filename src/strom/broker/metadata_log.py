@@ -33,11 +33,12 @@ class MetadataLog:
             ]
         )
         appended = self.partition.append(batch, now_ms, from_client=False)
-        flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        must_wait = not self.partition.when_safe(appended, flushed.set_result)
-        if must_wait and await flushed is not ErrorCode.NONE:
-            # It may be there after the next start, or not: nobody can go on from here.
-            raise DirectoryOffline("a change to the metadata could not be synced")
+        if not self.partition.is_safe(appended):
+            flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+            self.partition.when_safe(appended, flushed.set_result)
+            if await flushed is not ErrorCode.NONE:
+                # It may be there after the next start, or not: nobody can go on from here.
+                raise DirectoryOffline("a change to the metadata could not be synced")
         for record in records:
             self._metadata.replay(record)
 

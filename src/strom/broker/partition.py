@@ -51,16 +51,16 @@ class Partition:
             self._wake_readers()
         return appended
 
-    def when_safe(self, appended: Appended, callback: WhenFlushed) -> bool:
-        """Call back when what was appended is as safe as the topic promises; True if it already is."""
-        must_wait = (
-            self.log.settings.flush == "disk"
-            or self._unflushed_records >= self.log.settings.flush_messages
-        )
-        if not must_wait or self.log.flushed_offset > appended.last_offset:
+    def is_safe(self, appended: Appended) -> bool:
+        """Whether what was appended is already as safe as the topic promises."""
+        settings = self.log.settings
+        if settings.flush == "os" and self._unflushed_records < settings.flush_messages:
             return True
+        return self.log.flushed_offset > appended.last_offset
+
+    def when_safe(self, appended: Appended, callback: WhenFlushed) -> None:
+        """Call back when what was appended is on disk, or never will be."""
         self._waiting_for_disk.append((appended.last_offset, callback))
-        return False
 
     def flush_if_overdue(self, now_ms: int) -> None:
         """Have everything synced if `flush.ms` has passed since the oldest unsynced record."""

@@ -184,14 +184,6 @@ class BrokerSettings(Settings):
         "The most bytes one fetch answer holds, whatever the client asks for.",
         minimum=KIB,
     )
-    offsets_partitions: int = setting(
-        "offsets.topic.num.partitions",
-        Kind.INT,
-        50,
-        "Partitions of the topic that holds consumer groups' offsets.",
-        minimum=1,
-        live=False,
-    )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     """What a topic starts from; `log.retention.ms` and its like change these."""
 

@@ -134,7 +134,7 @@ class Log:
                     seen.base_offset, seen.last_offset, seen.timestamp, self.start_offset, True
                 )
         base_offset = self.end_offset
-        header = header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+        header = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
         stamp(data, 0, base_offset, leader_epoch)
         self._write(data, header, now_ms)
         state = self._state
@@ -160,7 +160,7 @@ class Log:
         if not segment.dirty:
             self._unflushed.note_segment(segment)
         self.end_offset = segment.next_offset
-        if not self.settings.durable:
+        if self.settings.flush == "os":
             self.high_watermark = self.end_offset
             self._watermark_position = segment.size_bytes
 

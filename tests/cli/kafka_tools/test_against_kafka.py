@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+
 from tools.kafka import run_tool
 
 pytestmark = [pytest.mark.oracle, pytest.mark.slow]

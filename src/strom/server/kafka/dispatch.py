@@ -39,6 +39,10 @@ class Dispatcher:
         self._services = services
         self._listener = listener
 
+    def may_begin_early(self, frame: memoryview) -> bool:
+        """Produce requests may: several of them then share one sync to disk."""
+        return len(frame) > 1 and frame[0] == 0 and frame[1] == PRODUCE
+
     def __call__(self, connection: Connection, frame: memoryview) -> Answer | Pending | None:
         """Begin to answer one request; ProtocolError closes the connection."""
         assert self._services is not None  # noqa: S101 - nothing is accepted before serve()

@@ -44,18 +44,23 @@ class _Unsafe:
 
     __slots__ = ("_left", "_response", "answer")
 
-    def __init__(self, response: ProduceResponse, loop: asyncio.AbstractEventLoop) -> None:
-        self.answer: asyncio.Future[ProduceResponse] = loop.create_future()
+    def __init__(self, response: ProduceResponse) -> None:
+        self.answer: asyncio.Future[ProduceResponse] | None = None
+        """Made only when something has to be waited for."""
         self._response = response
         self._left = 1
 
-    def add(self, partition: PartitionProduceResponse) -> "_WhenSafe":
+    def add(
+        self, partition: PartitionProduceResponse, loop: asyncio.AbstractEventLoop
+    ) -> "_WhenSafe":
+        if self.answer is None:
+            self.answer = loop.create_future()
         self._left += 1
         return _WhenSafe(self, partition)
 
     def remove(self) -> None:
         self._left -= 1
-        if not self._left and not self.answer.done():
+        if not self._left and self.answer is not None and not self.answer.done():
             self.answer.set_result(self._response)
 
 
@@ -83,7 +88,7 @@ class _WhenSafe:
 def produce(request: ProduceRequest, context: Context) -> Outcome:
     """Append, then answer when it is safe."""
     response = ProduceResponse()
-    unsafe = _Unsafe(response, context.services.loop)
+    unsafe = _Unsafe(response)
     now_ms = context.broker.clock.now_ms()
     for topic_data in request.topic_data:
         answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
@@ -95,6 +100,8 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     if request.acks == ACKS_NONE:
         _close_on_error(response)
         return None
+    if unsafe.answer is None:
+        return response
     unsafe.remove()
     return response if unsafe.answer.done() else unsafe.answer
 
@@ -127,10 +134,8 @@ def _append(
     answer.base_offset = appended.base_offset
     answer.log_append_time_ms = appended.append_time_ms
     answer.log_start_offset = appended.start_offset
-    if request.acks != ACKS_NONE:
-        when_safe = unsafe.add(answer)
-        if partition.when_safe(appended, when_safe):
-            unsafe.remove()
+    if request.acks != ACKS_NONE and not partition.is_safe(appended):
+        partition.when_safe(appended, unsafe.add(answer, context.services.loop))
     return answer
 
 
