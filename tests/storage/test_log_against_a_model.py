@@ -66,6 +66,11 @@ class LogMachine(RuleBasedStateMachine):
         assert appended.base_offset == self.log.end_offset - len(records)
         self.remember(appended.base_offset, records)
 
+    @rule(keys=st.lists(KEYS, min_size=5, max_size=15), tombstones=st.booleans())
+    def append_many(self, keys, tombstones):
+        for at, key in enumerate(keys):
+            self.append([(key, None if tombstones and at % 3 else b"v" * 60)], 0)
+
     @rule(producer=st.integers(1, 3), key=KEYS, value=VALUES)
     def append_idempotent(self, producer, key, value):
         if producer in self.open_transactions:

@@ -157,14 +157,13 @@ def read_whole(files: Files, path: str) -> bytes:
         file.close()
 
 
-def write_whole(files: Files, path: str, data: Buffer, *, sync: bool = True) -> None:
+def write_whole(files: Files, path: str, data: Buffer) -> None:
     """Make the file hold exactly this, on the medium; its directory entry is not synced."""
     file = files.open(path, create=True)
     try:
         file.truncate(0)
         file.append(data)
-        if sync:
-            file.datasync()
+        file.datasync()
     except OSError:
         with suppress(OSError):  # half a file is worse than none
             files.remove(path)

@@ -66,7 +66,7 @@ class Segment:
         self._offsets: OffsetIndex | None = OffsetIndex()
         self._times: TimeIndex | None = TimeIndex()
         self._aborted: list[AbortedTransaction] | None = []
-        self._last_base = -1
+        self._last_base = self._last_next = -1
         self._last_position = 0
         self._unindexed_bytes = 0
         self._largest_timestamp: int | None = NO_TIMESTAMP
@@ -140,7 +140,7 @@ class Segment:
         self._unindexed_bytes += size_bytes
         self._last_base = base_offset
         self._last_position = position
-        self.next_offset = base_offset + header.last_offset_delta + 1
+        self.next_offset = self._last_next = base_offset + header.last_offset_delta + 1
         self.size_bytes = position + size_bytes
 
     def _note_largest_timestamp(self) -> None:
@@ -251,10 +251,10 @@ class Segment:
     def locate(self, offset: int) -> Span | None:
         """The batch that holds an offset, or else the first one after it; None if there is none."""
         if 0 <= self._last_base <= offset:
-            if offset >= self.next_offset:
-                return None
+            if offset >= self._last_next:
+                return None  # compaction may have left a gap before the next segment
             size = self.size_bytes - self._last_position
-            return Span(self._last_base, self.next_offset, self._last_position, size)
+            return Span(self._last_base, self._last_next, self._last_position, size)
         entry = self.offset_index.floor(offset - self.base_offset)
         if entry is None:
             return self._search(0, self.base_offset, offset)
@@ -317,7 +317,8 @@ class Segment:
     def position_bounds(self, offset: int) -> tuple[int, int]:
         """Between which positions the batch with an offset begins, as far as the index knows."""
         if 0 <= self._last_base <= offset:
-            return self._last_position, self._last_position
+            position = self._last_position if offset < self._last_next else self.size_bytes
+            return position, position
         relative = offset - self.base_offset
         entry = self.offset_index.floor(relative)
         above = self.offset_index.position_after(relative)

@@ -1,7 +1,7 @@
 """Snapshot files of a log's producers, named by the offset up to which they hold.
 
-They save recovery from reading the whole log. They carry a checksum, so they need no sync: a torn
-one is passed over, and the one before is taken.
+They save recovery from reading the whole log, and once retention has taken the oldest segments they
+alone know what was in them. A damaged one is passed over, and the one before is taken.
 """
 
 from typing import NamedTuple
@@ -35,7 +35,7 @@ class SnapshotFiles:
 
     def write(self, snapshot: Snapshot) -> None:
         """Write one, and remove those that are too old to matter."""
-        write_whole(self._files, self.path(snapshot.offset), snapshot.data, sync=False)
+        write_whole(self._files, self.path(snapshot.offset), snapshot.data)
         self._offsets = sorted({*self._offsets, snapshot.offset})
         while len(self._offsets) > KEPT:
             self._files.remove(self.path(self._offsets[0]))
