@@ -8,9 +8,9 @@ import sys
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.crash.ledger import Ledger, read_topic
 
 from strom.testing import BrokerProcess
+from tests.crash.ledger import Ledger, read_topic
 
 TOPIC = "clicks"
 

@@ -6,7 +6,6 @@ import logging
 import struct
 
 import pytest
-from tests.server.kafka_calls import Caller, create_request, frame_of, produce_request, running_node
 
 from strom.model.errors import ErrorCode
 from strom.server.kafka.registry import HANDLERS
@@ -14,6 +13,7 @@ from strom.testing import ManualClock
 from strom.wire.kafka.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic
 from strom.wire.kafka.messages.k03_metadata import MetadataRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
+from tests.server.kafka_calls import Caller, create_request, frame_of, produce_request, running_node
 
 NOW = ManualClock().now_ms()
 METADATA = MetadataRequest.SCHEMA.api_key
@@ -129,11 +129,11 @@ def test_a_consumer_that_leaves_leaves_nothing_waiting():
             for consumer in consumers:
                 await consumer.send(request, 11)
             async with asyncio.timeout(10):
-                while len(partition._waiting_for_records) < 20:  # noqa: ASYNC110
+                while len(partition._waiting_for_records) < 20:
                     await asyncio.sleep(0.005)
                 for consumer in consumers:
                     consumer.leave()
-                while partition._waiting_for_records:  # noqa: ASYNC110
+                while partition._waiting_for_records:
                     await asyncio.sleep(0.005)
             produced = await caller.call(produce_request(NOW, ("t", 0, b"1")), 9)
             assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE
@@ -150,7 +150,7 @@ def test_a_producer_that_leaves_has_its_records_kept():
             caller.leave()
             (partition,) = node.broker.topic("t").partitions
             async with asyncio.timeout(10):
-                while partition.log.high_watermark < 1:  # noqa: ASYNC110
+                while partition.log.high_watermark < 1:
                     await asyncio.sleep(0.005)
 
     run(test())

@@ -1,13 +1,13 @@
 import asyncio
 
 import pytest
-from tests.server.kafka_calls import running_node
 
 from strom.server.kafka import handlers
 from strom.server.kafka.registry import HANDLERS, Needs, handler
 from strom.wire.kafka.messages import REQUESTS
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
+from tests.server.kafka_calls import running_node
 
 handlers.load()
 
