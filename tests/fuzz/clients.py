@@ -133,7 +133,7 @@ class HealthyClient:
     def _produce(self, connected: socket.socket, number: int) -> None:
         now_ms = time.time_ns() // 1_000_000
         batch = build_batch([Record(0, now_ms, None, b"%d" % number)])
-        data = PartitionProduceData(index=0, records=batch)
+        data = PartitionProduceData(index=0, records=memoryview(batch))
         request = ProduceRequest(
             acks=-1,
             timeout_ms=10_000,

@@ -208,7 +208,8 @@ def test_decompression_bombs_do_not_go_off(victim, name, topic):
         timeout_ms=10_000,
         topic_data=[
             TopicProduceData(
-                name=topic, partition_data=[PartitionProduceData(index=0, records=batch)]
+                name=topic,
+                partition_data=[PartitionProduceData(index=0, records=memoryview(batch))],
             )
         ],
     )
