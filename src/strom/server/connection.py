@@ -60,8 +60,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, listener: "Listener", dispatch: Dispatch) -> None:
         self.peer = "?"
-        self.trusted = False
-        """Whether the peer has shown that it speaks the protocol."""
         self.frame_began = 0.0
         """When the frame now being received began; 0 if there is none."""
         self.last_active = listener.loop.time()
@@ -69,7 +67,9 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatch = dispatch
         self._transport: asyncio.Transport | None = None
         self._received = ReceiveBuffer()
+        self._frame_limit = listener.frame_limit(trusted=False)
         self._unanswered: deque[Pending | Answer] = deque()
+        self._trusted = False
         self._early = False
         """Whether the unanswered requests are of the kind that may begin early."""
         self._works = False
@@ -149,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         self._works = True
         try:
             self._send(self._begin_requests([]))
-            while self._has_more_to_do():
+            while not self._received.is_empty and self._has_more_to_do():
                 self._send(self._begin_requests([]))
             self._make_room()
         except ProtocolError as error:
@@ -163,16 +163,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def _has_more_to_do(self) -> bool:
         """Whether sending has freed what held the next request back."""
-        if self._is_busy() or self._received.is_empty or self._transport is None:
+        if self._is_busy() or self._transport is None:
             return False
-        return self._received.peek(self._frame_limit()) is not None
+        return self._received.peek(self._frame_limit) is not None
 
     def _begin_requests(self, out: Answer) -> Answer:
         """Begin what may begin; the answers that can be sent at once."""
         received = self._received
-        self._collect(out)
-        while self._transport is not None and not self._is_busy():
-            frame = received.peek(self._frame_limit())
+        if self._unanswered:
+            self._collect(out)
+        while not self._is_busy() and self._transport is not None:
+            frame = None if received.is_empty else received.peek(self._frame_limit)
             if frame is None:
                 break
             early = self._dispatch.may_begin_early(frame)
@@ -184,8 +185,7 @@ class Connection(asyncio.BufferedProtocol):
             self.frame_began = 0.0
             with frame:
                 answer = self._dispatch(self, frame)
-            self.trusted = True
-            self.last_active = self._listener.loop.time()
+            self._has_shown_itself()
             if isinstance(answer, Pending):
                 answer.result.add_done_callback(self._answer_is_ready)
                 self._unanswered.append(answer)
@@ -197,15 +197,19 @@ class Connection(asyncio.BufferedProtocol):
                     break  # it may be large: see first whether the client takes it
         return out
 
-    def _frame_limit(self) -> int:
-        return self._listener.frame_limit(trusted=self.trusted)
+    def _has_shown_itself(self) -> None:
+        """The peer speaks the protocol: it may send large requests from now on."""
+        self.last_active = self._listener.loop.time()
+        if not self._trusted:
+            self._trusted = True
+            self._frame_limit = self._listener.frame_limit(trusted=True)
 
     def _make_room(self) -> None:
         received = self._received
-        if self._is_busy():
-            return
         if received.is_empty:
             self.frame_began = 0.0
+        elif self._is_busy():
+            return
         elif not self.frame_began:
             self.frame_began = self._listener.loop.time()
         extra = received.make_room()
