@@ -80,6 +80,7 @@ class Log:
         self._segments = state.segments
         self._unflushed = Unflushed(disk, folder, state)
         self._compaction: Compaction | None = None
+        self._last_marker_offset = -1
         self.end_offset = state.end_offset
         """The next offset to be given."""
         self.flushed_offset = state.end_offset
@@ -106,6 +107,14 @@ class Log:
         if first_open is None or first_open > self.high_watermark:
             return self.high_watermark
         return max(first_open, self._state.start_offset)
+
+    @property
+    def wants_flush(self) -> bool:
+        """Whether a segment was closed that no flush has seen: flush it even without durability.
+
+        Until then neither retention nor compaction nor the recovery point can get on.
+        """
+        return self._unflushed.entries_dirty
 
     @property
     def size_bytes(self) -> int:
@@ -143,6 +152,8 @@ class Log:
         if leader_epoch != state.epochs.latest:
             state.epochs.assign(leader_epoch, base_offset)
         if header.has_producer:
+            if marker is not None:
+                self._last_marker_offset = base_offset
             completed = state.producers.update(header, marker)
             if completed is not None and completed.aborted:
                 self._note_aborted(completed.producer_id, completed.first_offset, header)
@@ -232,7 +243,7 @@ class Log:
     def begin_flush(self) -> Flush | None:
         """What is to be synced now, None if all is on disk. Several may be under way."""
         self._check_usable()
-        return self._unflushed.begin(self.end_offset)
+        return self._unflushed.begin(self.end_offset, self.recovery_point)
 
     def finish_flush(self, flush: Flush) -> None:
         """Everything in a flush is on disk: the high watermark moves up to it."""
@@ -297,9 +308,9 @@ class Log:
         stable = self.last_stable_offset
         if stable == watermark.offset:
             return watermark
-        segment = self._segments.at(self._segments.holding(stable))
-        span = segment.locate(stable) if segment else None
-        return Limit(stable, span.position if span else 0)
+        segment = self._segments.since(stable)[0]
+        span = segment.locate(stable)
+        return Limit(stable, span.position if span else segment.size_bytes)
 
     def bytes_after(self, offset: int, *, committed_only: bool = False, limit: int) -> int:
         """How many bytes a read from an offset could give, counted up to a limit."""
@@ -357,6 +368,8 @@ class Log:
         a flush: the file that knows the next offset must be safe on disk first.
         """
         self._check_usable()
+        if self._unflushed.entries_dirty:
+            return 0  # a crash could undo the creation of what would be left
         if self._compaction is not None and not self._compaction.failed:
             return 0  # its segments must stay until it is done
         try:
@@ -365,21 +378,21 @@ class Log:
             )
         except (CorruptData, OSError) as error:
             raise self._unreadable(error) from error
-        if expired and expired[-1].active:
+        closed = [segment for segment in expired if not segment.active]
+        if closed:
+            due_ms = now_ms + self.settings.file_delete_delay_ms
+            take_out(self._disk, self.folder, self._state, closed, due_ms)
+        if len(closed) < len(expired):
             self._roll(now_ms)
-        if not expired or self._unflushed.entries_dirty:
-            return 0
-        due_ms = now_ms + self.settings.file_delete_delay_ms
-        take_out(self._disk, self.folder, self._state, expired, due_ms)
-        return len(expired)
+        return len(closed)
 
     def plan_compaction(self, now_ms: int) -> Compaction | None:
         """The compaction that is due, if any: `run` it on any thread, then apply it here."""
         self._check_usable()
         if self._compaction is not None and not self._compaction.failed:
             self.apply_compaction(self._compaction)
-        if not self.settings.compacted:
-            return None
+        if not self.settings.compacted or self._last_marker_offset >= self.flushed_offset:
+            return None  # a crash could still undo how the last transaction ended
         try:
             stable = self.last_stable_offset
             work = gather_work(self._disk, self._state, self.settings, now_ms, stable)

@@ -8,8 +8,10 @@ points to.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strom.storage.batch_walk import DamagedBatch, walk_headers
+from strom.model.errors import CorruptData
+from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
+from strom.storage.replay import find_aborted
 from strom.storage.segment import Segment, Span
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, checksum_holds, headers
@@ -52,10 +54,17 @@ def read_chunk(
     place = state.segments.holding(offset)
     while (segment := state.segments.at(place)) is not None and segment.base_offset < limit.offset:
         span = segment.locate(offset)
+        if (span is None or span.base_offset > offset) and not _may_jump(state, segment, offset):
+            raise DamagedBatch(0, f"{segment.log_path} does not hold offset {offset}")
         if span is not None and span.base_offset < limit.offset:
             return _read_span(state, segment, span, max_bytes, limit, at_least_one)
-        place += 1  # compaction took the rest of this segment away
+        place += 1
     return b""
+
+
+def _may_jump(state: LogState, segment: Segment, offset: int) -> bool:
+    """Whether compaction may have taken an offset away, here or in the segment before."""
+    return state.may_have_gaps(segment.base_offset) or offset < segment.base_offset
 
 
 def _read_span(
@@ -112,11 +121,19 @@ def count_bytes(state: LogState, offset: int, limit: Limit, at_most: int) -> int
 def aborted_between(state: LogState, start: int, end: int) -> Iterator[AbortedTransaction]:
     """Aborted transactions with records between two offsets."""
     for segment in state.segments.since(start):
-        for transaction in segment.aborted:
+        for transaction in _aborted_in(state, segment):
             if transaction.last_offset >= start and transaction.first_offset < end:
                 yield transaction
             if transaction.last_stable_offset >= end:
                 return
+
+
+def _aborted_in(state: LogState, segment: Segment) -> list[AbortedTransaction]:
+    try:
+        return segment.aborted
+    except CorruptData:
+        segment.aborted = find_aborted(state, segment)
+        return segment.aborted
 
 
 def find_time(state: LogState, timestamp: int, limit: Limit) -> FoundOffset | None:
@@ -142,7 +159,7 @@ def _find_time_in(
     state: LogState, segment: Segment, timestamp: int, limit: Limit
 ) -> FoundOffset | None:
     position = max(_position_before(segment, timestamp), _position_of_start(state, segment))
-    for at, header in walk_headers(segment.file(), position, limit.position_in(segment)):
+    for at, header in segment.headers(position, limit.position_in(segment)):
         if header.max_timestamp >= timestamp:
             found = _find_in_batch(state, segment, at, header, timestamp)
             if found is not None:
@@ -158,7 +175,7 @@ def _position_before(segment: Segment, timestamp: int) -> int:
     offset = segment.base_offset + entry.relative_offset
     span = segment.locate(offset)
     if span is not None and span.base_offset == offset:
-        _, header = next(walk_headers(segment.file(), span.position, segment.size_bytes))
+        _, header = next(segment.headers(span.position))
         if header.max_timestamp == entry.timestamp:
             return span.position
     segment.rebuild_indexes()

@@ -11,7 +11,6 @@ from strom.storage.files import Files, read_whole, write_whole
 from strom.storage.producer_state import ProducerStates
 
 SUFFIX = ".snapshot"
-KEPT = 3
 
 
 class Snapshot(NamedTuple):
@@ -34,12 +33,20 @@ class SnapshotFiles:
         return f"{self._folder}/{offset:020d}{SUFFIX}"
 
     def write(self, snapshot: Snapshot) -> None:
-        """Write one, and remove those that are too old to matter."""
+        """Write one, on the disk; its directory entry is not synced."""
         write_whole(self._files, self.path(snapshot.offset), snapshot.data)
         self._offsets = sorted({*self._offsets, snapshot.offset})
-        while len(self._offsets) > KEPT:
-            self._files.remove(self.path(self._offsets[0]))
-            del self._offsets[0]
+
+    def prune(self, segment_base: int) -> None:
+        """Remove what no recovery will ask for, if it begins at the segment with that base offset.
+
+        It needs a snapshot at or before that; and another one, should the first be damaged.
+        """
+        before = [offset for offset in self._offsets if offset <= segment_base]
+        behind = [offset for offset in self._offsets if offset > segment_base]
+        for offset in before[:-2] + behind[:-2]:
+            self._files.remove(self.path(offset))
+            self._offsets.remove(offset)
 
     def newest(self, at_most: int) -> tuple[ProducerStates, int] | None:
         """The producers of the newest good snapshot up to an offset, and that offset."""
