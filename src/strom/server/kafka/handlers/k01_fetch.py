@@ -108,17 +108,19 @@ def _topic_key(name: str, topic_id: bytes, context: Context) -> TopicKey:
 
 
 def _wanted(request: FetchRequest, context: Context) -> list[Wanted]:
-    return [
-        Wanted(
-            _topic_key(topic.topic, topic.topic_id, context),
-            partition.partition,
-            partition.fetch_offset,
-            partition.partition_max_bytes,
-            partition.current_leader_epoch,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    """What is asked for; of a partition that is named twice the last counts, as in Kafka."""
+    wanted: dict[tuple[TopicKey, int], Wanted] = {}
+    for topic in request.topics:
+        key = _topic_key(topic.topic, topic.topic_id, context)
+        for partition in topic.partitions:
+            wanted[key, partition.partition] = Wanted(
+                key,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+            )
+    return list(wanted.values())
 
 
 def _partition(wanted: Wanted, context: Context) -> Partition:
