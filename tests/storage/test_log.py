@@ -4,7 +4,6 @@ import errno
 import uuid
 
 import pytest
-from tests.storage.world import FOLDER, PARTITION, START_MS, World, batch, batch_headers, read_all
 
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.topic_settings import TopicSettings
@@ -13,6 +12,7 @@ from strom.storage.directory import DataDirectory
 from strom.storage.files import DiskFiles
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import ControlType, Marker, Record, build_batch, build_marker
+from tests.storage.world import FOLDER, PARTITION, START_MS, World, batch, batch_headers, read_all
 
 
 def log_files(world, suffix=".log"):

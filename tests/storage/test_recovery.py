@@ -5,10 +5,10 @@ partition is quarantined. In no case are wrong bytes served.
 """
 
 import pytest
-from tests.storage.world import FOLDER, PATH, START_MS, World, batch, batch_headers, read_all
 
 from strom.model.errors import ApiError, ErrorCode
 from strom.wire.kafka.records import ControlType, Marker, build_marker
+from tests.storage.world import FOLDER, PATH, START_MS, World, batch, batch_headers, read_all
 
 EVERY = 7
 """Which bytes are tried in the default run; a prime, so that all kinds of field are met."""

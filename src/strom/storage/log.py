@@ -293,13 +293,19 @@ class Log:
 
     def _aborted_in(self, data: bytes, offset: int) -> tuple[AbortedTransaction, ...]:
         if self._has_aborted is None:
-            self._has_aborted = any(segment.aborted for segment in self._segments)
+            self._has_aborted = self._finds_aborted()
         if not self._has_aborted:
             return ()  # as in most logs: spare the walk through the batches
         end = offset + 1
         for _, header in headers(data):
             end = header.next_offset
         return tuple(aborted_between(self._state, offset, end))
+
+    def _finds_aborted(self) -> bool:
+        try:
+            return any(segment.aborted for segment in self._segments)
+        except CorruptData:
+            return True  # whoever reads that part of the log will be told
 
     def _limit(self, committed_only: bool) -> Limit:
         watermark = Limit(self.high_watermark, self._watermark_position)
