@@ -2,6 +2,7 @@
 
 import errno
 import uuid
+from typing import Any
 
 import pytest
 
@@ -281,7 +282,7 @@ def test_idle_producers_are_forgotten():
 
 def test_committed_readers_stop_at_an_open_transaction_and_learn_of_aborts():
     world = World()
-    ids = {"producer_id": 9, "producer_epoch": 0}
+    ids: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
     world.append(batch(b"plain"))
     world.append(batch(b"void", base_sequence=0, transactional=True, **ids))
     world.flush()
