@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
+
 from tools import kafka
+
+# Many tests write records with times long past; retention must not take them away meanwhile.
+DAY_MS = str(24 * 60 * 60 * 1000)
+STROM_SETTINGS = {"log.retention.check.interval.ms": DAY_MS}
+KAFKA_SETTINGS = {**STROM_SETTINGS, "log.initial.task.delay.ms": DAY_MS}
 
 TARGETS = {"strom": ["strom"], "kafka": ["kafka"], "both": ["strom", "kafka"]}
 
@@ -40,7 +46,7 @@ def strom_server() -> Iterator[Target]:
     """One strom broker for all tests that can share it."""
     from strom.testing import LocalBroker
 
-    with LocalBroker() as broker:
+    with LocalBroker(settings=STROM_SETTINGS) as broker:
         yield Target("strom", broker.bootstrap_servers)
 
 
@@ -51,7 +57,7 @@ def kafka_server() -> Iterator[Target]:
         kafka.locate()
     except kafka.UnavailableError as reason:
         pytest.skip(f"no real Kafka: {reason}")
-    with kafka.RealKafka() as node:
+    with kafka.RealKafka(config=KAFKA_SETTINGS) as node:
         yield Target("kafka", node.bootstrap_servers)
 
 

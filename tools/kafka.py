@@ -14,6 +14,7 @@ import importlib
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -182,10 +183,11 @@ class RealKafka:
     def _write_properties(self, folder: Path) -> Path:
         self._port = self._port or _free_port()
         controller = f"127.0.0.1:{_free_port()}"
+        node_id = self._config.get("node.id", "1")
         settings = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@{controller}",
+            "node.id": node_id,
+            "controller.quorum.voters": f"{node_id}@{controller}",
             "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{controller}",
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(folder / "data"),
@@ -221,8 +223,11 @@ class RealKafka:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
         # Should this process be killed, the watcher's input closes, and it takes the broker along.
+        script = 'read -r _; kill -9 "$0"; sleep 1; rm -rf "$1"'
         self._watcher = subprocess.Popen(
-            ["sh", "-c", 'read -r _; kill -9 "$0"', str(self._server.pid)], stdin=subprocess.PIPE
+            ["sh", "-c", script, str(self._server.pid), str(self._folder)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
         )
 
     def _wait_until_started(self) -> None:
@@ -309,6 +314,7 @@ def _fetch_command() -> int:
 
 def _start_command(port: int, heap: str, settings: list[str]) -> int:
     config = dict(setting.split("=", 1) for setting in settings)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with RealKafka(port=port, heap=heap, config=config) as kafka:
         print(f"Apache Kafka {VERSION} on {kafka.bootstrap_servers} ", end="")
         print(f"(pid {kafka.pid}, ready in {kafka.startup_seconds:.1f} s); Ctrl-C ends it")

@@ -20,7 +20,6 @@ from strom.server.listener import Listener
 from strom.server.process_limits import raise_open_file_limit
 from strom.storage.files import DiskFiles, Files
 
-
 log = logging.getLogger(__name__)
 
 ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - recognised, not bound

@@ -47,7 +47,10 @@ def batch(
     for offset, item in enumerate(values):
         record = item if isinstance(item, Record) else Record(item)
         builder.append(offset, record.timestamp_ms, record.key, record.value, list(record.headers))
-    return bytes(builder.build())
+    data = bytes(builder.build())
+    # The builder falls back to no compression where compression gains nothing.
+    assert data[_ATTRIBUTES_POSITION + 1] & 0b111 == CODECS[codec], "give it more to compress"
+    return data
 
 
 def with_bytes_at(data: bytes, position: int, new: bytes, *, fix_checksum: bool = True) -> bytes:

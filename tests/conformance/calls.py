@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.raw import RawClient
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+
 from tests.conformance.calls import Topic, create_topic
 from tests.conformance.differences import DIFFERENCES
 from tests.conformance.raw import RawClient
@@ -12,7 +13,7 @@ from tests.conftest import Target
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            reason = DIFFERENCES.get(item.originalname)
+            reason = DIFFERENCES.get(item.originalname) or DIFFERENCES.get(item.name)
             if reason and item.callspec.params.get("target") == "strom":
                 item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
 

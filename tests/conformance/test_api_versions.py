@@ -4,6 +4,7 @@ import struct
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.offered import ADVERTISED
 from tests.conformance.raw import API_KEYS, RawClient, encode_request
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.calls import new_producer_id, retry
 from tests.conformance.raw import RawClient
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import Record, batch, read_records
 from tests.conformance.calls import (
     EARLIEST,

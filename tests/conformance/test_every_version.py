@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance import calls
 from tests.conformance.batches import batch, read_values
 from tests.conformance.calls import Topic

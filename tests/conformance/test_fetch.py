@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import batch, read_batches, read_records
 from tests.conformance.calls import Topic, fetch, fetch_fields, produce
 from tests.conformance.raw import RawClient
@@ -141,6 +142,17 @@ def test_the_isolation_level_decides_whether_aborted_transactions_are_listed(
     answer = fetch(client, filled, isolation_level=isolation_level)
     assert answer.aborted_transactions == aborted
     assert len(read_batches(answer.records)) == BATCHES
+
+
+@pytest.mark.parametrize("version", [4, 9, 10])
+def test_zstd_is_sent_to_old_consumers_too(
+    client: RawClient, make_topic: MakeTopic, version: int
+) -> None:
+    topic = make_topic()
+    produce(client, topic, batch(b"x" * 500, codec="zstd"))
+    answer = fetch(client, topic, version=version)
+    assert answer.error_code == ErrorCode.none
+    assert len(read_batches(answer.records)) == 1
 
 
 def test_a_replica_that_is_none_is_refused(client: RawClient, filled: Topic) -> None:

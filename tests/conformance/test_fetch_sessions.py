@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import batch, read_batches
 from tests.conformance.calls import Topic, fetch_fields, produce
 from tests.conformance.raw import RawClient

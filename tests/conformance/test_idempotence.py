@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import batch
 from tests.conformance.calls import Topic, end_offset, new_producer_id, produce
 from tests.conformance.raw import RawClient

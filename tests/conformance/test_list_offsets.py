@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import Record, batch
 from tests.conformance.calls import (
     EARLIEST,

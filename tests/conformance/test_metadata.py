@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.calls import NO_AUTO_CREATION, Topic, describe, wait_for_partitions
 from tests.conformance.raw import RawClient
 

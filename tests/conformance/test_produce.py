@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import Record, batch, read_batches, read_values, with_bytes_at
 from tests.conformance.calls import (
     Topic,
@@ -254,10 +255,25 @@ def test_a_compacted_topic_looks_into_compressed_batches(
     client: RawClient, make_topic: MakeTopic, codec: str
 ) -> None:
     topic = make_topic(configs={"cleanup.policy": "compact"})
-    keyed = batch(Record(b"1", key=b"key"), Record(None, key=b""), codec=codec)
+    keyed = batch(Record(b"x" * 200, key=b"key"), Record(None, key=b""), codec=codec)
     assert produce(client, topic, keyed).error_code == ErrorCode.none
-    keyless = produce(client, topic, batch(b"keyless", codec=codec))
+    keyless = produce(client, topic, batch(b"keyless" * 50, codec=codec))
     assert keyless.error_code == ErrorCode.invalid_record
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (3, ErrorCode.unsupported_compression_type),
+        (6, ErrorCode.unsupported_compression_type),
+        (7, ErrorCode.none),
+    ],
+)
+def test_zstd_is_younger_than_some_versions(
+    client: RawClient, make_topic: MakeTopic, version: int, code: ErrorCode
+) -> None:
+    records = batch(b"x" * 500, codec="zstd")
+    assert produce(client, make_topic(), records, version=version).error_code == code
 
 
 def test_timestamps_too_far_ahead_are_refused_and_named(

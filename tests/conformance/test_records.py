@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.batches import (
     CODECS,
     Record,
@@ -82,7 +83,7 @@ def test_a_topic_may_stamp_records_with_the_brokers_time(
 ) -> None:
     topic = make_topic(configs={"message.timestamp.type": "LogAppendTime"})
     before = int(time.time() * 1000)
-    answer = produce(client, topic, batch(b"a", b"b", codec=codec))
+    answer = produce(client, topic, batch(b"a" * 200, b"b" * 200, codec=codec))
     after = int(time.time() * 1000)
     stamped_at = round(answer.log_append_time.timestamp() * 1000)
     assert before <= stamped_at <= after

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 from kio.schema.errors import ErrorCode
+
 from tests.conformance.calls import (
     Topic,
     cluster,

@@ -1,4 +1,5 @@
 import pytest
+
 from tools.reference import FOLDER, PAGES
 
 

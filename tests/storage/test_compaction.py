@@ -9,8 +9,9 @@ from strom.model.errors import CorruptData
 from strom.model.topic_settings import TopicSettings
 from strom.storage.compaction import AbortedTransactions, Cleaner, KeyMap, build_key_map
 from strom.storage.compaction_plan import CompactionPlan, group_segments, plan_compaction
-from strom.storage.producer_state import CompletedTransaction, ProducerStates
+from strom.storage.producer_state import ProducerStates
 from strom.storage.retention import SegmentFacts
+from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.records import (
@@ -34,7 +35,7 @@ class SmallLog:
     """A log in memory that is appended to, rolled, compacted and replayed. The last segment is
     active, and each one is a base offset with the bytes of its batches."""
 
-    segments: list = field(default_factory=lambda: [(0, bytearray())])
+    segments: list[tuple[int, bytearray]] = field(default_factory=lambda: [(0, bytearray())])
     states: ProducerStates = field(default_factory=ProducerStates)
     next_offset: int = 0
     first_dirty: int = 0
@@ -77,7 +78,8 @@ class SmallLog:
         )
         completed = self._add(marker)
         if completed is not None and completed.aborted:
-            self.aborted.append(completed)
+            _, first, last, _ = completed
+            self.aborted.append(AbortedTransaction(producer, first, last, self.last_stable_offset))
 
     def _add(self, batch):
         ((_, header),) = headers(batch)
@@ -432,9 +434,8 @@ def test_a_damaged_batch_is_never_signed_anew():
 def test_aborted_transactions_are_found_by_producer_and_offset():
     aborted = AbortedTransactions(
         [
-            CompletedTransaction(1, 10, 20, True),
-            CompletedTransaction(1, 30, 40, True),
-            CompletedTransaction(2, 0, 99, False),
+            AbortedTransaction(1, 10, 20, 10),
+            AbortedTransaction(1, 30, 40, 30),
         ]
     )
 

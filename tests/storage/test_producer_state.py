@@ -226,7 +226,7 @@ class NaiveProducer:
     """Everything a producer ever wrote, and the rules as the protocol's texts word them."""
 
     epoch: int
-    written: list = field(default_factory=list)  # (first sequence, last sequence, first offset)
+    written: list[tuple[int, int, int]] = field(default_factory=list)  # sequences, first offset
     open_since: int | None = None
 
     def verdict(self, header):
@@ -263,7 +263,9 @@ STEPS = st.lists(
 @settings(max_examples=300)
 @given(STEPS)
 def test_it_behaves_like_the_naive_model(steps):
-    states, model, offset, sent = ProducerStates(), {}, 0, []
+    states, offset = ProducerStates(), 0
+    model: dict[int, NaiveProducer] = {}
+    sent: list[BatchHeader] = []
     for action, producer, epoch, sequence, count, transactional in steps:
         if action == "restart":
             states, _ = ProducerStates.restore(states.snapshot(offset))

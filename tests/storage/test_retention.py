@@ -120,15 +120,19 @@ def test_what_stays_keeps_the_promises(sizes_and_times, retention_ms, retention_
         retention_bytes=retention_bytes,
         high_watermark=watermark,
     )
-    kept = segments[gone:]
-    total = sum(segment.size_bytes for segment in segments)
     for i, segment in enumerate(segments[:gone]):
-        size_from_here = sum(s.size_bytes for s in segments[i:])
-        over_age = all(NOW - s.largest_timestamp > retention_ms for s in segments[: i + 1])
-        assert over_age or size_from_here - segment.size_bytes >= retention_bytes
-        assert segment.next_offset <= watermark
-    if kept and kept[0].next_offset <= watermark:
-        assert NOW - kept[0].largest_timestamp <= retention_ms
-        assert sum(s.size_bytes for s in kept) - kept[0].size_bytes < retention_bytes or (
-            total <= retention_bytes
+        assert over_age(segments[: i + 1], retention_ms) or enough(
+            segments[i + 1 :], retention_bytes
         )
+        assert segment.next_offset <= watermark
+    if gone < len(segments) and segments[gone].next_offset <= watermark:
+        assert not over_age(segments[: gone + 1], retention_ms)
+        assert not enough(segments[gone + 1 :], retention_bytes)
+
+
+def over_age(segments, retention_ms):
+    return all(NOW - segment.largest_timestamp > retention_ms for segment in segments)
+
+
+def enough(segments, retention_bytes):
+    return sum(segment.size_bytes for segment in segments) >= retention_bytes

@@ -13,6 +13,7 @@ from strom.storage.validation import validate
 from strom.wire.kafka.batch import checksum, checksum_holds, pack_header, read_header
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.records import (
+    ControlType,
     Marker,
     Record,
     assemble,
@@ -59,8 +60,6 @@ GARBAGE = signed(GOOD[:61] + b"garbage!", batch_length=49 + 8)
         pytest.param(GOOD[:40], "INVALID_RECORD", id="cut in the header"),
         pytest.param(GOOD[:-1], "INVALID_RECORD", id="cut at the end"),
         pytest.param(GOOD + GOOD, "INVALID_RECORD", id="two batches"),
-        # Kafka cuts such bytes off
-        pytest.param(GOOD + b"\0" * 5, "INVALID_RECORD", id="bytes after the batch"),
         pytest.param(signed(GOOD, magic=0), "INVALID_RECORD", id="magic 0"),
         pytest.param(signed(GOOD, magic=1), "INVALID_RECORD", id="magic 1"),
         pytest.param(signed(GOOD, magic=3), "CORRUPT_MESSAGE", id="magic 3"),
@@ -202,7 +201,9 @@ def test_a_batch_that_grows_too_large_by_the_topics_codec_is_refused():
 
 
 def test_the_broker_may_write_markers_into_any_topic():
-    marker = build_marker(Marker(1, 0), producer_id=3, producer_epoch=0, timestamp=NOW)
+    marker = build_marker(
+        Marker(ControlType.COMMIT, 0), producer_id=3, producer_epoch=0, timestamp=NOW
+    )
     for topic in (
         settings(),
         settings(cleanup_policy="compact"),
@@ -232,3 +233,17 @@ def test_any_bytes_are_accepted_whole_or_refused_with_a_code(data):
 def test_assembled_batches_are_what_validation_expects():
     header = read_header(GOOD)
     assert assemble(header, GOOD[61:], Codec.NONE) == GOOD
+
+
+def test_scraps_after_the_batch_are_cut_off():
+    validated = validate(bytearray(GOOD + b"\0" * 5), TopicSettings(), now_ms=NOW)
+    assert bytes(validated.buffer) == GOOD
+
+
+def test_the_records_to_blame_are_named():
+    keyed, keyless = Record(0, NOW, b"k", b"v", ()), Record(1, NOW, None, b"v", ())
+    with pytest.raises(ApiError) as caught:
+        validate(
+            build_batch([keyed, keyless]), TopicSettings(cleanup_policy=("compact",)), now_ms=NOW
+        )
+    assert list(caught.value.records) == [1]

@@ -7,7 +7,10 @@ the record, wait for the disk, let it count.
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 from strom.broker.group_commit import GroupCommit
 from strom.broker.metadata_log import METADATA_PARTITION, METADATA_SETTINGS, MetadataLog, load
@@ -23,7 +26,14 @@ from strom.coordination.metadata.records import (
 )
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock
-from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode, UserError
+from strom.model.errors import (
+    ApiError,
+    CorruptData,
+    DirectoryOffline,
+    ErrorCode,
+    StorageError,
+    UserError,
+)
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
@@ -33,6 +43,8 @@ from strom.storage.log import Log
 log = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = uuid.UUID(int=1)
+
+T = TypeVar("T")
 
 
 class Broker:
@@ -53,12 +65,14 @@ class Broker:
         self.start_settings = settings
         """As given at the start, before what was changed at run time."""
         self._on_offline = on_offline
+        self._is_offline = False
         self._hosted: dict[str, HostedTopic] = {}
         self._hosted_by_id: dict[bytes, HostedTopic] = {}
         self._metadata_log: MetadataLog | None = None
         self._changing = asyncio.Lock()
         self._producer_ids = range(0)
-        self._removals: set[asyncio.Future[None]] = set()
+        self._disk_work: set[asyncio.Future[Any]] = set()
+        self._checkpointing = asyncio.Lock()
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -115,16 +129,16 @@ class Broker:
 
     async def close(self) -> None:
         """Sync everything, note that the stop was clean, and let go of the directory."""
-        if self.directory.offline is None:
-            await self.commit.stop()
-        if self._removals:
-            await asyncio.wait(self._removals)
+        await self.commit.stop()
+        if self._disk_work:
+            await asyncio.wait(self._disk_work)
         self.directory.close(self.all_logs(), clean=self.directory.offline is None)
 
     def _go_offline(self, error: Exception) -> None:
         """A write or sync failed: nothing unanswered is answered with success, ever."""
-        if self.directory.offline is not None:
+        if self._is_offline:
             return
+        self._is_offline = True
         self.directory.fail(error)
         log.error("The data directory %s is offline: %s", self.settings.data, error)
         for partition in self.all_partitions():
@@ -135,12 +149,20 @@ class Broker:
         """For whoever meets a failing disk while serving a request."""
         self._go_offline(error)
 
-    def checkpoint(self) -> None:
+    async def checkpoint(self) -> None:
         """Note down how far every partition is safely on disk, and where it begins."""
-        try:
-            self.directory.checkpoint(self.all_logs())
-        except DirectoryOffline as error:
-            self._go_offline(error)
+        async with self._checkpointing:
+            await self.off_loop(partial(self.directory.checkpoint, self.all_logs()))
+
+    async def off_loop(self, work: Callable[[], T]) -> T:
+        """Do slow work on the disk in a thread; the broker closes only after it has ended."""
+        return await asyncio.shield(self._begin_off_loop(work))
+
+    def _begin_off_loop(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        running = asyncio.get_running_loop().run_in_executor(None, work)
+        self._disk_work.add(running)
+        running.add_done_callback(self._disk_work.discard)
+        return running
 
     def flush_overdue(self) -> None:
         """Sync the partitions whose `flush.ms` has passed."""
@@ -209,8 +231,9 @@ class Broker:
             )
             hosted = HostedTopic(topic, self.topic_defaults.override(configs))
             if not only_check:
-                await self._create_partitions(hosted, topic.partitions)
+                created = await self._create_partitions(hosted, topic.partitions)
                 await self._write(topic)
+                hosted.partitions += created
                 self._hosted[name] = self._hosted_by_id[topic.id.bytes] = hosted
             return hosted
 
@@ -220,9 +243,10 @@ class Broker:
             topic = self.metadata.add_partitions(name, total)
             if not only_check:
                 hosted = self.topic(name)
-                await self._create_partitions(hosted, total)
+                created = await self._create_partitions(hosted, total)
                 await self._write(topic)
                 hosted.topic = topic
+                hosted.partitions += created
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic: first the decision is on disk, then its files go."""
@@ -273,7 +297,8 @@ class Broker:
 
     async def _write(self, record: MetadataRecord) -> None:
         assert self._metadata_log is not None  # noqa: S101 - open() made it
-        await self._metadata_log.commit(record, now_ms=self.clock.now_ms())
+        with self._storage_errors():
+            await self._metadata_log.commit(record, now_ms=self.clock.now_ms())
 
     def _apply_broker_configs(self) -> None:
         for_all = self.metadata.broker_configs(None)
@@ -295,28 +320,40 @@ class Broker:
             hosted.partitions.append(Partition(opened, self.commit, self.metadata.leader_epoch))
         self._hosted[topic.name] = self._hosted_by_id[topic.id.bytes] = hosted
 
-    async def _create_partitions(self, hosted: HostedTopic, total: int) -> None:
+    async def _create_partitions(self, hosted: HostedTopic, total: int) -> list[Partition]:
         """Make the folders off the event loop: each costs a few syncs."""
         epoch = self.metadata.leader_epoch
-        for index in range(len(hosted.partitions), total):
-            created = await asyncio.to_thread(
-                self.directory.create_log,
-                TopicPartition(hosted.topic.name, index),
-                hosted.topic.id,
-                hosted.settings,
-                leader_epoch=epoch,
-            )
-            hosted.partitions.append(Partition(created, self.commit, epoch))
+
+        def create() -> list[Log]:
+            return [
+                self.directory.create_log(
+                    TopicPartition(hosted.topic.name, index),
+                    hosted.topic.id,
+                    hosted.settings,
+                    leader_epoch=epoch,
+                )
+                for index in range(len(hosted.partitions), total)
+            ]
+
+        with self._storage_errors():
+            created = await self.off_loop(create)
+        return [Partition(log, self.commit, epoch) for log in created]
 
     async def _remove_files(self, hosted: HostedTopic) -> None:
-        await self.commit.wait_until_idle()  # no sync may be under way in files that go
-        for partition in hosted.partitions:
-            free_space = self.directory.delete_log(partition.log)
-            self._free_later(free_space)
+        await self.commit.finish_round()  # no sync may be under way in files that go
+        with self._storage_errors():
+            for partition in hosted.partitions:
+                # Large files take the operating system a while to remove.
+                self._begin_off_loop(self.directory.delete_log(partition.log))
         await self._write(TopicGone(hosted.topic.id))
 
-    def _free_later(self, free_space: Callable[[], None]) -> None:
-        """Large files take the operating system a while to remove."""
-        removal = asyncio.get_running_loop().run_in_executor(None, free_space)
-        self._removals.add(removal)
-        removal.add_done_callback(self._removals.discard)
+    @contextmanager
+    def _storage_errors(self) -> Iterator[None]:
+        """Turn what storage raises into what a client can be told."""
+        try:
+            yield
+        except DirectoryOffline as error:
+            self._go_offline(error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

@@ -10,6 +10,7 @@ from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import Definition, Kind
 from strom.model.topic_settings import TopicSettings
+from strom.model.topics import check_topic_name
 
 
 class ResourceType(IntEnum):
@@ -133,13 +134,15 @@ class ConfigChange(NamedTuple):
 
 
 def check_replacement(configs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The settings of a whole replacement (the older AlterConfigs), or INVALID_CONFIG."""
+    """The settings of a whole replacement (the older AlterConfigs), or INVALID_REQUEST."""
     replacement: dict[str, str] = {}
     for name, value in configs:
         if value is None:
             raise ApiError(
-                ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {name}"
+                ErrorCode.INVALID_REQUEST, f"Null value not supported for topic configs: {name}"
             )
+        if name in replacement:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {name}")
         replacement[name] = value
     return replacement
 
@@ -159,6 +162,9 @@ def apply_changes(
                 ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {change.name}"
             )
         seen.add(change.name)
+        if change.operation == Change.DELETE:
+            result.pop(change.name, None)
+            continue
         definition = definitions.get(change.name)
         if definition is None:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown configuration {change.name}.")
@@ -170,9 +176,6 @@ def _apply(
     result: dict[str, str], change: ConfigChange, inherited: str, definition: Definition
 ) -> None:
     name, operation, value = change
-    if operation == Change.DELETE:
-        result.pop(name, None)
-        return
     if value is None:
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Null value not supported for {name} unless it is deleted"
@@ -207,6 +210,7 @@ async def change_settings(
 ) -> None:
     """Change the settings of a topic or a broker: by single changes, or (None) as a whole."""
     if resource_type == ResourceType.TOPIC:
+        check_topic_name(name)
         own: Mapping[str, str] = broker.topic(name).topic.configs
         entries = describe_topic(broker, name)
         definitions = TopicSettings.definitions()
@@ -225,7 +229,11 @@ async def change_settings(
         await broker.set_topic_configs(name, configs, only_check=only_check)
     else:
         _check_live(configs, own)
-        await broker.set_broker_configs(_node(broker, name), configs, only_check=only_check)
+        try:
+            await broker.set_broker_configs(_node(broker, name), configs, only_check=only_check)
+        except ApiError as error:
+            # For brokers Kafka calls a wrong value an invalid request.
+            raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 
 def _check_live(configs: Mapping[str, str], own: Mapping[str, str]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from strom.broker.partition import Partition
-from strom.model.errors import ApiError, ErrorCode
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.storage.transaction_index import AbortedTransaction
 
 
@@ -59,6 +59,8 @@ class Fetch:
     limits: Limits
     find: Callable[[Wanted], Partition]
     """The partition for what is wanted, or ApiError."""
+    memory_free: Callable[[], int]
+    """How many bytes an answer may take now, which may be fewer than when the request came."""
     waiting_on: list[Partition] = field(default_factory=list)
 
     def is_ready(self) -> bool:
@@ -76,16 +78,20 @@ class Fetch:
                     committed_only=self.limits.committed_only,
                     limit=min(missing, wanted.max_bytes),
                 )
-            except ApiError:
+            except (ApiError, DirectoryOffline):
                 return True
             if missing <= 0:
                 return True
         return False
 
     def read(self) -> list[Fetched]:
-        """What there is now, within the limits; the first record found is sent whatever its size."""
-        budget = self.limits.max_bytes
-        nothing_yet = True
+        """What there is now, within the limits; the first batch found is sent whatever its size.
+
+        Only when the memory for answers is used up there is nothing, and the client asks again.
+        """
+        memory_free = self.memory_free()
+        budget = min(self.limits.max_bytes, memory_free)
+        nothing_yet = memory_free > 0
         answers = []
         for wanted in self.wanted:
             fetched = self._read_one(wanted, budget, at_least_one=nothing_yet)
@@ -107,6 +113,8 @@ class Fetch:
             )
         except ApiError as error:
             return Fetched(wanted, error=error.code)
+        except DirectoryOffline:
+            return Fetched(wanted, error=ErrorCode.KAFKA_STORAGE_ERROR)
         return Fetched(
             wanted,
             high_watermark=log.high_watermark,

@@ -6,13 +6,16 @@ the number of syncs follows the speed of the disk, not the number of requests.
 """
 
 import asyncio
-import logging
 import queue
 import threading
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, Protocol
 
-log = logging.getLogger(__name__)
+from strom.model.errors import ApiError
+
+SYNCS_AT_ONCE = 4
+"""Files synced at the same time: a disk does several in little more time than one."""
 
 
 class Sync(Protocol):
@@ -34,6 +37,25 @@ class Flushable(Protocol):
         """It is on disk."""
         ...
 
+    def abandon_flush(self, refused: Sync, error: ApiError) -> None:
+        """It could not be done for a reason that passes, such as a full disk."""
+        ...
+
+
+class _Work(NamedTuple):
+    """One partition's part of a round."""
+
+    partition: Flushable
+    sync: Sync
+
+
+class _Outcome(NamedTuple):
+    """What became of a round."""
+
+    done: list[_Work]
+    refused: list[tuple[_Work, ApiError]]
+    failure: Exception | None
+
 
 class GroupCommit:
     """Syncs dirty partitions in rounds, off the event loop."""
@@ -49,7 +71,8 @@ class GroupCommit:
         self._failed = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self._work: queue.SimpleQueue[list[tuple[Flushable, Sync]] | None] = queue.SimpleQueue()
+        self._waiting_for_round: list[asyncio.Future[None]] = []
+        self._work: queue.SimpleQueue[list[_Work] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="strom-group-commit", daemon=True)
         self._thread.start()
 
@@ -61,9 +84,12 @@ class GroupCommit:
             self._idle.clear()
             self._loop.call_soon(self._start_round)
 
-    async def wait_until_idle(self) -> None:
-        """Return when nothing waits for the disk."""
-        await self._idle.wait()
+    async def finish_round(self) -> None:
+        """Return when no sync that has begun by now is under way any more."""
+        if self._round_runs:
+            finished: asyncio.Future[None] = self._loop.create_future()
+            self._waiting_for_round.append(finished)
+            await finished
 
     async def stop(self) -> None:
         """Finish what waits and end the thread."""
@@ -74,41 +100,76 @@ class GroupCommit:
     def _start_round(self) -> None:
         self._round_is_due = False
         dirty, self._dirty = self._dirty, {}
-        work = [
-            (partition, sync)
-            for partition in dirty
-            if not self._failed and (sync := partition.begin_flush()) is not None
-        ]
+        try:
+            work = [] if self._failed else _begin(dirty)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged
+            self._fail(error)
+            work = []
         if work:
             self._round_runs = True
             self._work.put(work)
         else:
             self._idle.set()
 
-    def _finish_round(self, work: list[tuple[Flushable, Sync]], error: Exception | None) -> None:
+    def _finish_round(self, outcome: _Outcome) -> None:
         self._round_runs = False
-        if error is not None:
-            # After a failed sync nobody knows what is on disk: no retry, no answer that says it is.
-            self._failed = True
-            self._dirty.clear()
-            self._on_failure(error)
+        if outcome.failure is not None:
+            self._fail(outcome.failure)
         else:
-            for partition, sync in work:
+            for partition, sync in outcome.done:
                 partition.finish_flush(sync)
+            for (partition, sync), error in outcome.refused:
+                partition.abandon_flush(sync, error)
+        waiting, self._waiting_for_round = self._waiting_for_round, []
+        for finished in waiting:
+            if not finished.done():
+                finished.set_result(None)
         if self._dirty:
             self._start_round()
         else:
             self._idle.set()
 
+    def _fail(self, error: Exception) -> None:
+        # After a failed sync nobody knows what is on disk: no retry, no answer that says it is.
+        self._failed = True
+        self._dirty.clear()
+        self._on_failure(error)
+
     def _run(self) -> None:
-        while (work := self._work.get()) is not None:
-            error: Exception | None = None
-            try:
-                for _, sync in work:
-                    sync.sync()
-            except Exception as caught:  # noqa: BLE001 - whatever it is, nothing may be acknowledged
-                error = caught
-            try:
-                self._loop.call_soon_threadsafe(self._finish_round, work, error)
-            except RuntimeError:
-                return  # the loop was closed under us: there is nobody left to answer
+        with ThreadPoolExecutor(SYNCS_AT_ONCE, thread_name_prefix="strom-sync") as threads:
+            while (work := self._work.get()) is not None:
+                outcome = _sync(work, threads)
+                try:
+                    self._loop.call_soon_threadsafe(self._finish_round, outcome)
+                except RuntimeError:
+                    return  # the loop was closed under us: there is nobody left to answer
+
+
+def _begin(dirty: Iterable[Flushable]) -> list[_Work]:
+    return [
+        _Work(partition, sync)
+        for partition in dirty
+        if (sync := partition.begin_flush()) is not None
+    ]
+
+
+def _sync(work: list[_Work], threads: ThreadPoolExecutor) -> _Outcome:
+    # One file is synced right here: handing it to another thread would only cost time.
+    errors = [_sync_one(work[0])] if len(work) == 1 else threads.map(_sync_one, work)
+    outcome = _Outcome([], [], None)
+    for item, error in zip(work, errors, strict=True):
+        if error is None:
+            outcome.done.append(item)
+        elif isinstance(error, ApiError):
+            outcome.refused.append((item, error))
+        else:
+            outcome = outcome._replace(failure=error)
+    return outcome
+
+
+def _sync_one(item: _Work) -> Exception | None:
+    try:
+        item.sync.sync()
+    except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged
+        return error
+    return None

@@ -1,11 +1,15 @@
-"""Background work: retention, compaction, closing old segments, forgetting idle producers, checkpoints."""
+"""Background work: retention, compaction, idle producers, checkpoints."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from strom.broker.broker import Broker
+from strom.broker.partition import Partition
 from strom.model.errors import ApiError, DirectoryOffline, StorageError
+from strom.storage.log import Log
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +34,7 @@ class Housekeeping:
         ]
 
     async def stop(self) -> None:
-        """End, letting a compaction that is under way finish its step."""
+        """End; disk work that is under way goes on, and the broker waits for it when it closes."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -51,30 +55,49 @@ class Housekeeping:
     async def delete_old_segments(self) -> None:
         """Close segments that are due, delete old ones, forget idle producers."""
         broker = self._broker
-        for partition in broker.all_partitions():
-            if partition.deleted or partition.log.quarantined:
-                continue
-            now_ms = broker.clock.now_ms()
-            partition.log.roll_if_due(now_ms)
-            partition.log.expire_producers(now_ms, broker.settings.producer_id_expiration_ms)
-            deleted = partition.log.delete_old_segments(now_ms)
-            if deleted:
-                log.info("Deleted %d old segment(s) of %s", deleted, partition.log.partition)
+        for partition in self._healthy_partitions():
+            with _one_partition_only(partition):
+                self._delete_old_segments_of(partition.log)
             await asyncio.sleep(0)
+        now_ms = broker.clock.now_ms()
+        await broker.off_loop(partial(broker.directory.remove_deleted_files, now_ms))
+
+    def _delete_old_segments_of(self, old: Log) -> None:
+        now_ms = self._broker.clock.now_ms()
+        old.expire_producers(now_ms, self._broker.settings.producer_id_expiration_ms)
+        deleted = old.delete_old_segments(now_ms)
+        if deleted:
+            log.info("Deleted %d old segment(s) of %s", deleted, old.partition)
+        old.roll_if_due(now_ms)
 
     async def compact(self) -> None:
         """Compact every compacted log that is dirty enough; the rewriting runs in a thread."""
-        for partition in self._broker.all_partitions():
-            if partition.deleted or partition.log.quarantined:
-                continue
-            plan = partition.log.plan_compaction(self._broker.clock.now_ms())
-            if plan is not None:
-                await asyncio.to_thread(plan.run)
-                if not partition.deleted:
-                    partition.log.apply_compaction(plan)
+        for partition in self._healthy_partitions():
+            with _one_partition_only(partition):
+                plan = partition.log.plan_compaction(self._broker.clock.now_ms())
+                if plan is not None:
+                    await self._broker.off_loop(plan.run)
+                    if not partition.deleted:
+                        partition.log.apply_compaction(plan)
             await asyncio.sleep(0)
 
     async def checkpoint(self) -> None:
         """Note down how far every partition is safely on disk; flush what `flush.ms` asks for."""
         self._broker.flush_overdue()
-        self._broker.checkpoint()
+        await self._broker.checkpoint()
+
+    def _healthy_partitions(self) -> Iterator[Partition]:
+        for partition in self._broker.all_partitions():
+            if not partition.deleted and not partition.log.quarantined:
+                yield partition
+
+
+@contextmanager
+def _one_partition_only(partition: Partition) -> Iterator[None]:
+    """Let trouble with one partition be no trouble for the others: a full disk needs them most."""
+    try:
+        yield
+    except DirectoryOffline:
+        raise
+    except (ApiError, StorageError, OSError) as error:
+        log.warning("%s: background work is tried again later: %s", partition.log.partition, error)

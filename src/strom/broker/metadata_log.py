@@ -5,7 +5,7 @@ import asyncio
 from strom.broker.partition import Partition
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import MetadataRecord, decode, encode
-from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.storage.log import Log
@@ -33,11 +33,12 @@ class MetadataLog:
             ]
         )
         appended = self.partition.append(batch, now_ms, from_client=False)
-        flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        if not self.partition.when_safe(appended, flushed.set_result):
-            code = await flushed
-            if code is not ErrorCode.NONE:
-                raise ApiError(code)
+        if not self.partition.is_safe(appended):
+            flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+            self.partition.when_safe(appended, flushed.set_result)
+            if await flushed is not ErrorCode.NONE:
+                # It may be there after the next start, or not: nobody can go on from here.
+                raise DirectoryOffline("a change to the metadata could not be synced")
         for record in records:
             self._metadata.replay(record)
 
@@ -48,7 +49,10 @@ def load(log: Log, metadata: ClusterMetadata) -> None:
         raise CorruptData(log.quarantined)
     offset = log.start_offset
     while offset < log.high_watermark:
-        data = log.read(offset, _READ_BYTES).data
+        try:
+            data = log.read(offset, _READ_BYTES).data
+        except ApiError as error:  # the damage was found only now, while reading
+            raise CorruptData(error.message) from error
         before = offset
         for position, header in headers(data):
             for record in read_records(data, position, header):

@@ -51,16 +51,16 @@ class Partition:
             self._wake_readers()
         return appended
 
-    def when_safe(self, appended: Appended, callback: WhenFlushed) -> bool:
-        """Call back when what was appended is as safe as the topic promises; True if it already is."""
-        must_wait = (
-            self.log.settings.flush == "disk"
-            or self._unflushed_records >= self.log.settings.flush_messages
-        )
-        if not must_wait or self.log.flushed_offset > appended.last_offset:
+    def is_safe(self, appended: Appended) -> bool:
+        """Whether what was appended is already as safe as the topic promises."""
+        settings = self.log.settings
+        if settings.flush == "os" and self._unflushed_records < settings.flush_messages:
             return True
+        return self.log.flushed_offset > appended.last_offset
+
+    def when_safe(self, appended: Appended, callback: WhenFlushed) -> None:
+        """Call back when what was appended is on disk, or never will be."""
         self._waiting_for_disk.append((appended.last_offset, callback))
-        return False
 
     def flush_if_overdue(self, now_ms: int) -> None:
         """Have everything synced if `flush.ms` has passed since the oldest unsynced record."""
@@ -81,7 +81,11 @@ class Partition:
         if self.deleted:
             return None
         self._unflushed_records = self._unflushed_since_ms = 0
-        return self.log.begin_flush()
+        try:
+            return self.log.begin_flush()
+        except ApiError as error:  # this log alone is damaged; the others of the round go on
+            self.fail(error.code)
+            return None
 
     def finish_flush(self, done: Sync) -> None:
         """For the group commit: it is on disk, so whoever waited is answered."""
@@ -91,6 +95,12 @@ class Partition:
         while waiting and waiting[0][0] < flushed:
             waiting.popleft()[1](ErrorCode.NONE)
         self._wake_readers()
+
+    def abandon_flush(self, refused: Sync, error: ApiError) -> None:
+        """For the group commit: not on disk. Who waits is told; the next append tries again."""
+        assert isinstance(refused, Flush)  # noqa: S101 - it is the one that begin_flush gave
+        self.log.abandon_flush(refused)
+        self.fail(error.code)
 
     def fail(self, code: ErrorCode) -> None:
         """Nothing that waits will reach the disk: say so to everyone."""

@@ -9,7 +9,7 @@ import click
 
 from strom.cli.connection import Connection, connection_options
 from strom.cli.offsets import END, EXAMPLES, START, Anchor, OffsetRange, parse_offset_range
-from strom.cli.printing import notice
+from strom.cli.printing import notice, write_bytes
 from strom.cli.reading import (
     AssignedReader,
     GroupReader,
@@ -115,9 +115,9 @@ def print_records(
     printed = 0
     try:
         for batch in read(consumer, reader, limits):
-            sys.stdout.buffer.write(b"".join(map(formatter, batch)))
-            sys.stdout.buffer.flush()
+            # Counted first: Ctrl-C may come as soon as the reader sees the records.
             printed += len(batch)
+            write_bytes(b"".join(map(formatter, batch)))
     finally:
         consumer.close()
         on_end(printed)

@@ -41,10 +41,15 @@ def demo(records: int, keep: bool) -> None:
 
     The broker and its data are gone afterwards.
     """
-    from strom.testing import LocalBroker
+    from strom.testing import BrokerProcess
 
     click.echo("Starting a broker …")
-    with LocalBroker() as broker:
+    broker = BrokerProcess()
+    try:
+        broker.start()
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
+    try:
         connection = Connection(broker.bootstrap_servers)
         click.echo(f"It listens at {broker.bootstrap_servers}. Topic: {TOPIC}.\n")
         TopicAdmin(connection).create(TOPIC, partitions=PARTITIONS)
@@ -52,20 +57,23 @@ def demo(records: int, keep: bool) -> None:
         _tell_what_next(broker.bootstrap_servers, keep)
         if keep:
             _wait_for_interrupt()
+    finally:
+        broker.stop()
 
 
 def run_demo(connection: Connection, records: int) -> None:
     """Produce and consume clicks, show some of them and the most visited pages."""
+    producer = BulkProducer(connection, TOPIC, {})
     with towards(records, "produce") as report:
-        producer = BulkProducer(connection, TOPIC, {}, report)
-        for chunk in invent_clicks(records):
-            producer.send(chunk)
+        producer.send(invent_clicks(records), report)
     pages: Counter[str] = Counter()
+    size: Counter[str] = Counter()
     first: list[bytes] = []
 
     def count_pages(batch: Sequence["Message"]) -> None:
         values = [message.value() for message in batch]
-        pages.update(json.loads(value)["page"] for value in values)
+        pages.update(json.loads(value.decode())["page"] for value in values)
+        size.update(values=sum(map(len, values)))
         if len(first) < SHOWN_CLICKS:
             first.extend(values[: SHOWN_CLICKS - len(first)])
 
@@ -79,7 +87,7 @@ def run_demo(connection: Connection, records: int) -> None:
     click.echo("\nThe most visited pages:")
     print_table(("PAGE", "CLICKS"), pages.most_common(SHOWN_PAGES))
     click.echo(
-        f"\nProduced {human_count(records)} clicks ({human_bytes(producer.bytes)}), each on disk "
+        f"\nProduced {human_count(records)} clicks ({human_bytes(size['values'])}), each on disk "
         f"before it was acknowledged: {human_count(records / producer.seconds)}/s\n"
         f"Consumed and counted them: {human_count(records / seconds)}/s"
     )

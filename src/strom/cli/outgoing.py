@@ -45,7 +45,7 @@ class LineFormat:
         rest = line
         if self.parse_headers:
             text, rest = self._split(rest, self.headers_delimiter, "headers delimiter")
-            headers = self._headers(text) if text else []
+            headers = [] if text is None else self._headers(text)
         if self.parse_key:
             key, rest = self._split(rest, self.key_separator, "key separator")
         return OutgoingRecord(value=self._or_null(rest), key=self._or_null(key), headers=headers)
@@ -63,8 +63,9 @@ class LineFormat:
         headers: Headers = []
         for item in text.split(self.headers_separator.encode()):
             name, value = self._split(item, self.headers_key_separator, "header key separator")
-            if name is not None:
-                headers.append((name.decode("utf-8", "replace"), self._or_null(value)))
+            # With errors ignored, Kafka takes an item without separator for a name without value.
+            pair = (item, None) if name is None else (name, self._or_null(value))
+            headers.append((pair[0].decode("utf-8", "replace"), pair[1]))
         return headers
 
     def _or_null(self, text: bytes | None) -> bytes | None:

@@ -15,6 +15,14 @@ def notice(text: str) -> None:
     click.echo(text, err=True)
 
 
+def write_bytes(data: bytes) -> None:
+    """Write all of it to stdout, now. Unbuffered (python -u), stdout may take only a part at once."""
+    left = memoryview(data)
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
+    sys.stdout.buffer.flush()
+
+
 def print_json(value: Any) -> None:
     """One JSON value, on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))

@@ -89,16 +89,13 @@ def produce(
     read = _reader(key_separator, line_format)
     extra: Headers = [(name, value.encode()) for name, value in map(parse_assignment, headers)]
     interactive = not files and sys.stdin.isatty()
-    client = connection.producer(
-        {
-            "compression.type": compression,
-            "acks": acks,
-            # A person wants every line to leave at once; a file is better sent in large batches.
-            "linger.ms": 0 if interactive else 20,
-        }
-    )
-    connection.metadata(client)
-    sender = Sender(client, topic)
+    settings = {
+        "compression.type": compression,
+        "acks": acks,
+        # A person wants every line to leave at once; a file is better sent in large batches.
+        "linger.ms": 0 if interactive else 20,
+    }
+    sender = Sender(connection, topic, settings)
     started = time.monotonic()
     lines = read_lines(files, prompt=">" if interactive else None)
     with _reported(sender, topic, started, quiet), counting(not interactive) as count:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.25
 BATCH = 1000
-DISCOVERY_SECONDS = 10.0
+DISCOVERY_SECONDS = 5.0
 WAITING_SECONDS = 0.5
 
 
@@ -95,6 +95,7 @@ class AssignedReader:
         self._discover = discover
         self._spans: dict[TopicPartition, Span] = {}
         self._open: set[TopicPartition] = set()
+        self._bounded = False
         self._next_discovery = time.monotonic() + (DISCOVERY_SECONDS if spans else 0)
         self._assign(spans)
 
@@ -105,6 +106,8 @@ class AssignedReader:
 
     def wanted(self, message: "Message") -> bool:
         """Whether a record belongs to its span; closes the span at its end."""
+        if not self._bounded:
+            return True
         partition = TopicPartition(message.topic(), message.partition())
         end = self._spans[partition].end
         if end is None:
@@ -138,6 +141,7 @@ class AssignedReader:
         from confluent_kafka import TopicPartition as Assignment
 
         self._spans |= spans
+        self._bounded = any(span.end is not None for span in self._spans.values())
         reading = {partition: span for partition, span in spans.items() if not span.empty}
         self._open |= reading.keys()
         if reading:

@@ -1,10 +1,11 @@
 """Sending records: back-pressure, delivery failures, and lines from files or the terminal."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from strom.cli.connection import Connection
 from strom.cli.kafka_errors import kafka_reason
 from strom.cli.outgoing import OutgoingRecord
 from strom.model.errors import UserError
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 class Sender:
     """Sends records to one topic and remembers the first failure."""
 
-    def __init__(self, producer: "Producer", topic: str) -> None:
-        self._producer = producer
+    def __init__(self, connection: Connection, topic: str, settings: Mapping[str, Any]) -> None:
+        # One callback for all records: one per record would cost more than the rest of sending.
+        own = {**settings, "on_delivery": self._on_delivery}
+        self._producer: Producer = connection.producer(own)
+        connection.metadata(self._producer)
         self._topic = topic
         self._failed = 0
         self._reason = ""
@@ -39,25 +43,29 @@ class Sender:
             arguments["timestamp"] = record.timestamp
         while True:
             try:
-                self._producer.produce(self._topic, on_delivery=self._on_delivery, **arguments)
+                self._producer.produce(self._topic, **arguments)
                 break
             except BufferError:
-                self._producer.poll(0.1)
-                self.check()
+                self._wait_for_room()
         self.sent += 1
         self._producer.poll(0)
         self.check()
 
-    def send_plain(self, key: bytes | None, value: bytes) -> None:
-        """As `send`, for the million of them: no headers, and failures are looked at in `finish`."""
-        while True:
-            try:
-                self._producer.produce(self._topic, value, key, on_delivery=self._on_delivery)
-                break
-            except BufferError:
-                self._producer.poll(0.1)
-                self.check()
-        self.sent += 1
+    def send_all(self, records: Iterable[tuple[bytes | None, bytes]]) -> None:
+        """Queue many (key, value) pairs, as fast as the client takes them."""
+        produce, topic = self._producer.produce, self._topic
+        for key, value in records:
+            while True:
+                try:
+                    produce(topic, value, key)
+                    break
+                except BufferError:
+                    self._wait_for_room()
+            self.sent += 1
+
+    def _wait_for_room(self) -> None:
+        self._producer.poll(0.1)
+        self.check()
 
     def flush(self) -> None:
         """Wait until every record is acknowledged or has failed."""

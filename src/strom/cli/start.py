@@ -1,7 +1,7 @@
 """`strom start`: run a broker in the foreground."""
 
-import dataclasses
 import difflib
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +50,7 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
 )
 @click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
+@click.option("-v", "--verbose", is_flag=True, help="Print what happens, connections included.")
 def start(
     host: str | None,
     port: str | None,
@@ -59,6 +60,7 @@ def start(
     assignments: tuple[str, ...],
     as_json: bool,
     quiet: bool,
+    verbose: bool,
 ) -> None:
     """Run a broker in the foreground.
 
@@ -69,6 +71,10 @@ def start(
     texts |= {name: text for name, text in named.items() if text is not None}
     settings = broker_settings(texts | _advertised_address(advertised))
 
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
     from strom.app import serve
 
     serve(settings, on_ready=lambda ready: _announce(ready, as_json=as_json, quiet=quiet))
@@ -78,30 +84,17 @@ def start(
 
 def broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
     """Settings from texts by name; topic defaults go by their broker names (log.retention.ms)."""
-    topic_names = _topic_names()
-    own = {name: text for name, text in texts.items() if name in BrokerSettings.definitions()}
-    topic = {topic_names[name]: text for name, text in texts.items() if name in topic_names}
     for name in texts:
-        if name not in own and name not in topic_names:
-            raise UserError(_unknown_setting(name, topic_names))
-    settings = BrokerSettings().override(own)
-    return dataclasses.replace(settings, topic_defaults=settings.topic_defaults.override(topic))
+        if name not in BrokerSettings.definitions():
+            raise UserError(_unknown_setting(name))
+    return BrokerSettings().override(texts)
 
 
-def _topic_names() -> dict[str, str]:
-    """The topic setting behind each broker name."""
-    return {
-        definition.broker_name: name
-        for name, definition in TopicSettings.definitions().items()
-        if definition.broker_name is not None
-    }
-
-
-def _unknown_setting(name: str, topic_names: Mapping[str, str]) -> str:
+def _unknown_setting(name: str) -> str:
     if name in TopicSettings.definitions():
         broker_name = TopicSettings.definition(name).broker_name
         return f"{name} is a setting of topics; its default for all of them is {broker_name}."
-    near = difflib.get_close_matches(name, [*BrokerSettings.definitions(), *topic_names], n=1)
+    near = difflib.get_close_matches(name, BrokerSettings.definitions(), n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     return f"There is no broker setting {name}.{hint}"
 

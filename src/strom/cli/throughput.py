@@ -1,7 +1,7 @@
 """Sending and reading many records as fast as the client can, for `bench` and `demo`."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from strom.cli.connection import Connection
@@ -32,24 +32,25 @@ KeyAndValue = tuple[bytes | None, bytes]
 class BulkProducer:
     """Sends chunks of records, and adds up the time that took until the last acknowledgement."""
 
-    def __init__(
-        self, connection: Connection, topic: str, settings: dict[str, Any], report: Report
-    ) -> None:
-        self._client = connection.producer(FAST_PRODUCER | settings)
-        self._sender = Sender(self._client, topic)
-        self._report = report
+    def __init__(self, connection: Connection, topic: str, settings: Mapping[str, Any]) -> None:
+        self._sender = Sender(connection, topic, {**FAST_PRODUCER, **settings})
         self.seconds = 0.0
-        self.bytes = 0
 
-    def send(self, records: Iterable[KeyAndValue]) -> None:
-        """Send a chunk and wait for it."""
-        started = time.perf_counter()
-        for key, value in records:
-            self._sender.send_plain(key, value)
-            self.bytes += len(value)
-            self._report(self._sender.sent)
+    def warm_up(self, value: bytes) -> None:
+        """Send one record without timing it: connecting and getting a producer id take a while."""
+        self._sender.send_all([(None, value)])
         self._sender.finish()
-        self.seconds += time.perf_counter() - started
+
+    def send(self, chunks: Iterable[Sequence[KeyAndValue]], report: Report) -> None:
+        """Send all chunks; making them is not timed, so each is acknowledged before the next."""
+        done = 0
+        for chunk in chunks:
+            started = time.perf_counter()
+            self._sender.send_all(chunk)
+            self._sender.finish()
+            self.seconds += time.perf_counter() - started
+            done += len(chunk)
+            report(done)
 
 
 def consume_all(

@@ -180,17 +180,11 @@ class BrokerSettings(Settings):
     fetch_max_bytes: int = setting(
         "fetch.max.bytes",
         Kind.INT,
-        55 * MIB,
-        "The most bytes one fetch answer holds, whatever the client asks for.",
+        4 * MIB,
+        "The most bytes one fetch answer holds, whatever the client asks for; a single batch that is "
+        "larger is sent all the same. Kafka allows 55 MiB; smaller answers keep memory small and "
+        "other clients from waiting.",
         minimum=KIB,
-    )
-    offsets_partitions: int = setting(
-        "offsets.topic.num.partitions",
-        Kind.INT,
-        50,
-        "Partitions of the topic that holds consumer groups' offsets.",
-        minimum=1,
-        live=False,
     )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     """What a topic starts from; `log.retention.ms` and its like change these."""

@@ -9,6 +9,7 @@ StromError
 └── UserError           a mistake of the user, told in one line with what to do about it
 """
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Self
 
@@ -343,10 +344,14 @@ class StromError(Exception):
 class ApiError(StromError):
     """A request, or a part of one, that is answered with a Kafka error code."""
 
-    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+    def __init__(
+        self, code: ErrorCode, message: str | None = None, *, records: Sequence[int] = ()
+    ) -> None:
         super().__init__(message or code.text)
         self.code = code
         self.message = message or code.text
+        self.records = records
+        """Which records of a batch are to blame, counted from 0."""
 
 
 class ProtocolError(StromError):

@@ -61,6 +61,9 @@ class Definition:
 
     def check(self, value: Any) -> None:
         """Raise INVALID_CONFIG unless the value lies within the bounds."""
+        limit = _LARGEST.get(self.kind)
+        if limit is not None and not -limit - 1 <= value <= limit:
+            raise self._invalid(value, f"is no {self.kind.name.lower()}")
         if self.minimum is not None and value < self.minimum:
             raise self._invalid(value, f"must be at least {self.minimum}")
         if self.maximum is not None and value > self.maximum:
@@ -68,7 +71,7 @@ class Definition:
         if self.choices:
             chosen = value if self.kind is Kind.LIST else (value,)
             wrong = [item for item in chosen if item not in self.choices]
-            if wrong or (self.kind is Kind.LIST and len(set(chosen)) != len(chosen)):
+            if wrong:
                 raise self._invalid(value, f"must be one of {', '.join(self.choices)}")
 
     def render(self, value: Any) -> str:
@@ -95,7 +98,7 @@ def _parse_boolean(text: str) -> bool:
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.split(",") if item.strip())
+    return tuple(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
 
 
 _PARSERS: dict[Kind, Any] = {
@@ -106,6 +109,7 @@ _PARSERS: dict[Kind, Any] = {
     Kind.DOUBLE: float,
     Kind.LIST: _parse_list,
 }
+_LARGEST = {Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 
 
 def setting(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> Any:

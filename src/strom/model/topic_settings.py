@@ -164,7 +164,7 @@ class TopicSettings(Settings):
         "preallocate",
         Kind.BOOLEAN,
         False,
-        "Whether space for a new segment is reserved on disk at once.",
+        "Taken for the sake of programs that set it; strom never reserves space ahead.",
         broker_name="log.preallocate",
     )
     retention_bytes: int = setting(

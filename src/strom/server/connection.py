@@ -1,8 +1,8 @@
 """One client connection: frames in, answers out in the order of the requests.
 
-Requests are begun in the order they arrive, without waiting for the answers of earlier ones; their
-answers are sent in that same order, as Kafka's protocol demands. So a producer that keeps several
-requests in flight shares one sync to disk among them.
+A connection has one request in work at a time, as in Kafka, but for those that the dispatcher lets
+begin early (produce requests): several of them may wait for the same sync to disk. Answers are sent in
+the order of the requests. Whoever does not read its answers gets no more of its requests handled.
 
 The receive buffer is reused. A handler may look at the bytes of its request only until it returns or
 first awaits; whatever it needs later it must have copied by then.
@@ -12,9 +12,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from strom.model.errors import ProtocolError
+from strom.server.receive_buffer import ReceiveBuffer
 from strom.wire.kafka.batch import Buffer
 
 if TYPE_CHECKING:
@@ -22,12 +23,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-BASE_BUFFER = 64 * 1024
-"""What every connection may hold without asking the pool."""
-SHRINK_AFTER_FRAMES = 16
-"""A large buffer is given back after this many frames that did not need it."""
 MAX_UNANSWERED = 128
-"""Requests of one connection in work at once; beyond that its socket is not read."""
+"""Requests of one connection in work at once."""
+JOIN_BELOW = 4096
+"""Small answers are put together, which is cheaper than handing over their parts."""
 
 Answer: TypeAlias = list[Buffer]
 
@@ -44,7 +43,16 @@ class Pending(NamedTuple):
             self.result.cancel()
 
 
-Dispatch: TypeAlias = Callable[["Connection", memoryview], Answer | Pending | None]
+class Dispatch(Protocol):
+    """Who answers the requests of a connection."""
+
+    def may_begin_early(self, frame: memoryview) -> bool:
+        """Whether this request may begin while earlier ones of its kind are unanswered."""
+        ...
+
+    def __call__(self, connection: "Connection", frame: memoryview) -> Answer | Pending | None:
+        """Begin to answer a request; None if it gets no answer. ProtocolError ends the connection."""
+        ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -52,33 +60,44 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, listener: "Listener", dispatch: Dispatch) -> None:
         self.peer = "?"
-        self.trusted = False
-        """Whether the peer has shown that it speaks the protocol."""
         self.frame_began = 0.0
         """When the frame now being received began; 0 if there is none."""
-        self.frame_size = 0
         self.last_active = listener.loop.time()
         self._listener = listener
         self._dispatch = dispatch
         self._transport: asyncio.Transport | None = None
-        self._buffer = bytearray(BASE_BUFFER)
-        self._view = memoryview(self._buffer)
-        self._start = 0
-        self._end = 0
-        self._small_frames = 0
+        self._received = ReceiveBuffer()
+        self._frame_limit = listener.frame_limit(trusted=False)
         self._unanswered: deque[Pending | Answer] = deque()
-        self._out: list[Buffer] = []
+        self._trusted = False
+        self._early = False
+        """Whether the unanswered requests are of the kind that may begin early."""
+        self._works = False
+        self._held_back = False
         self._writing_paused = False
-        self._waiting_for_memory = False
+        self._memory_wanted = 0
         self._answers_in_pool = 0
-        self._in_buffer_updated = False
-        self._wanted_extra = 0
+
+    @property
+    def frame_size(self) -> int:
+        """Of the frame now being received."""
+        return self._received.frame_size
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the client waits for an answer."""
+        return bool(self._unanswered)
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether its socket is not read for the sake of its answers: a late frame is our doing."""
+        return self._is_busy() and not self._memory_wanted
 
     # --- the event loop's calls ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's own is not a subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's own is not a subclass
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         if not self._listener.connected(self):
@@ -86,203 +105,191 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone: nobody needs its answers any more."""
+        self._transport = None
         for answer in self._unanswered:
             if isinstance(answer, Pending):
                 answer.abandon()
         self._unanswered.clear()
         self._listener.memory.forget(self._memory_granted)
-        self._listener.memory.give(len(self._buffer) - BASE_BUFFER + self._answers_in_pool)
+        self._listener.memory.give(self._received.extra_bytes + self._answers_in_pool)
         self._answers_in_pool = 0
-        self._view.release()
-        self._buffer = bytearray(BASE_BUFFER)
-        self._view = memoryview(self._buffer)
-        self._start = self._end = 0
-        self._transport = None
+        self._received = ReceiveBuffer()
         self._listener.disconnected(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: a small frame takes what comes, a large one only its own bytes."""
-        if self.frame_size > BASE_BUFFER:
-            return self._view[self._end : min(len(self._buffer), self._start + 4 + self.frame_size)]
-        return self._view[self._end :]
+        """Where the next bytes go."""
+        return self._received.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have come: handle every whole frame."""
-        self._end += nbytes
-        self._in_buffer_updated = True
-        try:
-            self._handle_frames()
-        except ProtocolError as error:
-            self.close(str(error))
-        finally:
-            self._in_buffer_updated = False
-            self._send_ready()
+        """Bytes have come."""
+        self._received.received(nbytes)
+        self._work()
 
     def pause_writing(self) -> None:
-        """The client reads too slowly: take no more requests from it."""
+        """The client reads too slowly: begin no more requests of it."""
         self._writing_paused = True
-        self._pause_reading_if_busy()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
         self._writing_paused = False
         self._listener.memory.give(self._answers_in_pool)
         self._answers_in_pool = 0
-        self._resume_reading_if_idle()
+        self._work()
 
     def eof_received(self) -> bool:
         """The client will send no more."""
         return False
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the client waits for an answer."""
-        return bool(self._unanswered)
+    # --- requests ------------------------------------------------------------------------------
 
-    # --- frames --------------------------------------------------------------------------------
+    def _work(self) -> None:
+        """Do whatever can be done now: called when bytes came, or what was waited for."""
+        if self._works or self._transport is None:
+            return
+        self._works = True
+        try:
+            self._send(self._begin_requests([]))
+            while not self._received.is_empty and self._has_more_to_do():
+                self._send(self._begin_requests([]))
+            self._make_room()
+        except ProtocolError as error:
+            self.close(str(error))
+        except Exception as error:
+            log.exception("Answering %s failed", self.peer)
+            self.close(str(error))
+        finally:
+            self._works = False
+        self._read_or_not()
 
-    def _handle_frames(self) -> None:
-        first = self._start
-        while self._transport is not None:
-            available = self._end - self._start
-            if not self.frame_size:
-                if available < 4:
-                    break
-                self._begin_frame(
-                    int.from_bytes(self._view[self._start : self._start + 4], "big", signed=True)
-                )
-            if available < 4 + self.frame_size:
+    def _has_more_to_do(self) -> bool:
+        """Whether sending has freed what held the next request back."""
+        if self._is_busy() or self._transport is None:
+            return False
+        return self._received.peek(self._frame_limit) is not None
+
+    def _begin_requests(self, out: Answer) -> Answer:
+        """Begin what may begin; the answers that can be sent at once."""
+        received = self._received
+        if self._unanswered:
+            self._collect(out)
+        while not self._is_busy() and self._transport is not None:
+            frame = None if received.is_empty else received.peek(self._frame_limit)
+            if frame is None:
                 break
-            body = self._start + 4
-            self._start = body + self.frame_size
-            if self.frame_size > BASE_BUFFER:
-                self._small_frames = 0
-            self.frame_size = 0
-            with self._view[body : self._start] as frame:
-                self._answer(frame)
-        if self._start != first or not self.frame_began:
-            self.frame_began = self._listener.loop.time()
-        self._make_room()
+            early = self._dispatch.may_begin_early(frame)
+            if self._unanswered and not (early and self._early):
+                self._held_back = True
+                break
+            self._early = early
+            received.take()
+            self.frame_began = 0.0
+            with frame:
+                answer = self._dispatch(self, frame)
+            self._has_shown_itself()
+            if isinstance(answer, Pending):
+                answer.result.add_done_callback(self._answer_is_ready)
+                self._unanswered.append(answer)
+            elif answer is not None and self._unanswered:
+                self._unanswered.append(answer)
+            elif answer is not None:
+                out += answer
+                if not early:
+                    break  # it may be large: see first whether the client takes it
+        return out
 
-    def _begin_frame(self, size: int) -> None:
-        limit = self._listener.frame_limit(trusted=self.trusted)
-        if size <= 0 or size > limit:
-            raise ProtocolError(f"a request of {size} bytes, where 1 to {limit} are allowed")
-        self.frame_size = size
-
-    def _answer(self, frame: memoryview) -> None:
+    def _has_shown_itself(self) -> None:
+        """The peer speaks the protocol: it may send large requests from now on."""
         self.last_active = self._listener.loop.time()
-        answer = self._dispatch(self, frame)
-        self.trusted = True
-        if answer is None:
-            return
-        if isinstance(answer, Pending):
-            answer.result.add_done_callback(self._answer_is_ready)
-        elif not self._unanswered:
-            self._out += answer
-            return
-        self._unanswered.append(answer)
-        self._pause_reading_if_busy()
+        if not self._trusted:
+            self._trusted = True
+            self._frame_limit = self._listener.frame_limit(trusted=True)
 
     def _make_room(self) -> None:
-        """Bring a begun frame to the front of the buffer, and see that the buffer can hold it."""
-        if self._transport is None:
-            return
-        if self._start == self._end:
-            self._start = self._end = 0
+        received = self._received
+        if received.is_empty:
             self.frame_began = 0.0
-            self._shrink_if_unneeded()
+        elif self._is_busy():
             return
-        needed = 4 + self.frame_size
-        if self._start and (self._start + needed > len(self._buffer) or not self.frame_size):
-            remaining = self._end - self._start
-            self._view[:remaining] = self._view[self._start : self._end]
-            self._start, self._end = 0, remaining
-        if self._end == len(self._buffer) and self._end - self._start < needed:
-            self._grow(min(needed, len(self._buffer) * 4))
+        elif not self.frame_began:
+            self.frame_began = self._listener.loop.time()
+        extra = received.make_room()
+        listener, memory = self._listener, self._listener.memory
+        if extra < 0 or (received.extra_bytes and memory.is_wanted):
+            self.give_back_buffer()
+        elif extra and (memory.take(extra) or (listener.reclaim() and memory.take(extra))):
+            received.grow(extra)
+        elif extra:
+            self._memory_wanted = extra
+            memory.wait(extra, self._memory_granted)
 
-    def _grow(self, size: int) -> None:
-        """Grow as data arrives, never at once to what a stranger merely declares."""
-        extra = size - len(self._buffer)
-        if self._listener.memory.take(extra):
-            self._resize(size)
-        else:
-            self._waiting_for_memory = True
-            self._wanted_extra = extra
-            self._listener.memory.wait(extra, self._memory_granted)
-            self._pause_reading()
+    def give_back_buffer(self) -> bool:
+        """Go back to a small buffer, if there is nothing in the large one; whether it did."""
+        extra = self._received.extra_bytes
+        if not extra or not self._received.is_empty:
+            return False
+        self._received = ReceiveBuffer()
+        self._listener.memory.give(extra)
+        return True
 
     def _memory_granted(self) -> None:
-        self._waiting_for_memory = False
-        self._resize(len(self._buffer) + self._wanted_extra)
-        self._resume_reading_if_idle()
-
-    def _shrink_if_unneeded(self) -> None:
-        if len(self._buffer) == BASE_BUFFER:
-            return
-        self._small_frames += 1
-        if self._small_frames >= SHRINK_AFTER_FRAMES:
-            self._listener.memory.give(len(self._buffer) - BASE_BUFFER)
-            self._resize(BASE_BUFFER)
-
-    def _resize(self, size: int) -> None:
-        self._small_frames = 0
-        resized = bytearray(size)
-        with memoryview(resized) as view:
-            view[: self._end] = self._view[: self._end]
-        self._view.release()
-        self._buffer = resized
-        self._view = memoryview(resized)
+        self._received.grow(self._memory_wanted)
+        self._memory_wanted = 0
+        self._work()
 
     # --- answers -------------------------------------------------------------------------------
 
     def _answer_is_ready(self, _: object) -> None:
-        if not self._in_buffer_updated:
-            self._send_ready()
+        self._work()
 
-    def _send_ready(self) -> None:
-        """Write every answer whose turn it is, in one go."""
-        out, self._out = self._out, []
+    def _collect(self, out: Answer) -> None:
+        """Add every answer whose turn it is."""
         unanswered = self._unanswered
         while unanswered:
             answer = unanswered[0]
             if isinstance(answer, Pending):
                 if not answer.result.done():
-                    break
-                if answer.result.cancelled() or answer.result.exception() is not None:
-                    self.close("its request failed, as told above")
                     return
+                if answer.result.cancelled() or answer.result.exception() is not None:
+                    raise ProtocolError("its request failed, as told above")
                 out += answer.encode(answer.result.result())
             else:
                 out += answer
             unanswered.popleft()
-        if out and self._transport is not None:
-            self._transport.writelines(out)
-            if self._writing_paused and not self._answers_in_pool:
-                self._answers_in_pool = self._transport.get_write_buffer_size()
-                self._listener.memory.take_anyway(self._answers_in_pool)
-        self._resume_reading_if_idle()
+        self._held_back = False
+
+    def _send(self, out: Answer) -> None:
+        transport = self._transport
+        if not out or transport is None:
+            return
+        if len(out) > 1 and sum(map(len, out)) < JOIN_BELOW:
+            transport.write(b"".join(out))
+        else:
+            transport.writelines(out)
+        if self._writing_paused and not self._answers_in_pool:
+            self._answers_in_pool = transport.get_write_buffer_size()
+            self._listener.memory.take_anyway(self._answers_in_pool)
 
     # --- back-pressure -------------------------------------------------------------------------
 
     def _is_busy(self) -> bool:
+        """Whether nothing more may begin now."""
         return (
             self._writing_paused
-            or self._waiting_for_memory
+            or self._held_back
+            or self._memory_wanted > 0
             or len(self._unanswered) >= MAX_UNANSWERED
         )
 
-    def _pause_reading_if_busy(self) -> None:
-        if self._is_busy():
-            self._pause_reading()
-
-    def _pause_reading(self) -> None:
-        if self._transport is not None and self._transport.is_reading():
-            self._transport.pause_reading()
-
-    def _resume_reading_if_idle(self) -> None:
+    def _read_or_not(self) -> None:
         transport = self._transport
-        if transport is not None and not transport.is_reading() and not self._is_busy():
+        if transport is None:
+            return
+        if self._is_busy():
+            if transport.is_reading():
+                transport.pause_reading()
+        elif not transport.is_reading():
+            if self.frame_began:
+                self.frame_began = self._listener.loop.time()
             transport.resume_reading()
 
     def close(self, reason: str) -> None:

@@ -78,9 +78,14 @@ class Listener:
         self.connections.discard(connection)
 
     def frame_limit(self, *, trusted: bool) -> int:
-        """The largest request that a connection may send."""
+        """The largest request that a connection may send; none is larger than the whole pool."""
         settings = self._settings
-        return settings.max_request_bytes if trusted else settings.max_first_request_bytes
+        limit = settings.max_request_bytes if trusted else settings.max_first_request_bytes
+        return min(limit, self.memory.capacity)
+
+    def reclaim(self) -> bool:
+        """Take large buffers from connections that have nothing in them; whether there were any."""
+        return sum(connection.give_back_buffer() for connection in tuple(self.connections)) > 0
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run a handler that waits; it is finished even if its client leaves."""
@@ -96,7 +101,8 @@ class Listener:
         idle = self._settings.connections_max_idle_ms / 1000
         for connection in tuple(self.connections):
             allowed = patience + connection.frame_size / SLOWEST_BYTES_PER_SECOND
-            if connection.frame_began and now - connection.frame_began > allowed:
+            receiving = connection.frame_began and not connection.is_held_back
+            if receiving and now - connection.frame_began > allowed:
                 connection.close(f"a request stayed half-sent for {allowed:.0f} seconds")
             elif now - connection.last_active > idle and not connection.is_waiting:
                 connection.close(f"nothing came for {idle:.0f} seconds")

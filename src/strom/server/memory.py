@@ -17,6 +17,11 @@ class MemoryPool:
         """Bytes that may still be taken."""
         return max(0, self.capacity - self.in_use)
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether someone waits for bytes."""
+        return bool(self._waiting)
+
     def take(self, size: int) -> bool:
         """Take bytes if there are enough and nobody waits before us."""
         if self._waiting or self.in_use + size > self.capacity:

@@ -25,7 +25,8 @@ from typing import NamedTuple
 from strom.model.errors import CorruptData
 from strom.model.topic_settings import TopicSettings
 from strom.storage.compaction_plan import CompactionPlan
-from strom.storage.producer_state import CompletedTransaction, ProducerFacts
+from strom.storage.producer_state import ProducerFacts
+from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import (
     CODEC_MASK,
     DELETE_HORIZON_BIT,
@@ -52,13 +53,12 @@ _FINGERPRINT_BYTES = 32
 class AbortedTransactions:
     """Which transactional batches count for nothing, because their transaction was aborted."""
 
-    def __init__(self, transactions: Iterable[CompletedTransaction]) -> None:
-        self._by_producer: dict[int, list[CompletedTransaction]] = defaultdict(list)
+    def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
+        self._by_producer: dict[int, list[AbortedTransaction]] = defaultdict(list)
         for transaction in sorted(transactions, key=lambda each: each.first_offset):
-            if transaction.aborted:
-                self._by_producer[transaction.producer_id].append(transaction)
+            self._by_producer[transaction.producer_id].append(transaction)
 
-    def holding(self, header: BatchHeader) -> CompletedTransaction | None:
+    def holding(self, header: BatchHeader) -> AbortedTransaction | None:
         """The aborted transaction that a data batch belongs to, if any."""
         if not header.is_transactional or header.producer_id not in self._by_producer:
             return None
@@ -190,7 +190,7 @@ class Cleaner:
         self._aborted = aborted
         self._producers = {facts.producer_id: facts for facts in producers}
         self._transactions_with_data: set[int] = set()  # producers seen since their last marker
-        self.aborted_with_data: set[CompletedTransaction] = set()
+        self.aborted_with_data: set[AbortedTransaction] = set()
         """Aborted transactions of which batches were met: the others need no index any more."""
         self.bytes_read = 0
         self.bytes_kept = 0

@@ -16,6 +16,7 @@ from strom.storage.files import (
     AlreadyLocked,
     Files,
     Lock,
+    Space,
     make_durable_directory,
     read_whole,
     replace_whole,
@@ -108,6 +109,10 @@ class DataDirectory:
     def fail(self, error: BaseException) -> DirectoryOffline:
         """Take the directory offline until a restart."""
         return self._disk.fail(error)
+
+    def space(self) -> Space:
+        """How large the medium is, and how much is left."""
+        return self._disk.files.space(self.path)
 
     # Partitions
 

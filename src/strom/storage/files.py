@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from strom.wire.kafka.batch import Buffer
 
@@ -21,6 +21,13 @@ _TEMPORARY = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _F_FULLFSYNC = 51
 """macOS: the request that also empties the drive's own cache, which fsync there does not."""
+
+
+class Space(NamedTuple):
+    """Bytes of a medium."""
+
+    total: int
+    free: int
 
 
 class AlreadyLocked(Exception):
@@ -118,8 +125,8 @@ class Files(Protocol):
         """Take the lock of that name, or raise AlreadyLocked."""
         ...
 
-    def free_bytes(self, path: str) -> int:
-        """Space left on the medium."""
+    def space(self, path: str) -> Space:
+        """How large the medium is, and how much is left."""
         ...
 
     def open_file_limit(self) -> int:
@@ -300,9 +307,10 @@ class DiskFiles:
         """Take the lock of that name."""
         return DiskLock(path)
 
-    def free_bytes(self, path: str) -> int:
-        """Space left on the medium."""
-        return shutil.disk_usage(path).free
+    def space(self, path: str) -> Space:
+        """How large the medium is, and how much is left."""
+        usage = shutil.disk_usage(path)
+        return Space(usage.total, usage.free)
 
     def open_file_limit(self) -> int:
         """Half of what the process may open, the other half is for connections."""

@@ -89,6 +89,8 @@ class Log:
         """Everything before it needs no check after a crash."""
         self.high_watermark = state.end_offset
         """Readers see what lies before it."""
+        self._has_aborted: bool | None = None
+        """Whether any transaction was ever aborted here; None until someone asks."""
         self._watermark_position = state.segments.active.size_bytes if state.segments else 0
 
     # What there is
@@ -143,7 +145,7 @@ class Log:
                     seen.base_offset, seen.last_offset, seen.timestamp, self.start_offset, True
                 )
         base_offset = self.end_offset
-        header = header._replace(base_offset=base_offset, leader_epoch=leader_epoch)
+        header = BatchHeader(base_offset, header[1], leader_epoch, *header[3:])
         stamp(data, 0, base_offset, leader_epoch)
         self._write(data, header, now_ms)
         state = self._state
@@ -171,7 +173,7 @@ class Log:
         if not segment.dirty:
             self._unflushed.note_segment(segment)
         self.end_offset = segment.next_offset
-        if not self.settings.durable:
+        if self.settings.flush == "os":
             self.high_watermark = self.end_offset
             self._watermark_position = segment.size_bytes
 
@@ -184,6 +186,7 @@ class Log:
     def _note_aborted(self, producer_id: int, first_offset: int, marker: BatchHeader) -> None:
         first_open = self._state.producers.first_open_offset
         stable = marker.next_offset if first_open is None else first_open
+        self._has_aborted = True
         self._segments.active.note_aborted(
             AbortedTransaction(producer_id, first_offset, marker.last_offset, stable)
         )
@@ -289,10 +292,20 @@ class Log:
             raise self._unreadable(error) from error
 
     def _aborted_in(self, data: bytes, offset: int) -> tuple[AbortedTransaction, ...]:
+        if self._has_aborted is None:
+            self._has_aborted = self._finds_aborted()
+        if not self._has_aborted:
+            return ()  # as in most logs: spare the walk through the batches
         end = offset + 1
         for _, header in headers(data):
             end = header.next_offset
         return tuple(aborted_between(self._state, offset, end))
+
+    def _finds_aborted(self) -> bool:
+        try:
+            return any(segment.aborted for segment in self._segments)
+        except CorruptData:
+            return True  # whoever reads that part of the log will be told
 
     def _limit(self, committed_only: bool) -> Limit:
         watermark = Limit(self.high_watermark, self._watermark_position)

@@ -26,7 +26,7 @@ from strom.storage.folder import CLEANED, clear_for_swap, swap_name
 from strom.storage.log_reading import aborted_between
 from strom.storage.log_retention import facts_of
 from strom.storage.log_state import LogState
-from strom.storage.producer_state import CompletedTransaction, ProducerFacts
+from strom.storage.producer_state import ProducerFacts
 from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 from strom.storage.transaction_index import AbortedTransaction
 
@@ -98,10 +98,7 @@ class Compaction:
 
     def _write_replacements(self) -> None:
         work = self._work
-        aborted = AbortedTransactions(
-            CompletedTransaction(each.producer_id, each.first_offset, each.last_offset, True)
-            for each in work.aborted
-        )
+        aborted = AbortedTransactions(work.aborted)
         dirty = [each for each in work.segments if each.next_offset > work.plan.first_dirty_offset]
         keys = build_key_map(self._chunks(dirty), work.plan, aborted)
         cleaner = Cleaner(

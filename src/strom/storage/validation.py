@@ -24,6 +24,7 @@ from strom.wire.kafka.batch import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    Buffer,
     checksum_holds,
     read_header,
     stamp_append_time,
@@ -67,7 +68,8 @@ def validate(
         raise _too_short(batches)
     header = read_header(batches)
     if size != LOG_OVERHEAD + header.batch_length or header.magic != MAGIC:
-        raise _not_one_batch(batches, header)
+        batches = _only_batch(batches, header)
+        size = len(batches)
     if size > settings.max_message_bytes:
         raise _too_large(size, settings)
     if not checksum_holds(batches, 0, header):
@@ -89,7 +91,7 @@ def validate(
     if settings.stamps_append_time:
         return _stamp_append_time(validated, now_ms)
     if header.max_timestamp > now_ms + settings.message_timestamp_after_max_ms:
-        raise _out_of_time(header.max_timestamp, now_ms, settings)
+        _check_times(_read_inside(batches, header)[1], settings, now_ms)
     return validated
 
 
@@ -99,20 +101,23 @@ def _too_short(batches: bytearray | memoryview) -> ApiError:
     )
 
 
-def _not_one_batch(batches: bytearray | memoryview, header: BatchHeader) -> ApiError:
+def _only_batch(batches: bytearray | memoryview, header: BatchHeader) -> memoryview:
+    """The one batch without the scraps behind it, or the error for data that is not one batch."""
     size = header.size_bytes
     if size < HEADER_BYTES or not 0 <= header.magic <= MAGIC:
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, "The data is not a record batch.")
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The data is not a record batch.")
     if header.magic != MAGIC:
-        return ApiError(
+        raise ApiError(
             ErrorCode.INVALID_RECORD, f"Only batches of format 2 are taken, not {header.magic}."
         )
     if size > len(batches):
-        return ApiError(ErrorCode.INVALID_RECORD, f"The batch is cut off, it has {size} bytes.")
-    return ApiError(
-        ErrorCode.INVALID_RECORD,
-        "A produce request holds exactly one record batch for a partition.",
-    )
+        raise ApiError(ErrorCode.INVALID_RECORD, f"The batch is cut off, it has {size} bytes.")
+    if len(batches) - size >= HEADER_BYTES:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD,
+            "A produce request holds exactly one record batch for a partition.",
+        )
+    return memoryview(batches)[:size]
 
 
 def _check_header_of_client(header: BatchHeader) -> None:
@@ -163,11 +168,7 @@ def _look_inside(validated: Validated, settings: TopicSettings, now_ms: int) -> 
     header, buffer = validated
     if not (_records_matter(header, settings) or _target_codec(header, settings) != header.codec):
         return validated
-    try:
-        body = read_body(buffer, 0, header)
-        keys = read_keys(body, header)
-    except CorruptData as error:
-        raise ApiError(ErrorCode.INVALID_RECORD, f"The records cannot be read: {error}.") from None
+    body, keys = _read_inside(buffer, header)
     if not header.is_control:
         _check_records(keys, settings, now_ms)
     codec = _target_codec(header, settings)
@@ -179,6 +180,17 @@ def _look_inside(validated: Validated, settings: TopicSettings, now_ms: int) -> 
     return Validated(read_header(rewritten), rewritten)
 
 
+def _read_inside(
+    buffer: bytearray | memoryview, header: BatchHeader
+) -> tuple[Buffer, Sequence[RecordKey]]:
+    """The records as plain bytes, and their keys."""
+    try:
+        body = read_body(buffer, 0, header)
+        return body, read_keys(body, header)
+    except CorruptData as error:
+        raise ApiError(ErrorCode.INVALID_RECORD, f"The records cannot be read: {error}.") from None
+
+
 def _target_codec(header: BatchHeader, settings: TopicSettings) -> int:
     if settings.compression_type == "producer" or header.is_control:
         return header.codec
@@ -186,17 +198,33 @@ def _target_codec(header: BatchHeader, settings: TopicSettings) -> int:
 
 
 def _check_records(keys: Sequence[RecordKey], settings: TopicSettings, now_ms: int) -> None:
-    if settings.compacted and any(record.key is None for record in keys):
-        raise ApiError(
-            ErrorCode.INVALID_RECORD, "Compacted topic cannot accept message without key."
-        )
-    if settings.stamps_append_time:
-        return
+    if settings.compacted:
+        keyless = [index for index, record in enumerate(keys) if record.key is None]
+        if keyless:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD,
+                "Compacted topic cannot accept message without key.",
+                records=keyless,
+            )
+    if not settings.stamps_append_time:
+        _check_times(keys, settings, now_ms)
+
+
+def _check_times(keys: Sequence[RecordKey], settings: TopicSettings, now_ms: int) -> None:
     earliest = now_ms - settings.message_timestamp_before_max_ms
     latest = now_ms + settings.message_timestamp_after_max_ms
-    for record in keys:
-        if not earliest <= record.timestamp <= latest and record.timestamp != NO_TIMESTAMP:
-            raise _out_of_time(record.timestamp, now_ms, settings)
+    wrong = [
+        index
+        for index, record in enumerate(keys)
+        if not earliest <= record.timestamp <= latest and record.timestamp != NO_TIMESTAMP
+    ]
+    if wrong:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"Timestamp {keys[wrong[0]].timestamp} is out of range, it should be within "
+            f"[{earliest}, {latest}].",
+            records=wrong,
+        )
 
 
 def _stamp_append_time(validated: Validated, now_ms: int) -> Validated:
@@ -208,13 +236,4 @@ def _too_large(size: int, settings: TopicSettings) -> ApiError:
     return ApiError(
         ErrorCode.MESSAGE_TOO_LARGE,
         f"The batch has {size} bytes, more than max.message.bytes={settings.max_message_bytes}.",
-    )
-
-
-def _out_of_time(timestamp: int, now_ms: int, settings: TopicSettings) -> ApiError:
-    earliest = now_ms - settings.message_timestamp_before_max_ms
-    latest = now_ms + settings.message_timestamp_after_max_ms
-    return ApiError(
-        ErrorCode.INVALID_TIMESTAMP,
-        f"Timestamp {timestamp} is out of range, it should be within [{earliest}, {latest}].",
     )

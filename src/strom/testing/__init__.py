@@ -1,22 +1,26 @@
 """Test doubles and embedded brokers, for strom's own tests and for yours."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strom.testing.broker_process import BrokerProcess
     from strom.testing.local_broker import LocalBroker
+    from strom.testing.manual_clock import ManualClock
+    from strom.testing.memory_files import MemoryFiles
 
-__all__ = ["BrokerProcess", "LocalBroker"]
+__all__ = ["BrokerProcess", "LocalBroker", "ManualClock", "MemoryFiles"]
+
+_MODULES = {
+    "BrokerProcess": "broker_process",
+    "LocalBroker": "local_broker",
+    "ManualClock": "manual_clock",
+    "MemoryFiles": "memory_files",
+}
 
 
 def __getattr__(name: str) -> Any:
     # The pytest plugin lives in this package: a test run that uses no broker should not load one.
-    if name == "LocalBroker":
-        from strom.testing.local_broker import LocalBroker
-
-        return LocalBroker
-    if name == "BrokerProcess":
-        from strom.testing.broker_process import BrokerProcess
-
-        return BrokerProcess
-    raise AttributeError(name)
+    if name not in _MODULES:
+        raise AttributeError(name)
+    return getattr(importlib.import_module(f"strom.testing.{_MODULES[name]}"), name)

@@ -31,6 +31,8 @@ class BrokerProcess:
         self._settings = settings or {}
         self._python = python
         self._process: subprocess.Popen[bytes] | None = None
+        # A file, and not a pipe: a pipe that nobody empties stops the writer when it is full.
+        self._words = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by stop()
 
     @property
     def pid(self) -> int:
@@ -39,20 +41,32 @@ class BrokerProcess:
             raise RuntimeError("the broker is not running")
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """What it ended with by itself; None while it runs, or after kill() and terminate()."""
+        return None if self._process is None else self._process.poll()
+
+    def words(self) -> str:
+        """Everything that it has written to standard error, over all its lives."""
+        self._words.seek(0)
+        return self._words.read().decode(errors="replace")
+
     def start(self) -> Self:
         """Start it, and return when clients can connect; RuntimeError with its words if it ends."""
         command = [self._python, "-m", "strom", "start", "--json"]
         command += ["--port", str(self._port), "--data", self.data]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._words, env=dict(os.environ)
         )
-        assert self._process.stdout is not None  # noqa: S101 - asked for above
-        line = self._process.stdout.readline()
+        self._process = process
+        assert process.stdout is not None  # noqa: S101 - asked for above
+        line = process.stdout.readline()
         if not line:
-            _, problem = self._process.communicate()
-            raise RuntimeError(f"strom start failed: {problem.decode(errors='replace').strip()}")
+            process.communicate()
+            self._process = None
+            raise RuntimeError(f"strom start failed: {self.words().strip()}")
         self.bootstrap_servers = json.loads(line)["bootstrap_servers"]
         self._port = int(self.bootstrap_servers.rpartition(":")[2])
         return self
@@ -65,14 +79,25 @@ class BrokerProcess:
         """Ask it to stop cleanly; its exit code."""
         return self._end(signal.SIGTERM)
 
+    def wait(self, timeout: float = STOP_SECONDS) -> int:
+        """Wait until it ends by itself; its exit code."""
+        if self._process is None:
+            raise RuntimeError("the broker is not running")
+        return self._process.wait(timeout)
+
     def stop(self) -> None:
         """Stop it, and remove its temporary folder."""
         self.terminate()
+        self._words.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
 
     def __exit__(
         self,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from strom.storage.files import AlreadyLocked
+from strom.storage.files import AlreadyLocked, Space
 from strom.wire.kafka.batch import Buffer
 
 _PAGE = 512
@@ -270,9 +270,9 @@ class MemoryFiles:
         self._locks.add(path)
         return MemoryLock(self._locks, path)
 
-    def free_bytes(self, path: str) -> int:
+    def space(self, path: str) -> Space:
         """As much as anyone could want."""
-        return 2**40 if self.exists(path) else 0
+        return Space(2**40, 2**40 if self.exists(path) else 0)
 
     def open_file_limit(self) -> int:
         """Whatever `limit` says."""

@@ -85,9 +85,7 @@ def kafka_console_producer(
     """Read lines from standard input and send them to a topic."""
     line_format = _line_format(properties_of(reader_properties, reader_config, READER_PROPERTIES))
     interactive = sys.stdin.isatty()
-    client = connection.producer(_client_settings(client_flags))
-    connection.metadata(client)
-    sender = Sender(client, topic)
+    sender = Sender(connection, topic, _client_settings(client_flags))
     try:
         lines = read_lines([], prompt=">" if interactive else None)
         for number, line in enumerate(lines, 1):

@@ -13,11 +13,15 @@ from strom.server.kafka.registry import HANDLERS, Outcome
 from strom.server.listener import Listener
 from strom.wire.kafka.codec import decode, encode_parts
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
+from strom.wire.kafka.messages.k00_produce import ProduceRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
 from strom.wire.kafka.schema import Response
 
 log = logging.getLogger(__name__)
 
+MAX_SMALL_REQUEST = 4 * 1024 * 1024
+"""Only requests that carry records need to be larger."""
+PRODUCE = ProduceRequest.SCHEMA.api_key
 API_VERSIONS = ApiVersionsRequest.SCHEMA.api_key
 
 handlers.load()
@@ -35,6 +39,10 @@ class Dispatcher:
         self._services = services
         self._listener = listener
 
+    def may_begin_early(self, frame: memoryview) -> bool:
+        """Produce requests may: several of them then share one sync to disk."""
+        return len(frame) > 1 and frame[0] == 0 and frame[1] == PRODUCE
+
     def __call__(self, connection: Connection, frame: memoryview) -> Answer | Pending | None:
         """Begin to answer one request; ProtocolError closes the connection."""
         assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
@@ -42,13 +50,15 @@ class Dispatcher:
         found = HANDLERS.get(header.api_key)
         if found is None:
             raise ProtocolError(f"api key {header.api_key} is unknown here")
-        if header.api_version not in found.versions:
+        first, last = found.versions
+        if not first <= header.api_version <= last:
             if header.api_key == API_VERSIONS:
                 return _encode(unsupported_version(), header, version=0)
             raise ProtocolError(
-                f"{found.name} version {header.api_version} is not offered "
-                f"({found.versions.first} to {found.versions.last} are)"
+                f"{found.name} version {header.api_version} is not offered ({first} to {last} are)"
             )
+        if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
+            raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
         request = decode(found.request, header.api_version, frame, header.body_position)
         context = Context(self._services, header.api_version, header.client_id)
         try:
@@ -73,8 +83,17 @@ class Dispatcher:
             return Pending(outcome, encode)
         assert self._listener is not None  # noqa: S101 - see serve()
         task = self._listener.run(outcome)
-        task.add_done_callback(_report_failure)
+        task.add_done_callback(self._report_failure)
         return Pending(task, encode)
+
+    def _report_failure(self, task: "asyncio.Task[Response]") -> None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, DirectoryOffline):
+            assert self._services is not None  # noqa: S101 - see serve()
+            self._services.broker.storage_failed(error)
+        else:
+            log.error("A request failed", exc_info=error)
 
 
 def _encoder(header: RequestHeader) -> Callable[[Response], Answer]:
@@ -83,12 +102,11 @@ def _encoder(header: RequestHeader) -> Callable[[Response], Answer]:
 
 def _encode(response: Response, header: RequestHeader, version: int | None = None) -> Answer:
     version = header.api_version if version is None else version
-    parts = encode_parts(response, version)
+    try:
+        parts = encode_parts(response, version)
+    except ProtocolError:
+        log.exception("An answer could not be written")
+        raise
     head = response_header(header.api_key, version, header.correlation_id)
     size = len(head) + sum(map(len, parts))
     return [size.to_bytes(4, "big") + head, *parts]
-
-
-def _report_failure(task: "asyncio.Task[Response]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("A request failed", exc_info=error)

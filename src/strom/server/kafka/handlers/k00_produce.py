@@ -13,8 +13,10 @@ from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
-from strom.wire.kafka.batch import HEADER_BYTES, TRANSACTIONAL_BIT
+from strom.wire.kafka.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
+from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.messages.k00_produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,31 +31,37 @@ ACKS_NONE = 0
 ACKS_ALL = -1
 LEGAL_ACKS = frozenset({ACKS_NONE, 1, ACKS_ALL})
 FIRST_VERSION_WITH_IDS = 13
+FIRST_VERSION_WITH_ZSTD = 7
 _LOW_ATTRIBUTES_BYTE = 22
 
 
 class _Unsafe:
-    """Counts the partitions that are not yet as safe as promised; the last one gives the answer."""
+    """Counts what is not yet as safe as promised; the last one to become safe gives the answer.
+
+    The request itself counts as one until all its partitions are appended: otherwise a partition that
+    is safe at once could give the answer before a later one has even been written.
+    """
 
     __slots__ = ("_left", "_response", "answer")
 
-    def __init__(self, response: ProduceResponse, loop: asyncio.AbstractEventLoop) -> None:
-        self.answer: asyncio.Future[ProduceResponse] = loop.create_future()
+    def __init__(self, response: ProduceResponse) -> None:
+        self.answer: asyncio.Future[ProduceResponse] | None = None
+        """Made only when something has to be waited for."""
         self._response = response
-        self._left = 0
+        self._left = 1
 
-    def add(self, partition: PartitionProduceResponse) -> "_WhenSafe":
+    def add(
+        self, partition: PartitionProduceResponse, loop: asyncio.AbstractEventLoop
+    ) -> "_WhenSafe":
+        if self.answer is None:
+            self.answer = loop.create_future()
         self._left += 1
         return _WhenSafe(self, partition)
 
     def remove(self) -> None:
         self._left -= 1
-        if not self._left and not self.answer.done():
+        if not self._left and self.answer is not None and not self.answer.done():
             self.answer.set_result(self._response)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._left
 
 
 class _WhenSafe:
@@ -80,7 +88,7 @@ class _WhenSafe:
 def produce(request: ProduceRequest, context: Context) -> Outcome:
     """Append, then answer when it is safe."""
     response = ProduceResponse()
-    unsafe = _Unsafe(response, context.services.loop)
+    unsafe = _Unsafe(response)
     now_ms = context.broker.clock.now_ms()
     for topic_data in request.topic_data:
         answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
@@ -92,7 +100,10 @@ def produce(request: ProduceRequest, context: Context) -> Outcome:
     if request.acks == ACKS_NONE:
         _close_on_error(response)
         return None
-    return response if unsafe.is_empty else unsafe.answer
+    if unsafe.answer is None:
+        return response
+    unsafe.remove()
+    return response if unsafe.answer.done() else unsafe.answer
 
 
 def _append(
@@ -106,11 +117,15 @@ def _append(
     answer = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
         partition = _topic(topic_data, context).partition(data.index)
-        records = _checked_records(request, data)
+        records = _checked_records(request, data, context.version)
         appended = partition.append(records, now_ms)
     except ApiError as error:
         answer.error_code = error.code
         answer.error_message = error.message
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=error.message)
+            for index in error.records
+        ]
         return answer
     except DirectoryOffline as error:
         context.broker.storage_failed(error)
@@ -119,10 +134,8 @@ def _append(
     answer.base_offset = appended.base_offset
     answer.log_append_time_ms = appended.append_time_ms
     answer.log_start_offset = appended.start_offset
-    if request.acks != ACKS_NONE:
-        when_safe = unsafe.add(answer)
-        if partition.when_safe(appended, when_safe):
-            unsafe.remove()
+    if request.acks != ACKS_NONE and not partition.is_safe(appended):
+        partition.when_safe(appended, unsafe.add(answer, context.services.loop))
     return answer
 
 
@@ -132,7 +145,9 @@ def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:
     return context.broker.topic(topic_data.name)
 
 
-def _checked_records(request: ProduceRequest, data: PartitionProduceData) -> memoryview:
+def _checked_records(
+    request: ProduceRequest, data: PartitionProduceData, version: int
+) -> memoryview:
     if request.acks not in LEGAL_ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     records = data.records
@@ -142,6 +157,9 @@ def _checked_records(request: ProduceRequest, data: PartitionProduceData) -> mem
         if request.transactional_id is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    zstd_is_too_new = version < FIRST_VERSION_WITH_ZSTD
+    if zstd_is_too_new and records[_LOW_ATTRIBUTES_BYTE] & CODEC_MASK == Codec.ZSTD:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     return records
 
 

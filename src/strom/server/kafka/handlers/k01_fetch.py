@@ -41,12 +41,11 @@ def fetch(request: FetchRequest, context: Context) -> Outcome:
     limits = Limits(
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
-        max_bytes=min(
-            request.max_bytes, context.broker.settings.fetch_max_bytes, context.services.memory.free
-        ),
+        max_bytes=min(request.max_bytes, context.broker.settings.fetch_max_bytes),
         committed_only=request.isolation_level == READ_COMMITTED,
     )
-    work = Fetch(wanted, limits, lambda item: _partition(item, context))
+    memory = context.services.memory
+    work = Fetch(wanted, limits, lambda item: _partition(item, context), lambda: memory.free)
 
     def answer(fetched: list[Fetched]) -> FetchResponse:
         told = session.news(fetched, full=full) if session else fetched
@@ -109,17 +108,19 @@ def _topic_key(name: str, topic_id: bytes, context: Context) -> TopicKey:
 
 
 def _wanted(request: FetchRequest, context: Context) -> list[Wanted]:
-    return [
-        Wanted(
-            _topic_key(topic.topic, topic.topic_id, context),
-            partition.partition,
-            partition.fetch_offset,
-            partition.partition_max_bytes,
-            partition.current_leader_epoch,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    """What is asked for; of a partition that is named twice the last counts, as in Kafka."""
+    wanted: dict[tuple[TopicKey, int], Wanted] = {}
+    for topic in request.topics:
+        key = _topic_key(topic.topic, topic.topic_id, context)
+        for partition in topic.partitions:
+            wanted[key, partition.partition] = Wanted(
+                key,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+            )
+    return list(wanted.values())
 
 
 def _partition(wanted: Wanted, context: Context) -> Partition:

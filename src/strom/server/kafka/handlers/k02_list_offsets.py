@@ -25,8 +25,14 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-FIRST_VERSIONS = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+FIRST_VERSIONS = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 """A special time is understood from this version on."""
+FIRST_VERSION_WITH_EPOCHS = 4
 READ_COMMITTED = 1
 NOTHING = FoundOffset(-1, -1, -1)
 
@@ -75,7 +81,9 @@ def _find(
     except ApiError as error:
         answer.error_code = error.code
         return answer
-    answer.offset, answer.timestamp, answer.leader_epoch = found
+    answer.offset, answer.timestamp = found.offset, found.timestamp
+    if context.version >= FIRST_VERSION_WITH_EPOCHS:
+        answer.leader_epoch = found.leader_epoch
     return answer
 
 

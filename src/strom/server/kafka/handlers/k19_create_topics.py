@@ -53,7 +53,7 @@ async def _create(
 ) -> CreatableTopicResult:
     broker = context.broker
     try:
-        own = configs.check_replacement((item.name, item.value) for item in topic.configs)
+        own = _own_configs(topic)
         hosted = await broker.create_topic(
             topic.name, _partition_count(topic, context), own, only_check=only_check
         )
@@ -80,6 +80,19 @@ async def _create(
             for entry in configs.describe_configs_of(broker, own)
         ],
     )
+
+
+def _own_configs(topic: CreatableTopic) -> dict[str, str]:
+    """What is set for the topic; of two values for one setting the last counts."""
+    own = {}
+    for config in topic.configs:
+        if config.value is None:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"Null value not supported for topic configs: {config.name}",
+            )
+        own[config.name] = config.value
+    return own
 
 
 def _partition_count(topic: CreatableTopic, context: Context) -> int:

@@ -1,8 +1,11 @@
-"""DeleteRecords, api key 21: move the beginning of a partition up; -1 means up to its end."""
+"""DeleteRecords, api key 21: move the beginning of a partition up; -1 means up to its end.
+
+Behaviour: the new beginnings are on disk before they are answered, so that no crash brings records back.
+"""
 
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k21_delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -13,7 +16,7 @@ from strom.wire.kafka.messages.k21_delete_records import (
 
 
 @handler(DeleteRecordsRequest, Needs(Operation.DELETE, Resource.TOPIC))
-def delete_records(request: DeleteRecordsRequest, context: Context) -> Outcome:
+async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
     """Answer for every partition on its own."""
     response = DeleteRecordsResponse(
         topics=[
@@ -24,8 +27,18 @@ def delete_records(request: DeleteRecordsRequest, context: Context) -> Outcome:
             for topic in request.topics
         ]
     )
-    context.broker.checkpoint()
+    try:
+        await context.broker.checkpoint()
+    except ApiError as error:
+        _refuse(response, error)
     return response
+
+
+def _refuse(response: DeleteRecordsResponse, error: ApiError) -> None:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            partition.error_code = partition.error_code or error.code
+            partition.low_watermark = -1
 
 
 def _delete(

@@ -1,0 +1,112 @@
+"""Starting a broker from the command line."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from strom.cli.start import broker_settings
+from strom.model.broker_settings import BrokerSettings
+from strom.model.errors import ApiError, UserError
+
+
+def test_settings_go_to_the_broker_and_to_the_topic_defaults():
+    settings = broker_settings(
+        {"num.partitions": "3", "log.retention.ms": "1000", "flush": "os", "host": "::1"}
+    )
+    assert settings.num_partitions == 3
+    assert settings.host == "::1"
+    assert settings.topic_defaults.retention_ms == 1000
+    assert not settings.topic_defaults.durable
+
+
+def test_nothing_set_is_the_default():
+    assert broker_settings({}) == BrokerSettings()
+
+
+def test_an_unknown_setting_is_answered_with_the_nearest():
+    with pytest.raises(UserError, match=r"Did you mean log\.retention\.ms\?"):
+        broker_settings({"log.retention.m": "1"})
+
+
+def test_a_topic_setting_is_answered_with_its_broker_name():
+    with pytest.raises(UserError, match=r"default for all of them is log\.retention\.ms"):
+        broker_settings({"retention.ms": "1"})
+
+
+def test_a_wrong_value_is_refused_by_its_definition():
+    with pytest.raises(ApiError, match="at most 65535"):
+        broker_settings({"port": "70000"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--port", "x"], ["--flush", "never"], ["--set", "port"], ["--advertised", "h:x"]],
+)
+def test_a_mistake_is_one_line(strom, arguments):
+    result = strom("start", *arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_help_comes_from_the_definitions(strom):
+    shown = " ".join(strom("start", "--help").stdout.split())
+    assert BrokerSettings.definition("port").doc in shown
+    assert "default: strom-data" in shown
+
+
+def start(*arguments: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "strom", "start", "--port", "0", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def read_lines(process: "subprocess.Popen[bytes]", count: int) -> list[str]:
+    assert process.stdout is not None
+    return [process.stdout.readline().decode() for _ in range(count)]
+
+
+def test_it_says_when_it_is_ready_and_ends_cleanly_on_sigterm(tmp_path):
+    with start("--data", str(tmp_path / "data"), "--json") as process:
+        ready = json.loads(read_lines(process, 1)[0])
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert ready["bootstrap_servers"].startswith("127.0.0.1:")
+    assert ready["data"] == str(tmp_path / "data")
+    assert ready["topics"] == 0
+
+
+def test_it_prints_the_next_commands_to_type(tmp_path):
+    with start("--data", str(tmp_path / "data")) as process:
+        lines = read_lines(process, 7)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert process.returncode == 0
+    address = lines[1].split()[-1]
+    assert f"  strom produce clicks -b {address}\n" in lines
+    assert f"  strom consume clicks --from-beginning -b {address}\n" in lines
+
+
+def test_a_port_in_use_is_told_in_one_line(tmp_path, broker):
+    port = broker.bootstrap_servers.rpartition(":")[2]
+    with start("--data", str(tmp_path / "data"), "--port", port) as process:
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert errors.startswith(b"Error: ")
+    assert errors.count(b"\n") == 1
+    assert port.encode() in errors
+
+
+def test_an_unusable_data_folder_is_told_in_one_line(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    with start("--data", str(tmp_path / "file")) as process:
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert errors.startswith(b"Error: ")
+    assert errors.count(b"\n") == 1

@@ -1,0 +1,51 @@
+"""kafka-python's own integration tests pass, but for those listed with their reasons."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import Target
+from tools import kafka, kafka_python_tests
+
+NODE_ID = {"node.id": "0"}
+
+
+@pytest.fixture
+def broker_number_zero(target: Target) -> Iterator[str]:
+    """The address of a fresh broker of the target's kind, with the id that these tests expect."""
+    if target.name == "kafka":
+        with kafka.RealKafka(config=NODE_ID) as node:
+            yield node.bootstrap_servers
+    else:
+        from strom.testing import LocalBroker
+
+        with LocalBroker(settings=NODE_ID) as broker:
+            yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def sources() -> str:
+    """All of the test files, as one text."""
+    try:
+        folder = kafka_python_tests.fetch() / "test" / "integration"
+    except kafka.UnavailableError as reason:
+        pytest.skip(str(reason))
+    return "".join(f"# {file.name}\n{file.read_text()}" for file in folder.glob("test_*.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_kafka_pythons_own_tests_pass(sources: str, broker_number_zero: str) -> None:
+    outcome = kafka_python_tests.run(broker_number_zero)
+    assert outcome.returncode == 0, outcome.stdout[-5000:] + outcome.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", outcome.stdout)
+    assert passed is not None
+    assert int(passed[1]) >= 37
+
+
+def test_every_test_that_is_left_out_exists(sources: str) -> None:
+    for name in kafka_python_tests.LEFT_OUT:
+        file, _, function = name.partition("::")
+        assert f"# {file}\n" in sources
+        assert f"def {function}(" in sources or not function

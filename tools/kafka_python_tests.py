@@ -1,0 +1,121 @@
+"""kafka-python's own integration tests, run against a broker that is already there.
+
+    python -m tools.kafka_python_tests 127.0.0.1:9092
+
+They come with its source distribution, which is fetched once, checked and kept beside the jars.
+The broker must have node id 0, which is what these tests take for granted.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from tools.kafka import UnavailableError, home
+
+VERSION = "3.0.12"
+SHA256 = "4ccda3616b9aa5c353d74a97f2770d6cd1b950890d77ab0e8890e09a48eeed65"
+CLAIMED_KAFKA_VERSION = "4.3.0"
+"""What the tests believe to talk to; one of them checks that the client finds out the same."""
+
+_GROUPS = "consumer groups do not exist yet"
+_TRANSACTIONS = "transactions do not exist yet"
+_ONE_NODE = "moves or elects replicas, of which one node has nothing to move or elect"
+
+LEFT_OUT = {
+    "test_admin_integration.py::test_create_describe_delete_acls": "ACLs do not exist yet",
+    "test_admin_integration.py::test_describe_configs_broker_resource_returns_configs": (
+        "asks for Kafka's advertised.listeners; strom has advertised.host and advertised.port"
+    ),
+    "test_admin_integration.py::test_describe_group_exists": _GROUPS,
+    "test_admin_integration.py::test_delete_groups": _GROUPS,
+    "test_admin_integration.py::test_delete_groups_with_errors": _GROUPS,
+    "test_admin_integration.py::test_elect_leaders": _ONE_NODE,
+    "test_admin_integration.py::test_alter_replica_log_dirs": _ONE_NODE,
+    "test_admin_integration.py::test_alter_partition_reassignments": _ONE_NODE,
+    "test_admin_integration.py::test_list_partition_reassignments": _ONE_NODE,
+    "test_admin_integration.py::test_describe_metadata_quorum": "there is no quorum of one",
+    "test_admin_integration.py::test_list_config_resources": "the request is not served yet",
+    "test_consumer_integration.py::test_kafka_consumer__offset_commit_resume": _GROUPS,
+    "test_consumer_integration.py::test_kafka_consumer_max_bytes_one_msg": _GROUPS,
+    "test_consumer_integration.py::test_group": _GROUPS,
+    "test_consumer_integration.py::test_heartbeat_thread": _GROUPS,
+    "test_producer_integration.py::test_transactional_producer_messages": _TRANSACTIONS,
+    "test_producer_integration.py::test_transactional_producer_offsets": _TRANSACTIONS,
+    "test_sasl_integration.py": "SASL does not exist yet",
+    "test_ssl_integration.py": "starts a broker of its own from a Kafka download, for TLS",
+}
+
+# The source distribution leaves out two files that its tests import.
+_MISSING_FILES = {
+    "test/__init__.py": "",  # without it, Python's own package of that name is found first
+    "test/service.py": """\
+class ExternalService:
+    def __init__(self, host, port):
+        pass
+
+
+class SpawnedService:
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError("these tests use a broker that runs already")
+""",
+}
+
+
+def fetch() -> Path:
+    """The folder with the unpacked source distribution, or UnavailableError."""
+    folder = home() / "kafka-python"
+    archive = folder / f"kafka_python-{VERSION}.tar.gz"
+    if not archive.exists():
+        _download(folder)
+    if hashlib.sha256(archive.read_bytes()).hexdigest() != SHA256:
+        raise UnavailableError(f"{archive} has a wrong checksum; remove it")
+    unpacked = folder / f"kafka_python-{VERSION}"
+    if not unpacked.exists():
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+        for name, text in _MISSING_FILES.items():
+            (unpacked / name).write_text(text)
+    return unpacked
+
+
+def run(bootstrap_servers: str, *, seconds_per_test: int = 30) -> subprocess.CompletedProcess[str]:
+    """Run the tests, without those left out, against a broker; gives what pytest printed."""
+    unpacked = fetch()
+    environment = {
+        **os.environ,
+        "KAFKA_URI": f"kafka://{bootstrap_servers}",
+        "KAFKA_VERSION": CLAIMED_KAFKA_VERSION,
+        "KAFKA_ROOT": str(unpacked),  # only has to exist
+    }
+    left_out = [f"--deselect=test/integration/{name}" for name in LEFT_OUT]
+    plugins = ["-p", "no:strom", "-p", "no:randomly", "-p", "no:cacheprovider"]
+    limits = [f"--timeout={seconds_per_test}", "--timeout-method=signal"]
+    output = ["-q", "--tb=short", "--show-capture=no", "-rfE", "-W", "ignore"]
+    command = [sys.executable, "-m", "pytest", "test/integration"]
+    return subprocess.run(
+        [*command, *plugins, *limits, *output, *left_out],
+        cwd=unpacked,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+def _download(folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    package = ["--no-binary", "kafka-python", f"kafka-python=={VERSION}"]
+    done = subprocess.run(
+        [*command, "--dest", str(folder), *package], capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no output"]
+        raise UnavailableError(f"pip could not fetch kafka-python's sources: {lines[-1]}")
+
+
+if __name__ == "__main__":
+    outcome = run(*sys.argv[1:2])
+    print(outcome.stdout, outcome.stderr)
+    sys.exit(outcome.returncode)
