@@ -182,12 +182,13 @@ def test_a_quiet_segment_is_closed_when_it_is_due():
 def test_a_closed_segment_asks_for_a_flush():
     world = World(flush="os", retention_bytes=0)
     world.append(batch(b"a"))
-    assert not world.log.wants_flush
+    asked = [world.log.wants_flush]
     world.log.roll_if_due(START_MS + world.settings.segment_ms + 1)
-    assert world.log.wants_flush
+    asked.append(world.log.wants_flush)
     assert world.log.delete_old_segments(START_MS) == 0
     world.flush()
-    assert not world.log.wants_flush
+    asked.append(world.log.wants_flush)
+    assert asked == [False, True, False]
     assert world.log.delete_old_segments(START_MS) == 1
 
 
