@@ -4,11 +4,13 @@ Beyond the recovery point the log ends at the last whole batch. Below it nothing
 partition is quarantined. In no case are wrong bytes served.
 """
 
+import contextlib
+import itertools
 from typing import Any
 
 import pytest
 
-from strom.model.errors import ApiError, ErrorCode
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.wire.kafka.records import ControlType, Marker, build_marker
 from tests.storage.world import FOLDER, PATH, START_MS, World, batch, batch_headers, read_all
 
@@ -224,6 +226,30 @@ def test_damage_found_while_reading_quarantines_only_then():
     assert is_quarantined(world)
     world.restart()
     assert world.files.peek(first) == bytes(damaged)
+
+
+def test_a_snapshot_of_what_the_crash_took_is_not_believed_later():
+    once = batch(b"once", producer_id=7, producer_epoch=0, base_sequence=0)
+    taken = 0
+    for nth, seed, more in itertools.product(range(8, 14), range(4), range(1, 9)):
+        world = World(seed=seed)
+        world.fill(2)
+        world.append(bytearray(once))
+        for _ in range(6):
+            world.append(batch(b"x" * 150))
+        flush = world.log.begin_flush()
+        world.files.fail(nth, only="datasync")
+        with contextlib.suppress(DirectoryOffline):
+            flush.sync()
+        world.crash()
+        is_there = any(record.value == b"once" for record in read_all(world.log))
+        for _ in range(more):
+            world.append(batch(b"y"))
+        world.flush()
+        world.crash()
+        assert world.append(bytearray(once)).duplicate == is_there
+        taken += not is_there
+    assert taken > 10
 
 
 def test_after_a_clean_stop_closed_segments_are_not_read():
