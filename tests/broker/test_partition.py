@@ -51,6 +51,23 @@ def test_with_flush_os_readers_see_records_at_once():
     run(test())
 
 
+def test_a_closed_segment_is_synced_even_with_flush_os():
+    async def test():
+        async with opened() as world:
+            partition = await new_partition(world, flush="os", segment_ms="1")
+            world.append(partition, b"1")
+            now_ms = world.broker.clock.now_ms() + 1_000_000
+            assert partition.log.roll_if_due(now_ms)
+            assert partition.log.flushed_offset == 0
+            partition.flush_if_overdue(now_ms)
+            await asyncio.sleep(0)
+            await world.broker.commit.finish_round()
+            assert partition.log.flushed_offset == 1
+            assert not partition.log.wants_flush
+
+    run(test())
+
+
 def test_with_flush_messages_every_so_many_records_are_synced_before_the_answer():
     async def test():
         async with opened() as world:

@@ -4,7 +4,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom.model.errors import CorruptData
@@ -28,6 +28,7 @@ def offset_index(entries) -> OffsetIndex:
     return index
 
 
+@settings(deadline=None)
 @given(ASCENDING, U32)
 def test_the_offset_index_finds_the_last_entry_at_or_before(entries, offset):
     index = offset_index(entries)
@@ -37,6 +38,7 @@ def test_the_offset_index_finds_the_last_entry_at_or_before(entries, offset):
     assert index.position_after(offset) == (after[0][1] if after else None)
 
 
+@settings(deadline=None)
 @given(ASCENDING)
 def test_the_offset_index_lies_on_disk_as_kafka_has_it(entries):
     data = offset_index(entries).encode()
@@ -60,6 +62,7 @@ def test_an_impossible_offset_index_is_refused(data):
         OffsetIndex.decode(sign(data), 1000)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2**62), U32), max_size=30), st.integers(0, 2**62))
 def test_the_time_index_keeps_only_new_largest_timestamps(pairs, timestamp):
     index, kept = TimeIndex(), list[Any]()

@@ -179,6 +179,19 @@ def test_a_quiet_segment_is_closed_when_it_is_due():
     assert world.append(batch(b"next")).base_offset == 1
 
 
+def test_a_closed_segment_asks_for_a_flush():
+    world = World(flush="os", retention_bytes=0)
+    world.append(batch(b"a"))
+    asked = [world.log.wants_flush]
+    world.log.roll_if_due(START_MS + world.settings.segment_ms + 1)
+    asked.append(world.log.wants_flush)
+    assert world.log.delete_old_segments(START_MS) == 0
+    world.flush()
+    asked.append(world.log.wants_flush)
+    assert asked == [False, True, False]
+    assert world.log.delete_old_segments(START_MS) == 1
+
+
 def test_a_segment_is_closed_when_its_index_is_full():
     world = World(segment_bytes=10**6, segment_index_bytes=24, index_interval_bytes=0)
     world.fill(20)

@@ -4,8 +4,17 @@ The model is the list of all records ever appended. Whatever happens: what was f
 nothing is there that was not appended, and offsets are dense until compaction.
 """
 
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import ControlType, Marker, Record, build_batch, build_marker
@@ -297,4 +306,17 @@ class LogMachine(RuleBasedStateMachine):
             )
 
 
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink)
+
 TestLog = LogMachine.TestCase
+TestLog.settings = settings(deadline=None, max_examples=150, stateful_step_count=40, phases=PHASES)
+
+
+@pytest.mark.soak
+def test_the_same_for_a_long_time():
+    run_state_machine_as_test(
+        LogMachine,
+        settings=settings(
+            deadline=None, max_examples=20_000, stateful_step_count=60, phases=PHASES
+        ),
+    )

@@ -12,8 +12,8 @@ from strom.model.errors import ApiError, ErrorCode
 from strom.wire.kafka.records import ControlType, Marker, build_marker
 from tests.storage.world import FOLDER, PATH, START_MS, World, batch, batch_headers, read_all
 
-EVERY = 7
-"""Which bytes are tried in the default run; a prime, so that all kinds of field are met."""
+EVERY = [7, pytest.param(1, marks=pytest.mark.soak)]
+"""Which bits are flipped; in the default run a prime number, so that all kinds of field are met."""
 
 
 def is_quarantined(world: World) -> bool:
@@ -166,9 +166,10 @@ def test_truncation_of_every_other_file_loses_nothing():
             world.directory.close([], clean=False)
 
 
+@pytest.mark.parametrize("every", EVERY)
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("checkpointed", [True, False])
-def test_a_flipped_bit_is_never_served(clean, checkpointed):
+def test_a_flipped_bit_is_never_served(clean, checkpointed, every):
     world = mixed_world()
     expected = [record._asdict() for record in read_all(world.log)]
     headers = batch_headers(world.log)
@@ -178,7 +179,7 @@ def test_a_flipped_bit_is_never_served(clean, checkpointed):
         world.stop()
     files = contents(world)
     for path in [path for path in files if "clicks" in path]:
-        for bit in range(0, len(files[path]) * 8, EVERY):
+        for bit in range(0, len(files[path]) * 8, every):
             damaged = bytearray(files[path])
             damaged[bit // 8] ^= 1 << bit % 8
             restored({**files, path: bytes(damaged)}, world).reopen()

@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom.storage.files import read_whole, write_whole
@@ -77,6 +77,7 @@ def test_a_later_page_may_be_kept_without_an_earlier_one():
     assert b"\0" * 512 + b"2" * 512 in survivors(prepare)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(), parts=st.lists(st.binary(min_size=1, max_size=700), max_size=5))
 def test_bytes_synced_before_are_never_touched_by_later_appends(seed, parts):
     files = MemoryFiles(seed)

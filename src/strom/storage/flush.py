@@ -42,7 +42,7 @@ class Flush:
         segments: list[DirtySegment],
         snapshots: list[Snapshot],
         *,
-        recovery_base: int,
+        recovery_point: int,
         entries_version: int,
         save_epochs: bool,
     ) -> None:
@@ -55,7 +55,7 @@ class Flush:
         """Whether the files beside the data are saved, too."""
         self._epochs = state.epochs.encode() if save_epochs else None
         self._sync_folder = save_epochs or entries_version != state.entries_synced
-        self._recovery_base = recovery_base
+        self._recovery_point = recovery_point
         self._disk = disk
         self._folder = folder
         self._state = state
@@ -91,7 +91,7 @@ class Flush:
             for snapshot in self.snapshots:
                 self._state.snapshots.write(snapshot)
             if self.snapshots:
-                self._state.snapshots.prune(self._recovery_base)
+                self._state.snapshots.prune(self._recovery_point)
             self.complete = True
         except OSError as error:
             if not is_temporary(error):
@@ -150,7 +150,7 @@ class Unflushed:
             self._state,
             dirty,
             self._snapshots[:],
-            recovery_base=self._state.segments.since(recovery_point)[0].base_offset,
+            recovery_point=recovery_point,
             entries_version=self._entries_version,
             save_epochs=save_epochs,
         )

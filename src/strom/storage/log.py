@@ -428,8 +428,10 @@ class Log:
         if not self.settings.compacted or self._last_marker_offset >= self.flushed_offset:
             return None  # a crash could still undo how the last transaction ended
         try:
-            stable = self.last_stable_offset
-            work = gather_work(self._disk, self._state, self.settings, now_ms, stable)
+            # Not the last stable offset: records may be deleted while their transaction is open.
+            first_open = self._state.producers.first_open_offset
+            decided = self.high_watermark if first_open is None else first_open
+            work = gather_work(self._disk, self._state, self.settings, now_ms, decided)
         except (CorruptData, OSError) as error:
             raise self._unreadable(error) from error
         if work is None:

@@ -11,8 +11,12 @@ from typing import NamedTuple
 from strom.model.errors import CorruptData
 from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
+<<<<<<< HEAD
 from strom.storage.region import Region
 from strom.storage.replay import find_aborted
+=======
+from strom.storage.replay import rebuild_aborted
+>>>>>>> storage
 from strom.storage.segment import Segment, Span
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, checksum_holds, headers
@@ -172,7 +176,7 @@ def _aborted_in(state: LogState, segment: Segment) -> list[AbortedTransaction]:
     try:
         return segment.aborted
     except CorruptData:
-        segment.aborted = find_aborted(state, segment)
+        rebuild_aborted(state, [segment])
         return segment.aborted
 
 

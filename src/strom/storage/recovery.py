@@ -21,7 +21,7 @@ from strom.storage.files import read_whole, replace_whole
 from strom.storage.folder import FolderContents, complete_interrupted_work
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerStates
-from strom.storage.replay import replay_segment
+from strom.storage.replay import rebuild_aborted, replay_segment
 from strom.storage.segment import Segment
 from strom.storage.segments import Segments
 from strom.storage.snapshots import Snapshot, SnapshotFiles
@@ -62,8 +62,7 @@ class Recovery:
         self._cleaned = Cleaned()
         self._epochs = LeaderEpochs()
         self._epochs_damaged = False
-        self._snapshot: Snapshot | None = None
-        """The producers where the active segment begins: retention may take what lies before."""
+        self._has_markers = False
 
     def open(self, *, clean: bool) -> LogState:
         """The log as it is on disk; CorruptData if data is damaged that was safe."""
@@ -112,7 +111,7 @@ class Recovery:
         if active.next_offset != self._point.flushed_offset:
             return None
         state = self._state([*closed, active], snapshots)
-        self._replay_producers(state, snapshots, at_most=state.end_offset)
+        self._replay_producers(state)
         return state
 
     def _closed_segments(self, bases: list[int]) -> list[Segment]:
@@ -147,7 +146,9 @@ class Recovery:
             state = self._state([*trusted, *checked], snapshots)
             self._complete_epochs(state)
             snapshots.remove_beyond(end_offset)
-            self._replay_producers(state, snapshots, at_most=checked[0].base_offset, fresh=checked)
+            self._replay_producers(state)
+            if self._has_markers:
+                rebuild_aborted(state, checked)
             self._make_durable(state, checked)
         return state
 
@@ -203,6 +204,7 @@ class Recovery:
                     raise DamagedBatch(position, "a batch reaches into the next segment")
                 self._check_epoch(position, header.leader_epoch, header.base_offset)
                 segment.note(header, len(data), interval)
+                self._has_markers |= header.is_control
             if following is not None and segment.next_offset != following and not gaps:
                 raise DamagedBatch(size, "the file ends before the next one begins")
         except CorruptData as damage:
@@ -243,33 +245,19 @@ class Recovery:
                 segment.save_indexes()
                 segment.indexes_saved = True
             segment.file().datasync()
-        if self._snapshot is not None:
-            state.snapshots.write(self._snapshot)
+        snapshot = state.producers.snapshot(state.end_offset)
+        state.snapshots.write(Snapshot(state.end_offset, snapshot))
         replace_whole(self._disk.files, self._folder, EPOCHS_FILE, state.epochs.encode())
         state.epochs_saved = state.epochs.version
 
     # Producers
 
-    def _replay_producers(
-        self,
-        state: LogState,
-        snapshots: SnapshotFiles,
-        *,
-        at_most: int,
-        fresh: list[Segment] | None = None,
-    ) -> None:
-        """Producers from a snapshot and what follows it; and the aborts in `fresh` segments."""
-        found = snapshots.newest(at_most)
+    def _replay_producers(self, state: LogState) -> None:
+        """The producers: from a snapshot, and from what the log holds behind it."""
+        found = state.snapshots.newest(state.end_offset)
         state.producers, start = found or (ProducerStates(), state.segments.first.base_offset)
-        rebuilt = {segment.base_offset for segment in fresh or ()}
         for segment in state.segments.since(start):
-            if fresh and segment.active:
-                self._snapshot = Snapshot(
-                    segment.base_offset, state.producers.snapshot(segment.base_offset)
-                )
-            aborted = replay_segment(segment, state.producers, start)
-            if segment.base_offset in rebuilt:
-                segment.aborted = aborted
+            replay_segment(segment, state.producers, start)
 
     def _state(self, segments: list[Segment], snapshots: SnapshotFiles) -> LogState:
         return LogState(

@@ -32,13 +32,13 @@ def replay_segment(
     return aborted
 
 
-def find_aborted(state: LogState, segment: Segment) -> list[AbortedTransaction]:
-    """The aborts in a segment, from the log itself, because their index is damaged."""
-    found = state.snapshots.newest(segment.base_offset)
+def rebuild_aborted(state: LogState, segments: list[Segment]) -> None:
+    """Tell segments, neighbours in order, of the aborts in them, from the log itself."""
+    found = state.snapshots.newest(segments[0].base_offset)
     producers, start = found or (ProducerStates(), state.segments.first.base_offset)
-    aborted: list[AbortedTransaction] = []
-    for each in state.segments.since(start):
-        aborted = replay_segment(each, producers, start)
-        if each is segment:
+    for segment in state.segments.since(start):
+        aborted = replay_segment(segment, producers, start)
+        if segment.base_offset >= segments[0].base_offset:
+            segment.aborted = aborted
+        if segment is segments[-1]:
             break
-    return aborted

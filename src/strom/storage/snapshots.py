@@ -37,13 +37,13 @@ class SnapshotFiles:
         write_whole(self._files, self.path(snapshot.offset), snapshot.data)
         self._offsets = sorted({*self._offsets, snapshot.offset})
 
-    def prune(self, segment_base: int) -> None:
-        """Remove what no recovery will ask for, if it begins at the segment with that base offset.
+    def prune(self, recovery_point: int) -> None:
+        """Remove what no recovery will ask for, if the log is safe up to an offset.
 
         It needs a snapshot at or before that; and another one, should the first be damaged.
         """
-        before = [offset for offset in self._offsets if offset <= segment_base]
-        behind = [offset for offset in self._offsets if offset > segment_base]
+        before = [offset for offset in self._offsets if offset <= recovery_point]
+        behind = [offset for offset in self._offsets if offset > recovery_point]
         for offset in before[:-2] + behind[:-2]:
             self._files.remove(self.path(offset))
             self._offsets.remove(offset)
