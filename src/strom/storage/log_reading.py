@@ -11,12 +11,8 @@ from typing import NamedTuple
 from strom.model.errors import CorruptData
 from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
-<<<<<<< HEAD
 from strom.storage.region import Region
-from strom.storage.replay import find_aborted
-=======
 from strom.storage.replay import rebuild_aborted
->>>>>>> storage
 from strom.storage.segment import Segment, Span
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, checksum_holds, headers
