@@ -6,7 +6,6 @@ import sys
 import uuid
 
 import pytest
-from tests.storage.world import FOLDER, PARTITION, PATH, START_MS, TOPIC_ID, World, batch, read_all
 
 from strom.model.errors import DirectoryOffline, StorageError, UserError
 from strom.model.topic_settings import TopicSettings
@@ -14,6 +13,7 @@ from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
 from strom.storage.files import DiskFiles
 from strom.testing.memory_files import MemoryFiles
+from tests.storage.world import FOLDER, PARTITION, PATH, START_MS, TOPIC_ID, World, batch, read_all
 
 OTHER = TopicPartition("other", 0)
 

@@ -109,7 +109,7 @@ def test_a_lock_is_held_once_and_can_be_released(place):
 
 def test_there_is_space_and_there_are_descriptors(place):
     files, path = place
-    assert files.free_bytes(path) > 0
+    assert files.space(path).free > 0
     assert files.open_file_limit() >= 32
 
 

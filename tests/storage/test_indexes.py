@@ -1,6 +1,7 @@
 """The three indexes: what they find, how they lie on disk, and that damage is noticed."""
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,7 @@ def test_an_impossible_offset_index_is_refused(data):
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), U32), max_size=30), st.integers(0, 2**62))
 def test_the_time_index_keeps_only_new_largest_timestamps(pairs, timestamp):
-    index, kept = TimeIndex(), []
+    index, kept = TimeIndex(), list[Any]()
     for at, (stamp, _) in enumerate(pairs):
         index.add(stamp, at)
         if not kept or stamp > kept[-1].timestamp:

@@ -8,9 +8,9 @@ import errno
 import itertools
 
 import pytest
-from tests.storage.world import PARTITION, START_MS, TOPIC_ID, World, batch, read_all
 
 from strom.model.errors import ApiError, DirectoryOffline, StorageError, UserError
+from tests.storage.world import PARTITION, START_MS, TOPIC_ID, World, batch, read_all
 
 ERRORS = [
     pytest.param(errno.EIO, False, id="EIO once"),

@@ -2,9 +2,9 @@
 
 import errno
 import uuid
+from typing import Any
 
 import pytest
-from tests.storage.world import FOLDER, PARTITION, START_MS, World, batch, batch_headers, read_all
 
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.topic_settings import TopicSettings
@@ -13,6 +13,7 @@ from strom.storage.directory import DataDirectory
 from strom.storage.files import DiskFiles
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import ControlType, Marker, Record, build_batch, build_marker
+from tests.storage.world import FOLDER, PARTITION, START_MS, World, batch, batch_headers, read_all
 
 
 def log_files(world, suffix=".log"):
@@ -281,7 +282,7 @@ def test_idle_producers_are_forgotten():
 
 def test_committed_readers_stop_at_an_open_transaction_and_learn_of_aborts():
     world = World()
-    ids = {"producer_id": 9, "producer_epoch": 0}
+    ids: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0}
     world.append(batch(b"plain"))
     world.append(batch(b"void", base_sequence=0, transactional=True, **ids))
     world.flush()

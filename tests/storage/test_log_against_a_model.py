@@ -6,10 +6,10 @@ nothing is there that was not appended, and offsets are dense until compaction.
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.storage.world import SMALL_SEGMENTS, World, read_all
 
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import ControlType, Marker, Record, build_batch, build_marker
+from tests.storage.world import SMALL_SEGMENTS, World, read_all
 
 KEYS = st.sampled_from([b"a", b"b", b"c"])
 VALUES = st.one_of(st.none(), st.binary(min_size=1, max_size=80))

@@ -3,7 +3,6 @@
 import itertools
 
 import pytest
-from tests.storage.world import FOLDER, START_MS, World, batch, read_all
 
 from strom.model.errors import ApiError, DirectoryOffline, StorageError
 from strom.wire.kafka.batch import headers
@@ -15,6 +14,7 @@ from strom.wire.kafka.records import (
     build_marker,
     read_records,
 )
+from tests.storage.world import FOLDER, START_MS, World, batch, read_all
 
 
 def compacted_world(seed=0, **changes) -> World:
