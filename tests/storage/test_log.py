@@ -285,6 +285,17 @@ def test_a_duplicate_gets_its_first_offset_also_after_a_crash():
     assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_what_a_killed_process_left_is_safe_once_it_is_opened_again():
+    for seed in range(20):
+        world = World(seed=seed)
+        for _ in range(20):
+            world.append(batch(b"written, never synced"))
+        world.kill()
+        assert world.log.flushed_offset == 20
+        world.crash()
+        assert world.log.end_offset == 20
+
+
 def test_idle_producers_are_forgotten():
     world = World()
     sent = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)

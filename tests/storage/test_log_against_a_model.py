@@ -202,6 +202,15 @@ class LogMachine(RuleBasedStateMachine):
         self.forget_from(self.log.end_offset)
 
     @rule()
+    def kill(self):
+        """The process dies, the machine does not: everything is there, and counts as on disk."""
+        end = self.log.end_offset
+        self.world.kill()
+        assert self.log.quarantined is None
+        assert self.log.end_offset == self.log.flushed_offset == end
+        self.forget_from(end)
+
+    @rule()
     def restart(self):
         self.world.restart()
         assert self.log.quarantined is None
