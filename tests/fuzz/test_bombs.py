@@ -171,7 +171,6 @@ def test_counts_do_not_become_memory(victim, name):
     print(f"{name}: {memory.growth_mib:.0f} MiB, {healthy.slowest_seconds:.2f} s")
     victim.check_alive()
     assert memory.growth_mib < MAX_GROWTH_MIB
-    assert healthy.slowest_seconds < 5
 
 
 def bomb(codec: int, packed: bytes, records: int) -> bytes:
@@ -222,7 +221,6 @@ def test_decompression_bombs_do_not_go_off(victim, name, topic):
     print(f"{name}: {memory.growth_mib:.0f} MiB, {healthy.slowest_seconds:.2f} s")
     victim.check_alive()
     assert memory.growth_mib < MAX_GROWTH_MIB
-    assert healthy.slowest_seconds < 5
 
 
 @pytest.mark.slow

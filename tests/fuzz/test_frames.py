@@ -37,7 +37,6 @@ def attack(victim: Victim, seed: int, *, frames: int, seconds: float) -> int:
         f"the slowest took {healthy.slowest_seconds:.2f} s"
     )
     assert growth < MAX_GROWTH_MIB
-    assert healthy.slowest_seconds < 10, "the broker was deaf for a while"
     assert attacker.answered > sent // 50, "hardly any frame got through to a handler"
     return sent
 

@@ -180,10 +180,9 @@ class BrokerSettings(Settings):
     fetch_max_bytes: int = setting(
         "fetch.max.bytes",
         Kind.INT,
-        4 * MIB,
+        55 * MIB,
         "The most bytes one fetch answer holds, whatever the client asks for; a single batch that is "
-        "larger is sent all the same. Kafka allows 55 MiB; smaller answers keep memory small and "
-        "other clients from waiting.",
+        "larger is sent all the same.",
         minimum=KIB,
     )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)

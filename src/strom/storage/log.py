@@ -20,15 +20,18 @@ from strom.storage.files import is_temporary
 from strom.storage.flush import Flush, Unflushed
 from strom.storage.log_compaction import Compaction, gather_work, swap_in
 from strom.storage.log_reading import (
+    EAGER_AT_MOST,
     NOTHING,
     Chunk,
     FoundOffset,
+    LazyChunk,
     Limit,
     aborted_between,
     count_bytes,
     find_largest_time,
     find_time,
     read_chunk,
+    read_lazily,
 )
 from strom.storage.log_retention import expired_segments, take_out
 from strom.storage.log_state import LogState
@@ -89,8 +92,7 @@ class Log:
         """Everything before it needs no check after a crash."""
         self.high_watermark = state.end_offset
         """Readers see what lies before it."""
-        self._has_aborted: bool | None = None
-        """Whether any transaction was ever aborted here; None until someone asks."""
+        self._met_aborted: bool | None = None
         self._watermark_position = state.segments.active.size_bytes if state.segments else 0
 
     # What there is
@@ -186,7 +188,7 @@ class Log:
     def _note_aborted(self, producer_id: int, first_offset: int, marker: BatchHeader) -> None:
         first_open = self._state.producers.first_open_offset
         stable = marker.next_offset if first_open is None else first_open
-        self._has_aborted = True
+        self._met_aborted = True
         self._segments.active.note_aborted(
             AbortedTransaction(producer_id, first_offset, marker.last_offset, stable)
         )
@@ -274,38 +276,64 @@ class Log:
         At the end the chunk is empty; beyond it, or before the start: OFFSET_OUT_OF_RANGE. With
         `at_least_one` the first batch is whole even if it is larger than `max_bytes`.
         """
+        self._check_readable(offset)
+        try:
+            limit = self._limit(committed_only)
+            if offset >= limit.offset:
+                return NOTHING
+            data = read_chunk(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
+            if not committed_only or not data or not self._has_aborted():
+                return Chunk(data)
+            return Chunk(data, self._aborted_in(data, offset))
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def read_lazily(
+        self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
+    ) -> LazyChunk:
+        """The same for sending to a client: large parts are left in their file until they are sent."""
+        if committed_only and self._has_aborted():
+            return LazyChunk(
+                *self.read(
+                    offset,
+                    min(max_bytes, EAGER_AT_MOST),
+                    committed_only=True,
+                    at_least_one=at_least_one,
+                )
+            )
+        self._check_readable(offset)
+        try:
+            limit = self._limit(committed_only)
+            if offset >= limit.offset:
+                return LazyChunk(b"")
+            return LazyChunk(
+                read_lazily(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
+            )
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def _check_readable(self, offset: int) -> None:
         self._check_usable()
         if not self.start_offset <= offset <= self.end_offset:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"Offset {offset} is not within {self.start_offset} and {self.end_offset}.",
             )
-        try:
-            limit = self._limit(committed_only)
-            if offset >= limit.offset:
-                return NOTHING
-            data = read_chunk(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
-            if not committed_only or not data:
-                return Chunk(data)
-            return Chunk(data, self._aborted_in(data, offset))
-        except (CorruptData, OSError) as error:
-            raise self._unreadable(error) from error
 
     def _aborted_in(self, data: bytes, offset: int) -> tuple[AbortedTransaction, ...]:
-        if self._has_aborted is None:
-            self._has_aborted = self._finds_aborted()
-        if not self._has_aborted:
-            return ()  # as in most logs: spare the walk through the batches
         end = offset + 1
         for _, header in headers(data):
             end = header.next_offset
         return tuple(aborted_between(self._state, offset, end))
 
-    def _finds_aborted(self) -> bool:
-        try:
-            return any(segment.aborted for segment in self._segments)
-        except CorruptData:
-            return True  # whoever reads that part of the log will be told
+    def _has_aborted(self) -> bool:
+        """Whether any transaction was ever aborted here. Mostly not, which spares much looking."""
+        if self._met_aborted is None:
+            try:
+                self._met_aborted = any(segment.aborted for segment in self._segments)
+            except CorruptData:
+                self._met_aborted = True  # whoever reads that part of the log will be told
+        return self._met_aborted
 
     def _limit(self, committed_only: bool) -> Limit:
         watermark = Limit(self.high_watermark, self._watermark_position)

@@ -16,6 +16,7 @@ from strom.storage.batch_walk import DamagedBatch, walk_headers
 from strom.storage.disk import Disk
 from strom.storage.files import File, read_whole, write_whole
 from strom.storage.offset_index import ENTRY_BYTES, OffsetIndex
+from strom.storage.region import Region
 from strom.storage.signed_bytes import SIGNATURE_BYTES
 from strom.storage.time_index import TimeIndex
 from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
@@ -265,6 +266,10 @@ class Segment:
         if len(data) != length:
             raise DamagedBatch(position, f"{self.log_path} is shorter than it was")
         return data
+
+    def region(self, position: int, length: int) -> Region:
+        """Bytes of the log file, to be sent from there."""
+        return Region(self._disk.open_files, self, position, length)
 
     def locate(self, offset: int) -> Span | None:
         """The batch that holds an offset, or else the first one after it; None if there is none."""

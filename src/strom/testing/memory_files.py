@@ -358,6 +358,10 @@ class MemoryFile:
         self._content.data += data
         self._content.modified_ms = self._files.now_ms
 
+    def send(self, socket: int, position: int, length: int) -> int:
+        """Memory cannot be sent: the caller reads it instead."""
+        return 0
+
     def pread(self, length: int, position: int) -> bytes:
         """Bytes from a position on."""
         self._raise("pread")

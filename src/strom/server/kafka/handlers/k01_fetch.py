@@ -13,6 +13,7 @@ from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.storage.region import Region
 from strom.wire.kafka.messages.k01_fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -157,5 +158,5 @@ def _partition_data(item: Fetched, limits: Limits) -> PartitionData:
         last_stable_offset=item.last_stable_offset,
         log_start_offset=item.start_offset,
         aborted_transactions=aborted,
-        records=item.records,
+        records=[item.records] if isinstance(item.records, Region) else item.records,
     )
