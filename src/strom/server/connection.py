@@ -269,6 +269,8 @@ class Connection(asyncio.BufferedProtocol):
     def _send(self, out: Answer) -> None:
         """Send, after what is not yet sent, as much as the socket takes."""
         outgoing = self._outgoing
+        if not out and not outgoing:
+            return
         outgoing += out
         while outgoing and not self._writing_paused and self._transport is not None:
             part = outgoing[0]
