@@ -76,3 +76,12 @@ def test_a_session_in_use_is_not_thrown_out_but_a_forgotten_one_is():
 
 def test_no_slots_means_no_sessions():
     assert FetchSessions(0).begin([want(0)], now_ms=0) is None
+
+
+def test_a_session_keeps_its_way_of_naming_topics_even_while_it_holds_none():
+    key = TopicKey(None, bytes(16))
+    session = FetchSessions(10).begin([Wanted(key, 0, 0, 1000)], now_ms=0)
+    assert session is not None
+    session.change([], [(key, 0)])
+    assert session.wanted() == []
+    assert session.uses_ids

@@ -33,12 +33,9 @@ class Session:
     id: int
     epoch: int
     last_used_ms: int
+    uses_ids: bool
+    """Whether it names its topics by id; it cannot change to names, or back."""
     partitions: dict[tuple[TopicKey, int], _Remembered] = field(default_factory=dict)
-
-    @property
-    def uses_ids(self) -> bool:
-        """Whether this session names its topics by id; it cannot change to names, or back."""
-        return any(key.id is not None for key, _ in self.partitions)
 
     def wanted(self) -> list[Wanted]:
         """Everything this session fetches."""
@@ -101,7 +98,12 @@ class FetchSessions:
         if not items or not self._make_room(now_ms):
             return None
         self._last_id = self._last_id % 0x7FFFFFFF + 1
-        session = Session(self._last_id, epoch=1, last_used_ms=now_ms)
+        session = Session(
+            self._last_id,
+            epoch=1,
+            last_used_ms=now_ms,
+            uses_ids=items[0].topic.id is not None,
+        )
         session.change(items, ())
         self._sessions[session.id] = session
         return session
