@@ -80,7 +80,8 @@ class GroupCoordinator:
         """Begin to do what is asked; the ticket is answered in this outcome or in a later one."""
         out = Outcome(command.group)
         try:
-            if not command.group and not isinstance(command, Commit):
+            # Offsets without a group's name are an old habit that Kafka still puts up with.
+            if not command.group and not isinstance(command, Commit | DeleteGroup):
                 raise ApiError(ErrorCode.INVALID_GROUP_ID)
             self._handle(command, ticket, out, now_ms)
         except ApiError as error:
@@ -97,8 +98,7 @@ class GroupCoordinator:
                 code = membership.heartbeat(self._step(command.group, out, now_ms), command)
                 out.answer(ticket, Answered(code=code))
             case Leave():
-                step = self._step(command.group, out, now_ms)
-                out.answer(ticket, membership.leave(step, command))
+                out.answer(ticket, self._leave(command, out, now_ms))
             case Commit():
                 self._commit(command, ticket, out, now_ms)
             case DeleteOffsets():
@@ -189,6 +189,11 @@ class GroupCoordinator:
             if is_created:
                 del self._groups[command.group]
             raise
+
+    def _leave(self, command: Leave, out: Outcome, now_ms: int) -> Left:
+        if command.group not in self._groups:
+            return Left(members=(ErrorCode.UNKNOWN_MEMBER_ID,) * len(command.leavers))
+        return membership.leave(self._step(command.group, out, now_ms), command)
 
     def _commit(self, command: Commit, ticket: Ticket, out: Outcome, now_ms: int) -> None:
         group = self._groups.get(command.group)
