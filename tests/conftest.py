@@ -11,10 +11,7 @@ from tools import kafka
 
 # Many tests write records with times long past; retention must not take them away meanwhile.
 DAY_MS = str(24 * 60 * 60 * 1000)
-STROM_SETTINGS = {
-    "log.retention.check.interval.ms": DAY_MS,
-    "group.initial.rebalance.delay.ms": "0",
-}
+STROM_SETTINGS = {"log.retention.check.interval.ms": DAY_MS}
 KAFKA_SETTINGS = {**STROM_SETTINGS, "log.initial.task.delay.ms": DAY_MS}
 
 TARGETS = {"strom": ["strom"], "kafka": ["kafka"], "both": ["strom", "kafka"]}

@@ -8,11 +8,7 @@ import pytest
 from tests.conftest import Target
 from tools import kafka, kafka_python_tests
 
-SETTINGS = {
-    "node.id": "0",
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-}
+SETTINGS = {"node.id": "0", "group.min.session.timeout.ms": "1000"}
 """What these tests take for granted of a broker."""
 
 
