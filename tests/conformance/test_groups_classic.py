@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.conformance import calls
+from tests.conformance.batches import batch
+from tests.conformance.calls import Topic, produce
 from tests.conformance.members import GroupMember, find_coordinator, subscription
 from tests.conformance.raw import RawClient
 from tests.conftest import Target
@@ -134,6 +137,35 @@ def test_whom_the_leader_forgets_gets_nothing(new_member: NewMember) -> None:
     member = new_member()
     member.join()
     assert member.sync({"nobody": b"x"}).assignment == b""
+
+
+def test_shares_that_are_too_large_are_refused_and_the_group_goes_on(
+    new_member: NewMember,
+) -> None:
+    member = new_member()
+    member.join()
+    answer = member.sync({member.id: bytes(2_000_000)})
+    assert answer.error_code == ErrorCode.unknown_server_error
+    member.join()
+    assert member.sync({member.id: b"less"}).assignment == b"less"
+
+
+def test_nobody_writes_to_the_offsets_topic(client: RawClient, group: str) -> None:
+    answer = produce(client, Topic("__consumer_offsets", None), batch(b"x"))
+    assert answer.error_code == ErrorCode.invalid_topic_exception
+
+
+def test_the_offsets_topic_is_compacted_and_internal(client: RawClient, group: str) -> None:
+    described = calls.describe(client, "__consumer_offsets")
+    assert (described.is_internal, len(described.partitions)) == (True, 50)
+    wanted = {"resource_type": calls.TOPIC_RESOURCE, "resource_name": "__consumer_offsets"}
+    wanted |= {"configuration_keys": ["cleanup.policy", "segment.bytes", "compression.type"]}
+    (answer,) = client.call("describe_configs", 4, resources=[wanted]).results
+    assert {one.name: one.value for one in answer.configs} == {
+        "cleanup.policy": "compact",
+        "segment.bytes": "104857600",
+        "compression.type": "producer",
+    }
 
 
 def test_a_second_sync_gets_the_same_share(new_member: NewMember) -> None:

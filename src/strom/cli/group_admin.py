@@ -1,11 +1,13 @@
 """What can be done to consumer groups, for the commands `groups` and `kafka-consumer-groups` alike."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import Connection
+from strom.cli.connection import ANSWER_SECONDS, Connection
 from strom.cli.topic_admin import REQUEST_SECONDS, list_offsets
+from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -19,6 +21,14 @@ STATES = {
     "DEAD": "Dead",
 }
 """librdkafka's names of states, and Kafka's own."""
+_NOT_YET = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+PAUSE_SECONDS = 0.1
 RESETTABLE = frozenset({"Empty", "Dead"})
 
 
@@ -105,8 +115,8 @@ class GroupAdmin:
 
     def describe(self, name: str) -> GroupDescription:
         """Describe one group; one that is not there is dead."""
-        described = self._result(
-            self.client.describe_consumer_groups([name], request_timeout=REQUEST_SECONDS)
+        described = _result(
+            lambda: self.client.describe_consumer_groups([name], request_timeout=REQUEST_SECONDS)
         )
         node = described.coordinator
         return GroupDescription(
@@ -123,8 +133,8 @@ class GroupAdmin:
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         wanted = [ConsumerGroupTopicPartitions(name)]
-        found = self._result(
-            self.client.list_consumer_group_offsets(wanted, request_timeout=REQUEST_SECONDS)
+        found = _result(
+            lambda: self.client.list_consumer_group_offsets(wanted, request_timeout=REQUEST_SECONDS)
         )
         return {
             TopicPartition(one.topic, one.partition): Committed(one.offset, one.leader_epoch)
@@ -157,16 +167,17 @@ class GroupAdmin:
         from confluent_kafka import TopicPartition as Place
 
         places = [Place(one.topic, one.partition, offset) for one, offset in offsets.items()]
-        done = self._result(
-            self.client.alter_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(name, places)], request_timeout=REQUEST_SECONDS
+        wanted = [ConsumerGroupTopicPartitions(name, places)]
+        done = _result(
+            lambda: self.client.alter_consumer_group_offsets(
+                wanted, request_timeout=REQUEST_SECONDS
             )
         )
         _raise_first(one.error for one in done.topic_partitions)
 
     def delete(self, name: str) -> None:
         """Delete a group that has no members, with its offsets."""
-        self._result(self.client.delete_consumer_groups([name], request_timeout=REQUEST_SECONDS))
+        _result(lambda: self.client.delete_consumer_groups([name], request_timeout=REQUEST_SECONDS))
 
     def partitions_of(self, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
         """The partitions of those topics that exist."""
@@ -184,9 +195,20 @@ class GroupAdmin:
         wanted = [one for one in partitions if one in known.get(one.topic, ())]
         return list_offsets(self.client, wanted, OffsetSpec.latest())
 
-    def _result(self, futures: Mapping[str, Any]) -> Any:
-        (future,) = futures.values()
-        return future.result()
+
+def _result(ask: Callable[[], Mapping[str, Any]]) -> Any:
+    """What one group's future brings; asks again while a broker gets ready to coordinate groups."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        (future,) = ask().values()
+        try:
+            return future.result()
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE_SECONDS)
 
 
 def _member(described: Any) -> GroupMember:
