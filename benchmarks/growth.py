@@ -17,7 +17,7 @@ _LOAD_RECORDS = 200_000
 
 def steps(session: Session) -> int:
     """How many steps the progress bar has."""
-    return 2 * len(_VARIANTS) * (session.scale.rounds + 1)
+    return 2 * len(_VARIANTS) * (session.scale.rounds + 2)
 
 
 def measure(session: Session) -> Iterator[Measurement]:
@@ -36,7 +36,7 @@ def _longer_log(session: Session, variant: Variant) -> Iterator[Measurement]:
         session.step(f"growth: {large:,} records, {variant.title}")
         peer.create_topic("long", 1, variant.topic_settings)
         _fill(peer, "long", large)
-        for round_number in range(session.scale.rounds):
+        for round_number in range(-1, session.scale.rounds):
             session.step(f"growth: {case}, {variant.title}")
             short = f"short-{round_number}"
             peer.create_topic(short, 1, variant.topic_settings)
@@ -46,7 +46,8 @@ def _longer_log(session: Session, variant: Variant) -> Iterator[Measurement]:
                 (GROWTH_LARGE, "long", large),
             ):
                 for metric, value in _log_figures(session, peer, topic, records):
-                    yield Measurement(area, case, metric, variant.key, round_number, value)
+                    if round_number >= 0:  # the one before warms up
+                        yield Measurement(area, case, metric, variant.key, round_number, value)
 
 
 def _fill(peer: Peer, topic: str, records: int) -> None:
@@ -74,11 +75,12 @@ def _more_partitions(session: Session, variant: Variant) -> Iterator[Measurement
         large.create_topic("many", many - few, variant.topic_settings)
         for peer in (small, large):
             peer.create_topic("load", few, variant.topic_settings)
-        for round_number in range(session.scale.rounds):
+        for round_number in range(-1, session.scale.rounds):
             session.step(f"growth: {case}, {variant.title}")
             for area, peer in ((GROWTH_SMALL, small), (GROWTH_LARGE, large)):
                 for metric, value in _partition_figures(session, peer, few):
-                    yield Measurement(area, case, metric, variant.key, round_number, value)
+                    if round_number >= 0:  # the one before warms up
+                        yield Measurement(area, case, metric, variant.key, round_number, value)
 
 
 def _partition_figures(

@@ -20,7 +20,7 @@ def describe() -> dict[str, str]:
         "processor": f"{_processor()}, {os.cpu_count()} cores",
         "memory": f"{psutil.virtual_memory().total / 1e9:.0f} GB",
         "disk": f"{_file_system()}, where temporary files are",
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "strom": f"{strom.__version__} ({_commit()}), Python {platform.python_version()}",
         "Kafka": f"{VERSION}, {_java()}, 1 GB heap, Kafka's own start flags",
         "client": f"confluent-kafka {confluent_kafka.__version__}, "

@@ -6,13 +6,14 @@ topic. So all of them share the state of the machine, and the process warms up o
 
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 import psutil
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from strom.testing.broker_process import BrokerProcess
@@ -36,7 +37,7 @@ KAFKA_SETTINGS = {
 SILENT = 2
 """librdkafka's log level: what goes wrong is raised, and need not be printed as well."""
 _SAMPLE_SECONDS = 0.05
-_ADMIN_SECONDS = 120
+_ADMIN_SECONDS = 300
 
 
 class Variant(NamedTuple):
@@ -78,6 +79,21 @@ class Peer:
         topic = NewTopic(name, partitions, 1, config=dict(settings))
         created = self._admin.create_topics([topic], operation_timeout=_ADMIN_SECONDS)
         created[name].result(_ADMIN_SECONDS)
+        deadline = time.monotonic() + _ADMIN_SECONDS
+        while not self._has_all_partitions(name, partitions):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{name} is not ready after {_ADMIN_SECONDS} seconds")
+            time.sleep(0.1)
+
+    def _has_all_partitions(self, topic: str, partitions: int) -> bool:
+        # Kafka says that a topic is created before it can take records for it.
+        asked = {TopicPartition(topic, one): OffsetSpec.latest() for one in range(partitions)}
+        try:
+            for answer in self._admin.list_offsets(asked).values():
+                answer.result(_ADMIN_SECONDS)
+        except KafkaException:
+            return False
+        return True
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""

@@ -24,6 +24,7 @@ from strom.wire.kafka.messages.k00_produce import (
 from strom.wire.kafka.messages.k01_fetch import (
     FetchPartition,
     FetchRequest,
+    FetchResponse,
     FetchTopic,
 )
 from strom.wire.kafka.records import Record, build_batch
@@ -216,7 +217,12 @@ def _check_produced(answer: bytes) -> None:
 
 
 def _check_fetched(answer: bytes) -> None:
-    # Behind the header: throttle time, error code, session id; then one topic with one partition.
-    (code,) = struct.unpack_from(">h", answer, _RESPONSE_HEADER_BYTES + 4)
-    if code or len(answer) < _KEPT_BYTES:
-        raise RuntimeError(f"a fetch failed with code {code}, or gave no batch")
+    if len(answer) == _KEPT_BYTES:
+        return  # the rest was not kept: an answer without records is shorter
+    response = decode(FetchResponse, FETCH_VERSION, memoryview(answer), _RESPONSE_HEADER_BYTES)
+    for topic in response.responses:
+        for partition in topic.partitions:
+            if partition.error_code or not partition.records:
+                raise RuntimeError(f"a fetch gave no records, code {partition.error_code}")
+    if response.error_code or not response.responses:
+        raise RuntimeError(f"a fetch failed with code {response.error_code}")

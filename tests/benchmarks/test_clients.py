@@ -61,3 +61,10 @@ def test_batches_can_be_fetched_from_random_offsets(peer: Peer):
         run(Produce(peer.bootstrap_servers, topic, RECORDS, batch_records=100))
         latency = run(RandomFetches(peer.bootstrap_servers, topic, 0.2, RECORDS))
     assert latency.requests > 10
+
+
+def test_a_fetch_without_records_is_not_taken_for_an_answer(peer: Peer):
+    with peer.topic("short", 1, {}) as topic:
+        run(Produce(peer.bootstrap_servers, topic, 1))
+        with pytest.raises(RuntimeError, match="no records, code 1"):
+            run(RandomFetches(peer.bootstrap_servers, topic, 0.1, RECORDS))

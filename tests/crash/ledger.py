@@ -102,8 +102,8 @@ def read_topic(bootstrap_servers: str, topic: str, partitions: int) -> dict[int,
             for partition in found
         }
         consumer.assign([TopicPartition(topic, partition, 0) for partition in found])
-        while any(len(found[partition]) < end for partition, end in ends.items()):
-            messages = consumer.consume(10_000, timeout=10)
+        while missing := sum(ends.values()) - sum(map(len, found.values())):
+            messages = consumer.consume(min(missing, 10_000), timeout=10)
             assert messages, f"reading stopped: {({p: len(v) for p, v in found.items()}, ends)}"
             for message in messages:
                 assert message.error() is None, message.error()

@@ -45,10 +45,11 @@ def run(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_a_hundred_kills_lose_and_duplicate_nothing_of_idempotent_producers(chance):
-    acked = run(100, chance, longest_s=0.7)
-    assert acked > 10_000, "there was no load worth the name"
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("quarter", range(4))
+def test_a_hundred_kills_lose_and_duplicate_nothing_of_idempotent_producers(chance, quarter):
+    acked = run(25, chance, longest_s=0.7)
+    assert acked > 2_500, "there was no load worth the name"
 
 
 @pytest.mark.slow

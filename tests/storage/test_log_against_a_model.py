@@ -4,8 +4,17 @@ The model is the list of all records ever appended. Whatever happens: what was f
 nothing is there that was not appended, and offsets are dense until compaction.
 """
 
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import ControlType, Marker, Record, build_batch, build_marker
@@ -65,6 +74,11 @@ class LogMachine(RuleBasedStateMachine):
         appended = self.world.append(build_batch(records, codec=codec))
         assert appended.base_offset == self.log.end_offset - len(records)
         self.remember(appended.base_offset, records)
+
+    @rule(keys=st.lists(KEYS, min_size=5, max_size=15), tombstones=st.booleans())
+    def append_many(self, keys, tombstones):
+        for at, key in enumerate(keys):
+            self.append([(key, None if tombstones and at % 3 else b"v" * 60)], 0)
 
     @rule(producer=st.integers(1, 3), key=KEYS, value=VALUES)
     def append_idempotent(self, producer, key, value):
@@ -188,6 +202,15 @@ class LogMachine(RuleBasedStateMachine):
         self.forget_from(self.log.end_offset)
 
     @rule()
+    def kill(self):
+        """The process dies, the machine does not: everything is there, and counts as on disk."""
+        end = self.log.end_offset
+        self.world.kill()
+        assert self.log.quarantined is None
+        assert self.log.end_offset == self.log.flushed_offset == end
+        self.forget_from(end)
+
+    @rule()
     def restart(self):
         self.world.restart()
         assert self.log.quarantined is None
@@ -292,4 +315,17 @@ class LogMachine(RuleBasedStateMachine):
             )
 
 
+PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.target, Phase.shrink)
+
 TestLog = LogMachine.TestCase
+TestLog.settings = settings(deadline=None, max_examples=150, stateful_step_count=40, phases=PHASES)
+
+
+@pytest.mark.soak
+def test_the_same_for_a_long_time():
+    run_state_machine_as_test(
+        LogMachine,
+        settings=settings(
+            deadline=None, max_examples=20_000, stateful_step_count=60, phases=PHASES
+        ),
+    )

@@ -69,14 +69,14 @@ class Session:
             remembered.high_watermark = item.high_watermark
             remembered.start_offset = item.start_offset
             remembered.told = item.error is ErrorCode.NONE
-            if item.records:
+            if len(item.records):
                 self.partitions[key] = self.partitions.pop(key)
         return told
 
     @staticmethod
     def _is_news(item: Fetched, remembered: _Remembered) -> bool:
         return (
-            bool(item.records)
+            len(item.records) > 0
             or item.error is not ErrorCode.NONE
             or not remembered.told
             or item.high_watermark != remembered.high_watermark

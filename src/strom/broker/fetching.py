@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.storage.region import Region
 from strom.storage.transaction_index import AbortedTransaction
 
 
@@ -38,7 +39,7 @@ class Fetched:
     last_stable_offset: int = -1
     start_offset: int = -1
     aborted: tuple[AbortedTransaction, ...] = ()
-    records: bytes = b""
+    records: bytes | Region = b""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Fetch:
         answers = []
         for wanted in self.wanted:
             fetched = self._read_one(wanted, budget, at_least_one=nothing_yet)
-            if fetched.records:
+            if len(fetched.records):
                 nothing_yet = False
                 budget -= len(fetched.records)
             answers.append(fetched)
@@ -105,7 +106,7 @@ class Fetch:
         try:
             partition = self._checked(wanted)
             log = partition.log
-            chunk = log.read(
+            chunk = log.read_lazily(
                 wanted.offset,
                 max(0, min(budget, wanted.max_bytes)),
                 committed_only=self.limits.committed_only,

@@ -67,9 +67,10 @@ class Partition:
         self._commit.mark_dirty(self)
 
     def flush_if_overdue(self, now_ms: int) -> None:
-        """Have everything synced if `flush.ms` has passed since the oldest unsynced record."""
+        """Have all synced if `flush.ms` has passed since the oldest record, or a segment is full."""
         since = self._unflushed_since_ms
-        if since and now_ms - since >= self.log.settings.flush_ms:
+        overdue = since and now_ms - since >= self.log.settings.flush_ms
+        if overdue or self.log.wants_flush:
             self._commit.mark_dirty(self)
 
     def wait_for_records(self, waiter: RecordsWaiter) -> None:

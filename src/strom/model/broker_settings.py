@@ -181,7 +181,8 @@ class BrokerSettings(Settings):
         "fetch.max.bytes",
         Kind.INT,
         55 * MIB,
-        "The most bytes one fetch answer holds, whatever the client asks for.",
+        "The most bytes one fetch answer holds, whatever the client asks for; a single batch that is "
+        "larger is sent all the same.",
         minimum=KIB,
     )
     group_initial_rebalance_delay_ms: int = setting(

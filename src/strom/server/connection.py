@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from strom.model.errors import ProtocolError
 from strom.server.receive_buffer import ReceiveBuffer
+from strom.storage.region import Region
 from strom.wire.kafka.batch import Buffer
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ MAX_UNANSWERED = 128
 JOIN_BELOW = 4096
 """Small answers are put together, which is cheaper than handing over their parts."""
 
-Answer: TypeAlias = list[Buffer]
+PIECE_BYTES = 16 * 1024
+"""Of a file, what is read and queued when the socket is full."""
+
+Part: TypeAlias = Buffer | Region
+Answer: TypeAlias = list[Part]
 
 
 class Pending(NamedTuple):
@@ -60,8 +65,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, listener: "Listener", dispatch: Dispatch) -> None:
         self.peer = "?"
-        self.trusted = False
-        """Whether the peer has shown that it speaks the protocol."""
         self.frame_began = 0.0
         """When the frame now being received began; 0 if there is none."""
         self.last_active = listener.loop.time()
@@ -69,7 +72,10 @@ class Connection(asyncio.BufferedProtocol):
         self._dispatch = dispatch
         self._transport: asyncio.Transport | None = None
         self._received = ReceiveBuffer()
+        self._frame_limit = listener.frame_limit(trusted=False)
         self._unanswered: deque[Pending | Answer] = deque()
+        self._outgoing: deque[Part] = deque()
+        self._trusted = False
         self._early = False
         """Whether the unanswered requests are of the kind that may begin early."""
         self._works = False
@@ -98,6 +104,8 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's own is not a subclass
+        # Told as soon as the socket takes no more, and again when all is sent: then a file can be sent.
+        transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         if not self._listener.connected(self):
@@ -110,6 +118,7 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(answer, Pending):
                 answer.abandon()
         self._unanswered.clear()
+        self._outgoing.clear()
         self._listener.memory.forget(self._memory_granted)
         self._listener.memory.give(self._received.extra_bytes + self._answers_in_pool)
         self._answers_in_pool = 0
@@ -149,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         self._works = True
         try:
             self._send(self._begin_requests([]))
-            while self._has_more_to_do():
+            while not self._received.is_empty and self._has_more_to_do():
                 self._send(self._begin_requests([]))
             self._make_room()
         except ProtocolError as error:
@@ -163,16 +172,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def _has_more_to_do(self) -> bool:
         """Whether sending has freed what held the next request back."""
-        if self._is_busy() or self._received.is_empty or self._transport is None:
+        if self._is_busy() or self._transport is None:
             return False
-        return self._received.peek(self._frame_limit()) is not None
+        return self._received.peek(self._frame_limit) is not None
 
     def _begin_requests(self, out: Answer) -> Answer:
         """Begin what may begin; the answers that can be sent at once."""
         received = self._received
-        self._collect(out)
-        while self._transport is not None and not self._is_busy():
-            frame = received.peek(self._frame_limit())
+        if self._unanswered:
+            self._collect(out)
+        while not self._is_busy() and self._transport is not None:
+            frame = None if received.is_empty else received.peek(self._frame_limit)
             if frame is None:
                 break
             early = self._dispatch.may_begin_early(frame)
@@ -184,8 +194,7 @@ class Connection(asyncio.BufferedProtocol):
             self.frame_began = 0.0
             with frame:
                 answer = self._dispatch(self, frame)
-            self.trusted = True
-            self.last_active = self._listener.loop.time()
+            self._has_shown_itself()
             if isinstance(answer, Pending):
                 answer.result.add_done_callback(self._answer_is_ready)
                 self._unanswered.append(answer)
@@ -197,15 +206,19 @@ class Connection(asyncio.BufferedProtocol):
                     break  # it may be large: see first whether the client takes it
         return out
 
-    def _frame_limit(self) -> int:
-        return self._listener.frame_limit(trusted=self.trusted)
+    def _has_shown_itself(self) -> None:
+        """The peer speaks the protocol: it may send large requests from now on."""
+        self.last_active = self._listener.loop.time()
+        if not self._trusted:
+            self._trusted = True
+            self._frame_limit = self._listener.frame_limit(trusted=True)
 
     def _make_room(self) -> None:
         received = self._received
-        if self._is_busy():
-            return
         if received.is_empty:
             self.frame_began = 0.0
+        elif self._is_busy():
+            return
         elif not self.frame_began:
             self.frame_began = self._listener.loop.time()
         extra = received.make_room()
@@ -254,15 +267,45 @@ class Connection(asyncio.BufferedProtocol):
         self._held_back = False
 
     def _send(self, out: Answer) -> None:
-        transport = self._transport
-        if not out or transport is None:
+        """Send, after what is not yet sent, as much as the socket takes."""
+        outgoing = self._outgoing
+        if not out and not outgoing:
             return
-        if len(out) > 1 and sum(map(len, out)) < JOIN_BELOW:
-            transport.write(b"".join(out))
+        outgoing += out
+        while outgoing and not self._writing_paused and self._transport is not None:
+            part = outgoing[0]
+            if isinstance(part, Region):
+                self._send_from_file(self._transport, part)
+            else:
+                self._send_buffers(self._transport)
+        self._count_unsent()
+
+    def _send_buffers(self, transport: asyncio.Transport) -> None:
+        buffers: list[Buffer] = []
+        outgoing = self._outgoing
+        while outgoing and not isinstance(part := outgoing[0], Region):
+            buffers.append(part)
+            outgoing.popleft()
+        if sum(map(len, buffers)) < JOIN_BELOW:
+            transport.write(b"".join(buffers))
         else:
-            transport.writelines(out)
-        if self._writing_paused and not self._answers_in_pool:
-            self._answers_in_pool = transport.get_write_buffer_size()
+            transport.writelines(buffers)
+
+    def _send_from_file(self, transport: asyncio.Transport, region: Region) -> None:
+        """Send from the file directly; what the socket does not take now waits as a small piece.
+
+        The piece makes the transport tell us when the socket takes more.
+        """
+        if len(region) and not transport.get_write_buffer_size():
+            region.send(transport.get_extra_info("socket").fileno())
+        if len(region):
+            transport.write(region.take(PIECE_BYTES))
+        if not len(region):
+            self._outgoing.popleft()
+
+    def _count_unsent(self) -> None:
+        if self._writing_paused and not self._answers_in_pool and self._transport is not None:
+            self._answers_in_pool = self._transport.get_write_buffer_size()
             self._listener.memory.take_anyway(self._answers_in_pool)
 
     # --- back-pressure -------------------------------------------------------------------------
@@ -271,6 +314,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whether nothing more may begin now."""
         return (
             self._writing_paused
+            or len(self._outgoing) > 0
             or self._held_back
             or self._memory_wanted > 0
             or len(self._unanswered) >= MAX_UNANSWERED

@@ -6,7 +6,7 @@ frames as views. A view is good until the next bytes are received.
 
 from strom.model.errors import ProtocolError
 
-BASE_BYTES = 64 * 1024
+BASE_BYTES = 16 * 1024
 """What a buffer has from the start, and what it goes back to."""
 LENGTH_BYTES = 4
 GROWTH = 4

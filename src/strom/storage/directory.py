@@ -24,7 +24,7 @@ from strom.storage.files import (
 from strom.storage.folder import read_folder
 from strom.storage.log import Log
 from strom.storage.log_state import LogState
-from strom.storage.recovery import Recovery, RecoveryPoint
+from strom.storage.recovery import FutureEpoch, Recovery, RecoveryPoint
 from strom.storage.segment import Segment
 from strom.storage.segments import Segments
 from strom.storage.snapshots import SnapshotFiles
@@ -164,10 +164,12 @@ class DataDirectory:
             return self._quarantined(partition, topic_id, settings, reason)
         point = self._points.get((str(partition), topic_id), RecoveryPoint())
         folder = self.folder(partition)
-        recovery = Recovery(self._disk, folder, settings, point, self._now_ms)
+        recovery = Recovery(
+            self._disk, folder, settings, point, leader_epoch=leader_epoch, now_ms=self._now_ms
+        )
         try:
             state = recovery.open(clean=self.was_clean and str(partition) not in self._suspects)
-        except (CorruptData, ApiError, OSError) as error:
+        except (CorruptData, FutureEpoch, ApiError, OSError) as error:
             return self._quarantined(partition, topic_id, settings, str(error))
         state.epochs.assign(leader_epoch, state.end_offset)
         return Log(self._disk, folder, partition, topic_id, settings, state)
@@ -251,7 +253,9 @@ class DataDirectory:
         points = dict(self._points)
         for log in logs:
             if log.quarantined is None:
-                point = RecoveryPoint(log.recovery_point, log.start_offset)
+                # A start beyond the recovery point could lie beyond the end after a crash.
+                start_offset = min(log.start_offset, log.recovery_point)
+                point = RecoveryPoint(log.recovery_point, start_offset)
                 points[str(log.partition), log.topic_id] = point
         lines = [
             f"{partition} {topic_id} {point.flushed_offset} {point.start_offset}"

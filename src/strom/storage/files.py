@@ -19,6 +19,8 @@ from strom.wire.kafka.batch import Buffer
 _WINDOWS = sys.platform == "win32"
 _TEMPORARY = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
+_SENDFILE = sys.platform == "linux"
+"""macOS has sendfile too, but tells the bytes sent only through an error when it would block."""
 _F_FULLFSYNC = 51
 """macOS: the request that also empties the drive's own cache, which fsync there does not."""
 
@@ -47,6 +49,10 @@ class File(Protocol):
 
     def pread(self, length: int, position: int) -> bytes:
         """Bytes from a position on; fewer only where the file ends."""
+        ...
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        """Send bytes to a socket without reading them; how many it took, 0 if none for now."""
         ...
 
     def size(self) -> int:
@@ -157,14 +163,13 @@ def read_whole(files: Files, path: str) -> bytes:
         file.close()
 
 
-def write_whole(files: Files, path: str, data: Buffer, *, sync: bool = True) -> None:
+def write_whole(files: Files, path: str, data: Buffer) -> None:
     """Make the file hold exactly this, on the medium; its directory entry is not synced."""
     file = files.open(path, create=True)
     try:
         file.truncate(0)
         file.append(data)
-        if sync:
-            file.datasync()
+        file.datasync()
     except OSError:
         with suppress(OSError):  # half a file is worse than none
             files.remove(path)
@@ -211,6 +216,15 @@ class DiskFile:
             parts.append(data)
             missing -= len(data)
         return b"".join(parts)
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        """Send bytes to a socket; 0 also where the platform has no sendfile."""
+        if not _SENDFILE:
+            return 0
+        try:
+            return os.sendfile(socket, self._descriptor, position, length)
+        except BlockingIOError:
+            return 0
 
     def _read_at(self, length: int, position: int) -> bytes:
         if self._reading is None:

@@ -42,6 +42,7 @@ class Flush:
         segments: list[DirtySegment],
         snapshots: list[Snapshot],
         *,
+        recovery_point: int,
         entries_version: int,
         save_epochs: bool,
     ) -> None:
@@ -54,6 +55,7 @@ class Flush:
         """Whether the files beside the data are saved, too."""
         self._epochs = state.epochs.encode() if save_epochs else None
         self._sync_folder = save_epochs or entries_version != state.entries_synced
+        self._recovery_point = recovery_point
         self._disk = disk
         self._folder = folder
         self._state = state
@@ -88,6 +90,8 @@ class Flush:
                 files.rename(f"{path}.tmp", path)
             for snapshot in self.snapshots:
                 self._state.snapshots.write(snapshot)
+            if self.snapshots:
+                self._state.snapshots.prune(self._recovery_point)
             self.complete = True
         except OSError as error:
             if not is_temporary(error):
@@ -123,7 +127,7 @@ class Unflushed:
         self._snapshots.append(snapshot)
         self._entries_version += 1
 
-    def begin(self, end_offset: int) -> Flush | None:
+    def begin(self, end_offset: int, recovery_point: int) -> Flush | None:
         """A flush of all of it, None if there is nothing."""
         save_epochs = self._state.epochs.version != self._state.epochs_saved
         if not self._segments and not self.entries_dirty and not save_epochs:
@@ -146,6 +150,7 @@ class Unflushed:
             self._state,
             dirty,
             self._snapshots[:],
+            recovery_point=recovery_point,
             entries_version=self._entries_version,
             save_epochs=save_epochs,
         )

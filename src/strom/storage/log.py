@@ -20,15 +20,18 @@ from strom.storage.files import is_temporary
 from strom.storage.flush import Flush, Unflushed
 from strom.storage.log_compaction import Compaction, gather_work, swap_in
 from strom.storage.log_reading import (
+    EAGER_AT_MOST,
     NOTHING,
     Chunk,
     FoundOffset,
+    LazyChunk,
     Limit,
     aborted_between,
     count_bytes,
     find_largest_time,
     find_time,
     read_chunk,
+    read_lazily,
 )
 from strom.storage.log_retention import expired_segments, take_out
 from strom.storage.log_state import LogState
@@ -80,6 +83,7 @@ class Log:
         self._segments = state.segments
         self._unflushed = Unflushed(disk, folder, state)
         self._compaction: Compaction | None = None
+        self._last_marker_offset = -1
         self.end_offset = state.end_offset
         """The next offset to be given."""
         self.flushed_offset = state.end_offset
@@ -88,6 +92,7 @@ class Log:
         """Everything before it needs no check after a crash."""
         self.high_watermark = state.end_offset
         """Readers see what lies before it."""
+        self._met_aborted: bool | None = None
         self._watermark_position = state.segments.active.size_bytes if state.segments else 0
 
     # What there is
@@ -104,6 +109,14 @@ class Log:
         if first_open is None or first_open > self.high_watermark:
             return self.high_watermark
         return max(first_open, self._state.start_offset)
+
+    @property
+    def wants_flush(self) -> bool:
+        """Whether a segment was closed that no flush has seen: flush it even without durability.
+
+        Until then neither retention nor compaction nor the recovery point can get on.
+        """
+        return self._unflushed.entries_dirty
 
     @property
     def size_bytes(self) -> int:
@@ -141,6 +154,8 @@ class Log:
         if leader_epoch != state.epochs.latest:
             state.epochs.assign(leader_epoch, base_offset)
         if header.has_producer:
+            if marker is not None:
+                self._last_marker_offset = base_offset
             completed = state.producers.update(header, marker)
             if completed is not None and completed.aborted:
                 self._note_aborted(completed.producer_id, completed.first_offset, header)
@@ -173,6 +188,7 @@ class Log:
     def _note_aborted(self, producer_id: int, first_offset: int, marker: BatchHeader) -> None:
         first_open = self._state.producers.first_open_offset
         stable = marker.next_offset if first_open is None else first_open
+        self._met_aborted = True
         self._segments.active.note_aborted(
             AbortedTransaction(producer_id, first_offset, marker.last_offset, stable)
         )
@@ -229,7 +245,7 @@ class Log:
     def begin_flush(self) -> Flush | None:
         """What is to be synced now, None if all is on disk. Several may be under way."""
         self._check_usable()
-        return self._unflushed.begin(self.end_offset)
+        return self._unflushed.begin(self.end_offset, self.recovery_point)
 
     def finish_flush(self, flush: Flush) -> None:
         """Everything in a flush is on disk: the high watermark moves up to it."""
@@ -260,28 +276,64 @@ class Log:
         At the end the chunk is empty; beyond it, or before the start: OFFSET_OUT_OF_RANGE. With
         `at_least_one` the first batch is whole even if it is larger than `max_bytes`.
         """
+        self._check_readable(offset)
+        try:
+            limit = self._limit(committed_only)
+            if offset >= limit.offset:
+                return NOTHING
+            data = read_chunk(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
+            if not committed_only or not data or not self._has_aborted():
+                return Chunk(data)
+            return Chunk(data, self._aborted_in(data, offset))
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def read_lazily(
+        self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
+    ) -> LazyChunk:
+        """The same for sending to a client: large parts are left in their file until they are sent."""
+        if committed_only and self._has_aborted():
+            return LazyChunk(
+                *self.read(
+                    offset,
+                    min(max_bytes, EAGER_AT_MOST),
+                    committed_only=True,
+                    at_least_one=at_least_one,
+                )
+            )
+        self._check_readable(offset)
+        try:
+            limit = self._limit(committed_only)
+            if offset >= limit.offset:
+                return LazyChunk(b"")
+            return LazyChunk(
+                read_lazily(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
+            )
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def _check_readable(self, offset: int) -> None:
         self._check_usable()
         if not self.start_offset <= offset <= self.end_offset:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"Offset {offset} is not within {self.start_offset} and {self.end_offset}.",
             )
-        try:
-            limit = self._limit(committed_only)
-            if offset >= limit.offset:
-                return NOTHING
-            data = read_chunk(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
-            if not committed_only or not data:
-                return Chunk(data)
-            return Chunk(data, self._aborted_in(data, offset))
-        except (CorruptData, OSError) as error:
-            raise self._unreadable(error) from error
 
     def _aborted_in(self, data: bytes, offset: int) -> tuple[AbortedTransaction, ...]:
         end = offset + 1
         for _, header in headers(data):
             end = header.next_offset
         return tuple(aborted_between(self._state, offset, end))
+
+    def _has_aborted(self) -> bool:
+        """Whether any transaction was ever aborted here. Mostly not, which spares much looking."""
+        if self._met_aborted is None:
+            try:
+                self._met_aborted = any(segment.aborted for segment in self._segments)
+            except CorruptData:
+                self._met_aborted = True  # whoever reads that part of the log will be told
+        return self._met_aborted
 
     def _limit(self, committed_only: bool) -> Limit:
         watermark = Limit(self.high_watermark, self._watermark_position)
@@ -290,9 +342,9 @@ class Log:
         stable = self.last_stable_offset
         if stable == watermark.offset:
             return watermark
-        segment = self._segments.at(self._segments.holding(stable))
-        span = segment.locate(stable) if segment else None
-        return Limit(stable, span.position if span else 0)
+        segment = self._segments.since(stable)[0]
+        span = segment.locate(stable)
+        return Limit(stable, span.position if span else segment.size_bytes)
 
     def bytes_after(self, offset: int, *, committed_only: bool = False, limit: int) -> int:
         """How many bytes a read from an offset could give, counted up to a limit."""
@@ -350,6 +402,8 @@ class Log:
         a flush: the file that knows the next offset must be safe on disk first.
         """
         self._check_usable()
+        if self._unflushed.entries_dirty:
+            return 0  # a crash could undo the creation of what would be left
         if self._compaction is not None and not self._compaction.failed:
             return 0  # its segments must stay until it is done
         try:
@@ -358,24 +412,26 @@ class Log:
             )
         except (CorruptData, OSError) as error:
             raise self._unreadable(error) from error
-        if expired and expired[-1].active:
+        closed = [segment for segment in expired if not segment.active]
+        if closed:
+            due_ms = now_ms + self.settings.file_delete_delay_ms
+            take_out(self._disk, self.folder, self._state, closed, due_ms)
+        if len(closed) < len(expired):
             self._roll(now_ms)
-        if not expired or self._unflushed.entries_dirty:
-            return 0
-        due_ms = now_ms + self.settings.file_delete_delay_ms
-        take_out(self._disk, self.folder, self._state, expired, due_ms)
-        return len(expired)
+        return len(closed)
 
     def plan_compaction(self, now_ms: int) -> Compaction | None:
         """The compaction that is due, if any: `run` it on any thread, then apply it here."""
         self._check_usable()
         if self._compaction is not None and not self._compaction.failed:
             self.apply_compaction(self._compaction)
-        if not self.settings.compacted:
-            return None
+        if not self.settings.compacted or self._last_marker_offset >= self.flushed_offset:
+            return None  # a crash could still undo how the last transaction ended
         try:
-            stable = self.last_stable_offset
-            work = gather_work(self._disk, self._state, self.settings, now_ms, stable)
+            # Not the last stable offset: records may be deleted while their transaction is open.
+            first_open = self._state.producers.first_open_offset
+            decided = self.high_watermark if first_open is None else first_open
+            work = gather_work(self._disk, self._state, self.settings, now_ms, decided)
         except (CorruptData, OSError) as error:
             raise self._unreadable(error) from error
         if work is None:

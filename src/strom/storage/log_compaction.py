@@ -52,16 +52,16 @@ class Work:
 
 
 def gather_work(
-    disk: Disk, state: LogState, settings: TopicSettings, now_ms: int, stable_offset: int
+    disk: Disk, state: LogState, settings: TopicSettings, now_ms: int, decided_offset: int
 ) -> Work | None:
-    """What is to be compacted now, None if nothing is. Only flushed segments count as closed."""
+    """What is to be compacted now, None if nothing is: flushed, and before any open transaction."""
     unflushed = [segment.base_offset for segment in state.segments if segment.dirty]
     plan = plan_compaction(
         [facts_of(disk, segment) for segment in state.segments],
         now_ms=now_ms,
         settings=settings,
         first_dirty_offset=state.cleaned.first_dirty_offset,
-        last_stable_offset=min([stable_offset, *unflushed]),
+        last_stable_offset=min([decided_offset, *unflushed]),
     )
     if plan is None:
         return None

@@ -8,18 +8,33 @@ points to.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strom.storage.batch_walk import DamagedBatch, walk_headers
+from strom.model.errors import CorruptData
+from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
+from strom.storage.region import Region
+from strom.storage.replay import rebuild_aborted
 from strom.storage.segment import Segment, Span
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, checksum_holds, headers
 from strom.wire.kafka.records import read_records
+
+LAZY_FROM = 64 * 1024
+"""Less than this is read at once even if it could be left in its file: that is cheaper."""
+EAGER_AT_MOST = 1024 * 1024
+"""So much is read at once where a reader would have left more in the file, but it must be checked."""
 
 
 class Chunk(NamedTuple):
     """Batches as they lie on disk; the last one may be cut off, the first never is."""
 
     data: bytes
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+
+class LazyChunk(NamedTuple):
+    """The same, but for sending: the bytes may still be in their file."""
+
+    data: bytes | Region
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
@@ -49,24 +64,58 @@ def read_chunk(
     state: LogState, offset: int, max_bytes: int, limit: Limit, *, at_least_one: bool
 ) -> bytes:
     """Batches from the one that holds an offset on, all from one segment."""
+    found = _find(state, offset, limit)
+    if found is None:
+        return b""
+    length = _length(*found, max_bytes, limit, at_least_one)
+    return _read(state, *found, length) if length else b""
+
+
+def read_lazily(
+    state: LogState, offset: int, max_bytes: int, limit: Limit, *, at_least_one: bool
+) -> bytes | Region:
+    """The same, left in the file if that is worth it and the batches are known to be whole."""
+    found = _find(state, offset, limit)
+    if found is None:
+        return b""
+    segment, first = found
+    length = _length(segment, first, max_bytes, limit, at_least_one)
+    if not length:
+        return b""
+    if length >= LAZY_FROM and segment.is_checked(first.position, first.position + length):
+        return segment.region(first.position, length)
+    return _read(state, segment, first, max(first.size_bytes, min(length, EAGER_AT_MOST)))
+
+
+def _find(state: LogState, offset: int, limit: Limit) -> tuple[Segment, Span] | None:
+    """The batch that holds an offset, or the next one that readers may see."""
     place = state.segments.holding(offset)
     while (segment := state.segments.at(place)) is not None and segment.base_offset < limit.offset:
         span = segment.locate(offset)
+        if (span is None or span.base_offset > offset) and not _may_jump(state, segment, offset):
+            raise DamagedBatch(0, f"{segment.log_path} does not hold offset {offset}")
         if span is not None and span.base_offset < limit.offset:
-            return _read_span(state, segment, span, max_bytes, limit, at_least_one)
-        place += 1  # compaction took the rest of this segment away
-    return b""
+            return segment, span
+        place += 1
+    return None
 
 
-def _read_span(
-    state: LogState, segment: Segment, first: Span, max_bytes: int, limit: Limit, at_least_one: bool
-) -> bytes:
+def _may_jump(state: LogState, segment: Segment, offset: int) -> bool:
+    """Whether compaction may have taken an offset away, here or in the segment before."""
+    return state.may_have_gaps(segment.base_offset) or offset < segment.base_offset
+
+
+def _length(segment: Segment, first: Span, max_bytes: int, limit: Limit, at_least_one: bool) -> int:
+    """How much may be read from a batch on; 0 if it is too large itself."""
     available = limit.position_in(segment) - first.position
     if first.size_bytes > available:
         raise DamagedBatch(first.position, f"{segment.log_path} holds a batch of impossible size")
     if first.size_bytes > max_bytes and not at_least_one:
-        return b""
-    length = min(available, max(max_bytes, first.size_bytes))
+        return 0
+    return min(available, max(max_bytes, first.size_bytes))
+
+
+def _read(state: LogState, segment: Segment, first: Span, length: int) -> bytes:
     data = segment.read(first.position, length)
     if not segment.is_checked(first.position, first.position + length):
         _check(state, segment, first, data)
@@ -112,11 +161,19 @@ def count_bytes(state: LogState, offset: int, limit: Limit, at_most: int) -> int
 def aborted_between(state: LogState, start: int, end: int) -> Iterator[AbortedTransaction]:
     """Aborted transactions with records between two offsets."""
     for segment in state.segments.since(start):
-        for transaction in segment.aborted:
+        for transaction in _aborted_in(state, segment):
             if transaction.last_offset >= start and transaction.first_offset < end:
                 yield transaction
             if transaction.last_stable_offset >= end:
                 return
+
+
+def _aborted_in(state: LogState, segment: Segment) -> list[AbortedTransaction]:
+    try:
+        return segment.aborted
+    except CorruptData:
+        rebuild_aborted(state, [segment])
+        return segment.aborted
 
 
 def find_time(state: LogState, timestamp: int, limit: Limit) -> FoundOffset | None:
@@ -142,7 +199,7 @@ def _find_time_in(
     state: LogState, segment: Segment, timestamp: int, limit: Limit
 ) -> FoundOffset | None:
     position = max(_position_before(segment, timestamp), _position_of_start(state, segment))
-    for at, header in walk_headers(segment.file(), position, limit.position_in(segment)):
+    for at, header in segment.headers(position, limit.position_in(segment)):
         if header.max_timestamp >= timestamp:
             found = _find_in_batch(state, segment, at, header, timestamp)
             if found is not None:
@@ -158,7 +215,7 @@ def _position_before(segment: Segment, timestamp: int) -> int:
     offset = segment.base_offset + entry.relative_offset
     span = segment.locate(offset)
     if span is not None and span.base_offset == offset:
-        _, header = next(walk_headers(segment.file(), span.position, segment.size_bytes))
+        _, header = next(segment.headers(span.position))
         if header.max_timestamp == entry.timestamp:
             return span.position
     segment.rebuild_indexes()

@@ -1,7 +1,8 @@
 """The sparse offset index of a segment: where in the file a batch begins.
 
 One entry about every `index.interval.bytes`. On disk an entry is 8 bytes: the batch's base offset
-relative to the segment's, and its position, both as unsigned 32-bit numbers, big-endian.
+relative to the segment's, and its position, both as unsigned 32-bit numbers, big-endian; a checksum
+of all stands at the end.
 """
 
 import sys
@@ -11,6 +12,7 @@ from operator import lt
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
+from strom.storage.signed_bytes import sign, unsign
 
 ENTRY_BYTES = 8
 
@@ -65,11 +67,12 @@ class OffsetIndex:
         words[1::2] = self._positions
         if sys.byteorder == "little":
             words.byteswap()
-        return words.tobytes()
+        return sign(words.tobytes())
 
     @classmethod
     def decode(cls, data: bytes, log_bytes: int) -> "OffsetIndex":
         """Read an index back; CorruptData unless it could belong to a log file of that size."""
+        data = unsign(data)
         if len(data) % ENTRY_BYTES:
             raise CorruptData(f"offset index of {len(data)} bytes ends within an entry")
         words = array("I", data)

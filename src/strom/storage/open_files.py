@@ -51,6 +51,7 @@ class OpenFiles:
         entry.pins -= 1
         if entry.forgotten and not entry.pins:
             entry.file.close()
+        self._close_surplus()
 
     def forget(self, owner: object) -> None:
         """Close the owner's file, because it is renamed, replaced or removed."""
@@ -69,13 +70,18 @@ class OpenFiles:
     def _enter(self, owner: object, path: str) -> OpenFile:
         entry = OpenFile(self._files.open(path))
         self._open[owner] = entry
-        if len(self._open) > self._limit:
-            self._close_oldest(spare=entry)
+        self._close_surplus(spare=entry)
         return entry
 
-    def _close_oldest(self, spare: OpenFile) -> None:
-        for owner, entry in self._open.items():
-            if not entry.pins and entry is not spare:
-                del self._open[owner]
-                entry.file.close()
-                return
+    def _close_surplus(self, spare: OpenFile | None = None) -> None:
+        surplus = len(self._open) - self._limit
+        if surplus <= 0:
+            return
+        unused = [
+            (owner, entry)
+            for owner, entry in self._open.items()
+            if not entry.pins and entry is not spare
+        ]
+        for owner, entry in unused[:surplus]:
+            del self._open[owner]
+            entry.file.close()

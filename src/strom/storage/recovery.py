@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from strom.model.errors import CorruptData
 from strom.model.topic_settings import TopicSettings
-from strom.storage.batch_walk import DamagedBatch, walk_batches, walk_headers
+from strom.storage.batch_walk import DamagedBatch, walk_batches
 from strom.storage.cleaned import Cleaned, read_cleaned
 from strom.storage.disk import Disk
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
@@ -21,11 +21,10 @@ from strom.storage.files import read_whole, replace_whole
 from strom.storage.folder import FolderContents, complete_interrupted_work
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerStates
+from strom.storage.replay import rebuild_aborted, replay_segment
 from strom.storage.segment import Segment
 from strom.storage.segments import Segments
-from strom.storage.snapshots import SnapshotFiles
-from strom.storage.transaction_index import AbortedTransaction
-from strom.wire.kafka.records import read_marker
+from strom.storage.snapshots import Snapshot, SnapshotFiles
 
 logger = logging.getLogger(__name__)
 
@@ -37,26 +36,39 @@ class RecoveryPoint(NamedTuple):
     start_offset: int = 0
 
 
+class FutureEpoch(Exception):
+    """No torn write makes this of a batch, so it is no reason to cut the log."""
+
+
 class Recovery:
     """One opening of one partition."""
 
     def __init__(
-        self, disk: Disk, folder: str, settings: TopicSettings, point: RecoveryPoint, now_ms: int
+        self,
+        disk: Disk,
+        folder: str,
+        settings: TopicSettings,
+        point: RecoveryPoint,
+        *,
+        leader_epoch: int,
+        now_ms: int,
     ) -> None:
         self._disk = disk
         self._folder = folder
         self._settings = settings
         self._point = point
+        self._leader_epoch = leader_epoch
         self._now_ms = now_ms
         self._cleaned = Cleaned()
         self._epochs = LeaderEpochs()
         self._epochs_damaged = False
+        self._has_markers = False
 
     def open(self, *, clean: bool) -> LogState:
         """The log as it is on disk; CorruptData if data is damaged that was safe."""
         with self._disk.writing():
             contents = complete_interrupted_work(self._disk.files, self._folder)
-            bases = self._drop_deleted(contents.bases)
+        bases = contents.bases
         self._cleaned = read_cleaned(self._disk.files, self._folder)
         self._read_epochs()
         snapshots = SnapshotFiles(self._disk.files, self._folder, contents.snapshot_offsets)
@@ -67,13 +79,6 @@ class Recovery:
             max(self._point.start_offset, state.segments.first.base_offset), state.end_offset
         )
         return state
-
-    def _drop_deleted(self, bases: list[int]) -> list[int]:
-        """Remove segments that retention had already taken out of the log."""
-        kept = list(bases)
-        while len(kept) > 1 and kept[1] <= self._point.start_offset:
-            FolderContents.remove_segment(self._disk.files, self._folder, kept.pop(0))
-        return kept
 
     def _read_epochs(self) -> None:
         try:
@@ -106,7 +111,7 @@ class Recovery:
         if active.next_offset != self._point.flushed_offset:
             return None
         state = self._state([*closed, active], snapshots)
-        self._replay_producers(state, snapshots, at_most=state.end_offset)
+        self._replay_producers(state)
         return state
 
     def _closed_segments(self, bases: list[int]) -> list[Segment]:
@@ -141,7 +146,9 @@ class Recovery:
             state = self._state([*trusted, *checked], snapshots)
             self._complete_epochs(state)
             snapshots.remove_beyond(end_offset)
-            self._replay_producers(state, snapshots, at_most=checked[0].base_offset, fresh=checked)
+            self._replay_producers(state)
+            if self._has_markers:
+                rebuild_aborted(state, checked)
             self._make_durable(state, checked)
         return state
 
@@ -174,7 +181,7 @@ class Recovery:
             damage = self._check_segment(segment, following)
             if damage is not None:
                 if segment.next_offset < self._point.flushed_offset:
-                    raise damage
+                    raise CorruptData(f"{segment.log_path}: {damage}")
                 lost = self._disk.files.size(segment.log_path) - segment.size_bytes
                 logger.warning("%s: cut off the last %d bytes: %s", segment.log_path, lost, damage)
                 return checked, following
@@ -197,6 +204,7 @@ class Recovery:
                     raise DamagedBatch(position, "a batch reaches into the next segment")
                 self._check_epoch(position, header.leader_epoch, header.base_offset)
                 segment.note(header, len(data), interval)
+                self._has_markers |= header.is_control
             if following is not None and segment.next_offset != following and not gaps:
                 raise DamagedBatch(size, "the file ends before the next one begins")
         except CorruptData as damage:
@@ -206,10 +214,11 @@ class Recovery:
     def _check_epoch(self, position: int, epoch: int, offset: int) -> None:
         """Epochs never fall, and agree with their file, which is saved before data is safe."""
         known = self._epochs.epoch_at(offset)
-        if epoch < known or (
-            epoch > known and offset < self._point.flushed_offset and not self._epochs_damaged
-        ):
+        unknown = epoch > known and not self._epochs_damaged
+        if epoch < known or (unknown and offset < self._point.flushed_offset):
             raise DamagedBatch(position, f"a batch has the leader epoch {epoch}, not {known}")
+        if epoch > self._leader_epoch:
+            raise FutureEpoch(f"there is a batch with the leader epoch {epoch} of the future")
         self._epochs.assign(epoch, offset)
 
     def _cut(self, last: Segment, bases: list[int], cut_from: int | None) -> None:
@@ -226,7 +235,7 @@ class Recovery:
         if self._epochs_damaged and state.end_offset > state.segments.first.base_offset:
             self._epochs = state.epochs = LeaderEpochs()
             for segment in state.segments:
-                for _, header in walk_headers(segment.file(), 0, segment.size_bytes):
+                for _, header in segment.headers():
                     self._epochs.assign(header.leader_epoch, header.base_offset)
 
     def _make_durable(self, state: LogState, checked: list[Segment]) -> None:
@@ -236,27 +245,19 @@ class Recovery:
                 segment.save_indexes()
                 segment.indexes_saved = True
             segment.file().datasync()
+        snapshot = state.producers.snapshot(state.end_offset)
+        state.snapshots.write(Snapshot(state.end_offset, snapshot))
         replace_whole(self._disk.files, self._folder, EPOCHS_FILE, state.epochs.encode())
         state.epochs_saved = state.epochs.version
 
     # Producers
 
-    def _replay_producers(
-        self,
-        state: LogState,
-        snapshots: SnapshotFiles,
-        *,
-        at_most: int,
-        fresh: list[Segment] | None = None,
-    ) -> None:
-        """Producers from a snapshot and what follows it; and the aborts in `fresh` segments."""
-        found = snapshots.newest(at_most)
+    def _replay_producers(self, state: LogState) -> None:
+        """The producers: from a snapshot, and from what the log holds behind it."""
+        found = state.snapshots.newest(state.end_offset)
         state.producers, start = found or (ProducerStates(), state.segments.first.base_offset)
-        rebuilt = {segment.base_offset for segment in fresh or ()}
         for segment in state.segments.since(start):
-            aborted = replay_segment(segment, state.producers, start)
-            if segment.base_offset in rebuilt:
-                segment.aborted = aborted
+            replay_segment(segment, state.producers, start)
 
     def _state(self, segments: list[Segment], snapshots: SnapshotFiles) -> LogState:
         return LogState(
@@ -266,28 +267,3 @@ class Recovery:
             cleaned=self._cleaned,
             epochs=self._epochs,
         )
-
-
-def replay_segment(
-    segment: Segment, producers: ProducerStates, start: int
-) -> list[AbortedTransaction]:
-    """Tell producers' memory what a segment holds from an offset on; returns the aborts in it."""
-    aborted: list[AbortedTransaction] = []
-    span = segment.locate(start) if start > segment.base_offset else None
-    position = (
-        span.position if span else (0 if start <= segment.base_offset else segment.size_bytes)
-    )
-    for at, header in walk_headers(segment.file(), position, segment.size_bytes):
-        marker = None
-        if header.is_control:
-            marker = read_marker(segment.read(at, header.size_bytes), 0, header)
-        completed = producers.update(header, marker)
-        if completed is not None and completed.aborted:
-            first_open = producers.first_open_offset
-            stable = header.next_offset if first_open is None else first_open
-            aborted.append(
-                AbortedTransaction(
-                    completed.producer_id, completed.first_offset, completed.last_offset, stable
-                )
-            )
-    return aborted

@@ -7,13 +7,17 @@ anew.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
+from strom.model.settings import INT_MAX
 from strom.storage.batch_walk import DamagedBatch, walk_headers
 from strom.storage.disk import Disk
 from strom.storage.files import File, read_whole, write_whole
 from strom.storage.offset_index import ENTRY_BYTES, OffsetIndex
+from strom.storage.region import Region
+from strom.storage.signed_bytes import SIGNATURE_BYTES
 from strom.storage.time_index import TimeIndex
 from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
 from strom.wire.kafka.batch import (
@@ -66,7 +70,7 @@ class Segment:
         self._offsets: OffsetIndex | None = OffsetIndex()
         self._times: TimeIndex | None = TimeIndex()
         self._aborted: list[AbortedTransaction] | None = []
-        self._last_base = -1
+        self._last_base = self._last_next = -1
         self._last_position = 0
         self._unindexed_bytes = 0
         self._largest_timestamp: int | None = NO_TIMESTAMP
@@ -104,7 +108,7 @@ class Segment:
         return segment
 
     def _resume(self, index_interval: int) -> None:
-        end, file = self.size_bytes, self.file()
+        end = self.size_bytes
         entry, largest = self.offset_index.last(), self.time_index.last()
         if largest is not None:
             self._largest_timestamp = largest.timestamp
@@ -112,10 +116,10 @@ class Segment:
         else:
             self._largest_timestamp = NO_TIMESTAMP
         self.size_bytes = entry.position if entry else 0
-        for _, header in walk_headers(file, self.size_bytes, end):
+        for _, header in self.headers(self.size_bytes, end):
             self.note(header, header.size_bytes, index_interval)
         if end:
-            self.first_timestamp = next(walk_headers(file, 0, end))[1].max_timestamp
+            self.first_timestamp = next(self.headers(0, end))[1].max_timestamp
 
     # Writing
 
@@ -140,7 +144,7 @@ class Segment:
         self._unindexed_bytes += size_bytes
         self._last_base = base_offset
         self._last_position = position
-        self.next_offset = base_offset + header.last_offset_delta + 1
+        self.next_offset = self._last_next = base_offset + header.last_offset_delta + 1
         self.size_bytes = position + size_bytes
 
     def _note_largest_timestamp(self) -> None:
@@ -228,7 +232,7 @@ class Segment:
         """Make the offset and time index anew from the batches, in memory."""
         fresh = Segment(self._disk, self.stem.rpartition("/")[0], self.base_offset, created_ms=0)
         interval = 4096
-        for _, header in walk_headers(self.file(), 0, self.size_bytes):
+        for _, header in self.headers():
             fresh.note(header, header.size_bytes, interval)
         fresh._note_largest_timestamp()
         self._offsets, self._times = fresh._offsets, fresh._times
@@ -241,6 +245,21 @@ class Segment:
         """The log file, open."""
         return self._disk.open_files.get(self, self.log_path)
 
+    def headers(
+        self, position: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, BatchHeader]]:
+        """Walk the batches from a position on; CorruptData says in which file."""
+        end = self.size_bytes if end is None else end
+        expected, bound = self.base_offset, self.base_offset + INT_MAX + 1
+        try:
+            for at, header in walk_headers(self.file(), position, end):
+                if not expected <= header.base_offset < header.next_offset <= bound:
+                    raise DamagedBatch(at, "the offsets are not in order")
+                expected = header.next_offset
+                yield at, header
+        except DamagedBatch as damage:
+            raise CorruptData(f"{self.log_path}: {damage}") from damage
+
     def read(self, position: int, length: int) -> bytes:
         """Bytes of the log file; CorruptData if it is shorter than it was."""
         data = self.file().pread(length, position)
@@ -248,13 +267,17 @@ class Segment:
             raise DamagedBatch(position, f"{self.log_path} is shorter than it was")
         return data
 
+    def region(self, position: int, length: int) -> Region:
+        """Bytes of the log file, to be sent from there."""
+        return Region(self._disk.open_files, self, position, length)
+
     def locate(self, offset: int) -> Span | None:
         """The batch that holds an offset, or else the first one after it; None if there is none."""
         if 0 <= self._last_base <= offset:
-            if offset >= self.next_offset:
-                return None
+            if offset >= self._last_next:
+                return None  # compaction may have left a gap before the next segment
             size = self.size_bytes - self._last_position
-            return Span(self._last_base, self.next_offset, self._last_position, size)
+            return Span(self._last_base, self._last_next, self._last_position, size)
         entry = self.offset_index.floor(offset - self.base_offset)
         if entry is None:
             return self._search(0, self.base_offset, offset)
@@ -276,7 +299,8 @@ class Segment:
                 if length < SPAN_BYTES:
                     raise DamagedBatch(position, f"{self.log_path} ends within a batch")
             base_offset, next_offset, size_bytes = read_span(window, at)
-            if base_offset < expected or next_offset <= base_offset or size_bytes < HEADER_BYTES:
+            ordered = expected <= base_offset < next_offset <= self.next_offset
+            if not ordered or size_bytes < HEADER_BYTES:
                 raise DamagedBatch(position, f"{self.log_path} holds no batch")
             if next_offset > offset:
                 return Span(base_offset, next_offset, position, size_bytes)
@@ -291,7 +315,7 @@ class Segment:
         CorruptData if the batches do not end where the file does.
         """
         start, next_offset = self._last_indexed(), self.base_offset
-        for _, header in walk_headers(self.file(), start, self.size_bytes):
+        for _, header in self.headers(start):
             next_offset = header.next_offset
         return next_offset
 
@@ -303,7 +327,8 @@ class Segment:
         except FileNotFoundError:
             return 0
         try:
-            data = file.pread(ENTRY_BYTES, file.size() - ENTRY_BYTES) if file.size() else b""
+            at = file.size() - ENTRY_BYTES - SIGNATURE_BYTES
+            data = file.pread(ENTRY_BYTES, at) if at >= 0 else b""
         finally:
             file.close()
         if len(data) != ENTRY_BYTES:
@@ -317,7 +342,8 @@ class Segment:
     def position_bounds(self, offset: int) -> tuple[int, int]:
         """Between which positions the batch with an offset begins, as far as the index knows."""
         if 0 <= self._last_base <= offset:
-            return self._last_position, self._last_position
+            position = self._last_position if offset < self._last_next else self.size_bytes
+            return position, position
         relative = offset - self.base_offset
         entry = self.offset_index.floor(relative)
         above = self.offset_index.position_after(relative)

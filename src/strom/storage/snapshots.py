@@ -1,7 +1,7 @@
 """Snapshot files of a log's producers, named by the offset up to which they hold.
 
-They save recovery from reading the whole log. They carry a checksum, so they need no sync: a torn
-one is passed over, and the one before is taken.
+They save recovery from reading the whole log, and once retention has taken the oldest segments they
+alone know what was in them. A damaged one is passed over, and the one before is taken.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,6 @@ from strom.storage.files import Files, read_whole, write_whole
 from strom.storage.producer_state import ProducerStates
 
 SUFFIX = ".snapshot"
-KEPT = 3
 
 
 class Snapshot(NamedTuple):
@@ -34,12 +33,20 @@ class SnapshotFiles:
         return f"{self._folder}/{offset:020d}{SUFFIX}"
 
     def write(self, snapshot: Snapshot) -> None:
-        """Write one, and remove those that are too old to matter."""
-        write_whole(self._files, self.path(snapshot.offset), snapshot.data, sync=False)
+        """Write one, on the disk; its directory entry is not synced."""
+        write_whole(self._files, self.path(snapshot.offset), snapshot.data)
         self._offsets = sorted({*self._offsets, snapshot.offset})
-        while len(self._offsets) > KEPT:
-            self._files.remove(self.path(self._offsets[0]))
-            del self._offsets[0]
+
+    def prune(self, recovery_point: int) -> None:
+        """Remove what no recovery will ask for, if the log is safe up to an offset.
+
+        It needs a snapshot at or before that; and another one, should the first be damaged.
+        """
+        before = [offset for offset in self._offsets if offset <= recovery_point]
+        behind = [offset for offset in self._offsets if offset > recovery_point]
+        for offset in before[:-2] + behind[:-2]:
+            self._files.remove(self.path(offset))
+            self._offsets.remove(offset)
 
     def newest(self, at_most: int) -> tuple[ProducerStates, int] | None:
         """The producers of the newest good snapshot up to an offset, and that offset."""

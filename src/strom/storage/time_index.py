@@ -1,9 +1,9 @@
 """The sparse time index of a segment: up to which offset all timestamps lie at or below a value.
 
-On disk an entry is 12 bytes: a timestamp (64 bits), and the base offset, relative to the
-segment's, of the batch that has it (32 bits), big-endian. Every batch before that one has smaller
-timestamps only; so a search for a later time may begin there. The last entry holds the segment's
-largest timestamp.
+On disk an entry is 12 bytes: a timestamp (64 bits), and the base offset, relative to the segment's,
+of the batch that has it (32 bits), big-endian; a checksum of all stands at the end. Every batch before
+that one has smaller timestamps only; so a search for a later time may begin there. The last entry
+holds the segment's largest timestamp, by which retention goes.
 """
 
 import sys
@@ -13,6 +13,7 @@ from operator import lt
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
+from strom.storage.signed_bytes import sign, unsign
 
 ENTRY_BYTES = 12
 
@@ -66,11 +67,12 @@ class TimeIndex:
         halves = array("I", stamps.tobytes())
         words = array("I", bytes(self.size_bytes))
         words[0::3], words[1::3], words[2::3] = halves[0::2], halves[1::2], offsets
-        return words.tobytes()
+        return sign(words.tobytes())
 
     @classmethod
     def decode(cls, data: bytes) -> "TimeIndex":
         """Read an index back; CorruptData if it cannot be one."""
+        data = unsign(data)
         if len(data) % ENTRY_BYTES:
             raise CorruptData(f"time index of {len(data)} bytes ends within an entry")
         words = array("I", data)

@@ -87,10 +87,14 @@ class MemoryFiles:
 
     def crash(self) -> None:
         """Lose power: open files and locks are gone, and what was not synced may be."""
+        self.kill()
+        self._crash_folder(self._root)
+
+    def kill(self) -> None:
+        """End the process: open files and locks are gone, but what was written is still there."""
         self._failure = None
         self._locks.clear()
         self._life += 1
-        self._crash_folder(self._root)
 
     def _crash_folder(self, folder: _Folder) -> None:
         survived = dict(folder.durable)
@@ -169,7 +173,7 @@ class MemoryFiles:
 
     @property
     def life(self) -> int:
-        """How many crashes there were; a file opened before the last one is dead."""
+        """How many processes have ended; a file opened before the last one is dead."""
         return self._life
 
     # The verbs of `Files`
@@ -353,6 +357,10 @@ class MemoryFile:
             raise error
         self._content.data += data
         self._content.modified_ms = self._files.now_ms
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        """Memory cannot be sent: the caller reads it instead."""
+        return 0
 
     def pread(self, length: int, position: int) -> bytes:
         """Bytes from a position on."""

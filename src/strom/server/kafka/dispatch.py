@@ -50,12 +50,12 @@ class Dispatcher:
         found = HANDLERS.get(header.api_key)
         if found is None:
             raise ProtocolError(f"api key {header.api_key} is unknown here")
-        if header.api_version not in found.versions:
+        first, last = found.versions
+        if not first <= header.api_version <= last:
             if header.api_key == API_VERSIONS:
                 return _encode(unsupported_version(), header, version=0)
             raise ProtocolError(
-                f"{found.name} version {header.api_version} is not offered "
-                f"({found.versions.first} to {found.versions.last} are)"
+                f"{found.name} version {header.api_version} is not offered ({first} to {last} are)"
             )
         if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
             raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")

@@ -20,7 +20,7 @@ from strom.wire.kafka.varints import (
 )
 
 MAX_STRING_BYTES = 32767
-MAX_ELEMENTS = 250_000
+MAX_ELEMENTS = 50_000
 """In all arrays of a message together; every topic and partition of a large cluster fits."""
 
 

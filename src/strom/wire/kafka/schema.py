@@ -15,7 +15,7 @@ Fields are in the order of the wire and named as Kafka names them, in snake case
 bytes, which hash and compare fast; an array is a list; a tagged struct that is not there is None.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
@@ -23,8 +23,11 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, dataclass_transform
 from strom.wire.kafka.batch import Buffer
 
 Uuid: TypeAlias = bytes
-Records: TypeAlias = Buffer | Sequence[Buffer] | None
-"""Record batches as they are given to the encoder: in one piece or in several, never copied."""
+Records: TypeAlias = Buffer | Sequence[Sized] | None
+"""Record batches as they are given to the encoder: in one piece or in several, never copied.
+
+Of a piece only the length is looked at, so it may as well be a part of a file.
+"""
 
 NO_UUID: Uuid = bytes(16)
 

@@ -13,6 +13,7 @@ from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.storage.region import Region
 from strom.wire.kafka.messages.k01_fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -108,17 +109,19 @@ def _topic_key(name: str, topic_id: bytes, context: Context) -> TopicKey:
 
 
 def _wanted(request: FetchRequest, context: Context) -> list[Wanted]:
-    return [
-        Wanted(
-            _topic_key(topic.topic, topic.topic_id, context),
-            partition.partition,
-            partition.fetch_offset,
-            partition.partition_max_bytes,
-            partition.current_leader_epoch,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    """What is asked for; of a partition that is named twice the last counts, as in Kafka."""
+    wanted: dict[tuple[TopicKey, int], Wanted] = {}
+    for topic in request.topics:
+        key = _topic_key(topic.topic, topic.topic_id, context)
+        for partition in topic.partitions:
+            wanted[key, partition.partition] = Wanted(
+                key,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+            )
+    return list(wanted.values())
 
 
 def _partition(wanted: Wanted, context: Context) -> Partition:
@@ -155,5 +158,5 @@ def _partition_data(item: Fetched, limits: Limits) -> PartitionData:
         last_stable_offset=item.last_stable_offset,
         log_start_offset=item.start_offset,
         aborted_transactions=aborted,
-        records=item.records,
+        records=[item.records] if isinstance(item.records, Region) else item.records,
     )

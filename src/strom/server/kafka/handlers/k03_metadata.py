@@ -21,6 +21,8 @@ from strom.wire.kafka.messages.k03_metadata import (
 )
 from strom.wire.kafka.schema import NO_UUID
 
+FIRST_VERSION_BY_ID = 12
+
 
 @handler(
     MetadataRequest,
@@ -29,10 +31,26 @@ from strom.wire.kafka.schema import NO_UUID
 )
 def metadata(request: MetadataRequest, context: Context) -> Outcome:
     """Answer at once, unless a topic has to be created first."""
+    if context.version < FIRST_VERSION_BY_ID and any(map(_is_by_id, request.topics or ())):
+        return _refuse(request)
     missing = _to_create(request, context)
     if missing:
         return _create_and_answer(missing, request, context)
     return _answer(request, context)
+
+
+def _is_by_id(topic: MetadataRequestTopic) -> bool:
+    return topic.name is None or topic.topic_id != NO_UUID
+
+
+def _refuse(request: MetadataRequest) -> MetadataResponse:
+    """Some versions can carry ids, but not yet ask by them; their answers must have names."""
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
+            for topic in request.topics or ()
+        ]
+    )
 
 
 def _to_create(request: MetadataRequest, context: Context) -> list[str]:

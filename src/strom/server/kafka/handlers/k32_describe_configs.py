@@ -22,8 +22,10 @@ from strom.wire.kafka.messages.k32_describe_configs import (
 )
 def describe_configs(request: DescribeConfigsRequest, context: Context) -> Outcome:
     """Answer for every resource on its own."""
+    # Once each, however often it is asked for: otherwise a small request could have a huge answer.
+    resources = {(each.resource_type, each.resource_name): each for each in request.resources}
     return DescribeConfigsResponse(
-        results=[_describe(resource, request, context) for resource in request.resources]
+        results=[_describe(resource, request, context) for resource in resources.values()]
     )
 
 
@@ -40,7 +42,8 @@ def _describe(
         result.error_message = error.message
         return result
     result.error_message = ""
-    wanted = resource.configuration_keys
+    keys = resource.configuration_keys
+    wanted = None if keys is None else frozenset(keys)
     result.configs = [
         _entry(entry, request)
         for entry in entries

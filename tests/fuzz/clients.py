@@ -1,0 +1,159 @@
+"""Clients that mean no good, and one that does."""
+
+import itertools
+import socket
+import struct
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from strom.wire.kafka.codec import decode, encode
+from strom.wire.kafka.messages.k00_produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from strom.wire.kafka.records import Record, build_batch
+from tests.fuzz.requests import api_versions_frame
+
+FETCH = 1
+PATIENCE_SECONDS = 20
+PROBE = 0x7ABCDEF0
+
+
+def connect(bootstrap_servers: str, timeout: float = PATIENCE_SECONDS) -> socket.socket:
+    host, port = bootstrap_servers.split(":")
+    connected = socket.create_connection((host, int(port)), timeout=timeout)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
+
+
+class Attacker:
+    """Sends frames; after each the broker must have hung up, or still answer a plain question."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._address = bootstrap_servers
+        self._socket: socket.socket | None = None
+        self.answered = 0
+        self.refused = 0
+
+    def send(self, frame: bytes) -> None:
+        """Send one frame, and see that the broker neither hangs nor dies of it."""
+        if self._socket is None:
+            self._socket = connect(self._address)
+        may_wait = frame[4:6] == struct.pack(">h", FETCH) or not is_whole(frame)
+        self._socket.settimeout(0.02 if may_wait else PATIENCE_SECONDS)
+        try:
+            self._socket.sendall(frame + api_versions_frame(PROBE))
+            self._read_up_to_probe()
+            self.answered += 1
+        except TimeoutError:
+            # For records, or for the rest of the frame, the broker rightly waits.
+            assert may_wait, f"the broker hangs on {frame.hex()}"
+            self.close()
+        except (ConnectionError, EOFError):
+            self.refused += 1
+            self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _read_up_to_probe(self) -> None:
+        while True:
+            (size,) = struct.unpack(">i", self._receive(4))
+            answer = self._receive(size)
+            if answer[:4] == struct.pack(">i", PROBE):
+                return
+
+    def _receive(self, size: int) -> bytes:
+        assert self._socket is not None
+        received = bytearray()
+        while len(received) < size:
+            data = self._socket.recv(size - len(received))
+            if not data:
+                raise EOFError
+            received += data
+        return bytes(received)
+
+
+def is_whole(frame: bytes) -> bool:
+    """Whether the length in front of a frame is that of the frame."""
+    return len(frame) - 4 == int.from_bytes(frame[:4], "big", signed=True)
+
+
+class HealthyClient:
+    """Produces one record after the other to a topic of its own, whatever others do."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.slowest_seconds = 0.0
+        self.produced = 0
+        self.problem: BaseException | None = None
+        self._address = bootstrap_servers
+        self._topic = topic
+        self._first = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="healthy")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._first.wait(PATIENCE_SECONDS), self.problem
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        if error is None:
+            assert self.problem is None, self.problem
+
+    def _run(self) -> None:
+        try:
+            with connect(self._address) as connected:
+                for number in itertools.count():
+                    if self._stop.wait(0.02):
+                        return
+                    began = time.monotonic()
+                    self._produce(connected, number)
+                    took = time.monotonic() - began
+                    self.slowest_seconds = max(self.slowest_seconds, took)
+                    self.produced += 1
+                    self._first.set()
+        except BaseException as problem:  # noqa: BLE001 - told by __exit__
+            self.problem = problem
+
+    def _produce(self, connected: socket.socket, number: int) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        batch = build_batch([Record(0, now_ms, None, b"%d" % number)])
+        data = PartitionProduceData(index=0, records=memoryview(batch))
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[TopicProduceData(name=self._topic, partition_data=[data])],
+        )
+        body = struct.pack(">hhi", 0, 8, number) + b"\xff\xff" + encode(request, 8)
+        connected.sendall(struct.pack(">i", len(body)) + body)
+        stream = connected.makefile("rb", buffering=0)
+        (size,) = struct.unpack(">i", _exactly(stream, 4))
+        answer = _exactly(stream, size)
+        response = decode(ProduceResponse, 8, memoryview(answer), 4)
+        assert response.responses[0].partition_responses[0].error_code == 0
+        assert response.responses[0].partition_responses[0].base_offset == number
+
+
+def _exactly(stream: socket.SocketIO, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        data = stream.read(size - len(received))
+        if not data:
+            raise EOFError("the broker hung up on a healthy client")
+        received += data
+    return bytes(received)

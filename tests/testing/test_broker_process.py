@@ -1,0 +1,25 @@
+import pytest
+
+from strom.testing import BrokerProcess
+from tests.testing.test_local_broker import receive, send
+
+
+def test_what_was_acknowledged_is_there_after_a_kill(tmp_path):
+    broker = BrokerProcess(data=str(tmp_path / "data"))
+    try:
+        address = broker.start().bootstrap_servers
+        send(address, b"one")
+        broker.kill()
+        assert broker.start().bootstrap_servers == address, "it comes back at the same address"
+        assert receive(address, 1) == [b"one"]
+        assert broker.terminate() == 0
+    finally:
+        broker.stop()
+
+
+def test_a_start_that_fails_says_why(tmp_path):
+    (tmp_path / "foreign").write_text("not ours")
+    broker = BrokerProcess(data=str(tmp_path))
+    with pytest.raises(RuntimeError, match="strom start failed"):
+        broker.start()
+    broker.stop()
