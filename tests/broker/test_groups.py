@@ -63,6 +63,8 @@ async def coordinating(
         groups = Groups(world.broker)
         groups.load()
         await groups.ensure_topic()
+        if world.broker.find_topic("t") is None:
+            await world.broker.create_topic("t", 1, {})
         try:
             yield world, groups
         finally:
@@ -238,10 +240,43 @@ def test_a_deleted_topic_takes_its_offsets_along():
     async def test():
         files = MemoryFiles()
         async with coordinating(files) as (world, groups):
-            await world.broker.create_topic("t", 1, {})
             await groups.submit(commit("g", 5))
             await world.broker.delete_topic("t")
             assert await committed(groups, "g") is None
+        async with coordinating(files) as (_, groups):
+            assert await committed(groups, "g") is None
+
+    run(test())
+
+
+def test_a_topic_that_was_deleted_just_before_a_crash_takes_its_offsets_along_too():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as (world, groups):
+            await groups.submit(commit("g", 5))
+            world.broker.when_topic_is_deleted.clear()  # as if the crash had come before
+            await world.broker.delete_topic("t")
+            assert await committed(groups, "g") == 5
+        for _ in range(2):
+            async with coordinating(files) as (_, groups):
+                assert await committed(groups, "g") is None
+
+    run(test())
+
+
+def test_offsets_of_a_topic_that_was_made_anew_do_not_count():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as (world, groups):
+            topic_id = world.broker.topic("t").topic.id.bytes
+            offset = CommittedOffset(offset=7, committed_ms=0, topic_id=topic_id)
+            mine = dataclasses.replace(commit("g", 7), offsets=((PARTITION, offset),))
+            await groups.submit(mine)
+        async with coordinating(files) as (world, groups):
+            assert await committed(groups, "g") == 7
+            world.broker.when_topic_is_deleted.clear()  # as if the crash had come before
+            await world.broker.delete_topic("t")
+            await world.broker.create_topic("t", 1, {})
         async with coordinating(files) as (_, groups):
             assert await committed(groups, "g") is None
 

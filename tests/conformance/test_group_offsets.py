@@ -7,7 +7,19 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.conformance.calls import Topic, wait_until_gone
+from strom.broker.groups import java_hash
+from strom.coordination.groups.records import (
+    GroupGone,
+    GroupMetadata,
+    OffsetCommitted,
+    OffsetGone,
+    decode,
+    encode,
+)
+from strom.wire.kafka.batch import headers
+from strom.wire.kafka.records import read_records
+from tests.conformance.calls import Topic, end_offset, wait_until_gone
+from tests.conformance.calls import fetch as fetch_records
 from tests.conformance.members import (
     GroupMember,
     commit_fields,
@@ -266,6 +278,47 @@ def test_offsets_go_with_their_topic(client: RawClient, group: str, make_topic: 
         if committed(client, group) == {(kept.name, 0): 6}:
             return
     raise AssertionError(committed(client, group))
+
+
+def stored_records(client: RawClient, group: str) -> list[tuple[bytes, bytes | None]]:
+    """What the offsets topic holds about a group."""
+    topic = Topic("__consumer_offsets", None)
+    partition, offset, found = java_hash(group) % 50, 0, []
+    end = end_offset(client, topic, partition)
+    while offset < end:
+        data = bytes(fetch_records(client, topic, offset, partition=partition).records)
+        for position, header in headers(data):
+            found += read_records(data, position, header)
+            offset = header.next_offset
+    return [
+        (record.key, record.value)
+        for record in found
+        if record.key and group.encode() in record.key
+    ]
+
+
+def test_records_have_kafkas_own_form(
+    client: RawClient, new_member: NewMember, make_topic: MakeTopic
+) -> None:
+    topic, member = make_topic(), new_member()
+    member.become_stable()
+    member.commit(topic, 5)
+    member.leave()
+    delete_group(client, member.group)
+    stored = stored_records(client, member.group)
+    records = [decode(*one) for one in stored]
+    first = records[0]
+    assert isinstance(first, GroupMetadata)
+    # Kafka notes a group down before its first generation, too.
+    assert [type(one) for one in records if one is not first or first.members] == [
+        GroupMetadata,
+        OffsetCommitted,
+        GroupMetadata,
+        OffsetGone,
+        GroupGone,
+    ]
+    # Read and written again, every byte is the same: on Kafka this means that strom writes as it does.
+    assert [encode(one) for one in records if one is not None] == stored
 
 
 # --- forgetting offsets ----------------------------------------------------------------------------

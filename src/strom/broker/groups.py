@@ -21,6 +21,7 @@ from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCod
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC
 from strom.storage.log import Appended
 from strom.wire.kafka.records import Record, build_batch
+from strom.wire.kafka.schema import NO_UUID, Uuid
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Groups:
                     self._coordinator.replay(record)
         for outcome in self._coordinator.resume():
             self._set_timers(outcome)
+        self._forget_topics(self._is_gone)  # a crash may have come just after their deletion
 
     def stop(self) -> None:
         """Let everyone who waits for others go; answers that wait for the disk still come."""
@@ -202,8 +204,15 @@ class Groups:
             self._unreadable.clear()
             self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
             return
-        for outcome in self._coordinator.forget_topic(topic):
+        self._forget_topics(lambda name, _: name == topic)
+
+    def _forget_topics(self, are_gone: Callable[[str, Uuid], bool]) -> None:
+        for outcome in self._coordinator.forget_topics(are_gone):
             self._carry_out(outcome)
+
+    def _is_gone(self, topic: str, topic_id: Uuid) -> bool:
+        hosted = self._broker.find_topic(topic)
+        return hosted is None or topic_id not in (NO_UUID, hosted.topic.id.bytes)
 
 
 def _give(

@@ -5,7 +5,7 @@ changed by `replay` alone, in the same way at start-up and at run time. Who wait
 memory only, as Kafka does it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from strom.coordination.groups import membership
 from strom.coordination.groups.commands import (
@@ -49,6 +49,7 @@ from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
+from strom.wire.kafka.schema import Uuid
 
 
 class GroupCoordinator:
@@ -139,9 +140,9 @@ class GroupCoordinator:
             if (outcome := self._expire(group, now_ms)).records
         ]
 
-    def forget_topic(self, topic: str) -> list[Outcome]:
-        """A topic was deleted: nobody has read anything of one that may come in its place."""
-        return [Outcome(group, [*gone]) for group, gone in self._offsets.readers_of(topic)]
+    def forget_topics(self, are_gone: Callable[[str, Uuid], bool]) -> list[Outcome]:
+        """Topics were deleted: nobody has read anything of those that may come in their places."""
+        return [Outcome(group, [*gone]) for group, gone in self._offsets.of_topics_that(are_gone)]
 
     # --- the only mutator of what is written ---------------------------------------------------
 

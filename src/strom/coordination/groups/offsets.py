@@ -1,6 +1,6 @@
 """How far every group has read. Only `replay` changes it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from strom.coordination.groups.records import (
     CommittedOffset,
@@ -8,6 +8,7 @@ from strom.coordination.groups.records import (
     OffsetGone,
 )
 from strom.model.topics import TopicPartition
+from strom.wire.kafka.schema import Uuid
 
 NOTHING: Mapping[TopicPartition, CommittedOffset] = {}
 
@@ -22,10 +23,16 @@ class Offsets:
         """Everything that a group has committed."""
         return self._by_group.get(group, NOTHING)
 
-    def readers_of(self, topic: str) -> Iterator[tuple[str, list[OffsetGone]]]:
-        """Every group that has read a topic, with the records that forget it."""
+    def of_topics_that(
+        self, are_gone: Callable[[str, Uuid], bool]
+    ) -> Iterator[tuple[str, list[OffsetGone]]]:
+        """Every group that has read such a topic, with the records that forget it."""
         for group, committed in list(self._by_group.items()):
-            gone = [OffsetGone(group, one) for one in committed if one.topic == topic]
+            gone = [
+                OffsetGone(group, partition)
+                for partition, one in committed.items()
+                if are_gone(partition.topic, one.topic_id)
+            ]
             if gone:
                 yield group, gone
 

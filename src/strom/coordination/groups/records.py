@@ -12,7 +12,7 @@ from strom.model.topics import TopicPartition
 from strom.wire.kafka import offsets_topic as stored
 from strom.wire.kafka.codec import decode as decode_struct
 from strom.wire.kafka.codec import encode as encode_struct
-from strom.wire.kafka.schema import Struct
+from strom.wire.kafka.schema import NO_UUID, Struct, Uuid
 
 NO_LEADER_EPOCH = -1
 
@@ -61,6 +61,8 @@ class CommittedOffset:
     committed_ms: int
     expires_ms: int | None = None
     """Set only by clients of former days, which chose it themselves."""
+    topic_id: Uuid = NO_UUID
+    """Of the topic that was read, so that another of its name is not taken for it."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def _offset_value(committed: CommittedOffset) -> bytes:
         metadata=committed.metadata,
         commit_timestamp=committed.committed_ms,
         expire_timestamp=-1 if committed.expires_ms is None else committed.expires_ms,
+        topic_id=committed.topic_id,
     )
     if committed.expires_ms is not None:
         return _versioned(value, stored.OFFSET_VALUE_VERSION_WITH_EXPIRY)
@@ -202,5 +205,6 @@ def _decode_offset(key: memoryview, version: int, value: bytes | None) -> GroupR
         metadata=found.metadata,
         committed_ms=found.commit_timestamp,
         expires_ms=found.expire_timestamp if found.expire_timestamp >= 0 else None,
+        topic_id=found.topic_id,
     )
     return OffsetCommitted(named.group, partition, committed)

@@ -5,6 +5,7 @@ commit; without a generation anyone may, while the group is empty. Versions: up 
 time, 6 leader epochs, 7 static members, 9 GROUP_ID_NOT_FOUND for a group that is gone, 10 topic ids.
 """
 
+from strom.broker.topics import HostedTopic
 from strom.coordination.groups.commands import Commit
 from strom.coordination.groups.outcome import ForPartitions
 from strom.coordination.groups.records import CommittedOffset
@@ -40,16 +41,16 @@ async def offset_commit(request: OffsetCommitRequest, context: Context) -> Offse
     for topic in request.topics:
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
         response.topics.append(answer)
-        name, count, missing = _topic(topic, context)
+        hosted, missing = _topic(topic, context)
         for wanted in topic.partitions:
             part = OffsetCommitResponsePartition(partition_index=wanted.partition_index)
             answer.partitions.append(part)
-            if 0 <= wanted.partition_index < count:
-                partition = TopicPartition(name, wanted.partition_index)
-                answers[partition] = part
-                offsets.append((partition, _offset(request, wanted, context)))
-            else:
+            if hosted is None or not 0 <= wanted.partition_index < len(hosted.partitions):
                 part.error_code = missing
+                continue
+            partition = TopicPartition(hosted.topic.name, wanted.partition_index)
+            answers[partition] = part
+            offsets.append((partition, _offset(request, wanted, hosted, context)))
     committed: ForPartitions = await context.groups.submit(
         Commit(
             group=request.group_id,
@@ -65,20 +66,25 @@ async def offset_commit(request: OffsetCommitRequest, context: Context) -> Offse
     return response
 
 
-def _topic(topic: OffsetCommitRequestTopic, context: Context) -> tuple[str, int, ErrorCode]:
-    """Its name, how many partitions it has, and what to say of those that it has not."""
+def _topic(
+    topic: OffsetCommitRequestTopic, context: Context
+) -> tuple[HostedTopic | None, ErrorCode]:
+    """The topic, and what to say of partitions that it has not."""
     try:
         if context.version >= FIRST_VERSION_WITH_IDS:
             hosted = context.broker.topic_by_id(topic.topic_id)
         else:
             hosted = context.broker.topic(topic.name)
     except ApiError as error:
-        return "", 0, error.code
-    return hosted.topic.name, len(hosted.partitions), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return None, error.code
+    return hosted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _offset(
-    request: OffsetCommitRequest, wanted: OffsetCommitRequestPartition, context: Context
+    request: OffsetCommitRequest,
+    wanted: OffsetCommitRequestPartition,
+    hosted: HostedTopic,
+    context: Context,
 ) -> CommittedOffset:
     now_ms = context.broker.clock.now_ms()
     keeps = request.retention_time_ms
@@ -89,4 +95,5 @@ def _offset(
         metadata=wanted.committed_metadata or "",
         committed_ms=now_ms,
         expires_ms=now_ms + keeps if chosen else None,
+        topic_id=hosted.topic.id.bytes,
     )

@@ -56,14 +56,17 @@ async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetF
 
 async def _fetch(wanted: OffsetFetchRequestGroup, context: Context) -> OffsetFetchResponseGroup:
     code = ErrorCode.NONE
+    topics = wanted.topics
     try:
         committed = await context.groups.read(
             wanted.group_id, lambda groups: dict(groups.committed(wanted.group_id))
         )
     except ApiError as error:
         code, committed = error.code, {}
+        if context.version >= FIRST_VERSION_WITH_A_GROUP_ERROR:
+            topics = []
     answer = OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)
-    for topic in _everything(committed) if wanted.topics is None else wanted.topics:
+    for topic in _everything(committed) if topics is None else topics:
         found = _topic(topic, committed, context, code)
         if found is not None:
             answer.topics.append(found)
