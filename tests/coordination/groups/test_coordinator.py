@@ -1,6 +1,7 @@
 """The coordinator's limits, and what it forgets."""
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ _fresh = itertools.count()
 
 
 def join(world: GroupWorld, member: str = "", **changes) -> int:
-    fields = {
+    fields: dict[str, Any] = {
         "group": "g",
         "fresh": str(next(_fresh)),
         "session_timeout_ms": 10_000,
