@@ -31,6 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="both",
         help="which broker the conformance tests talk to",
     )
+    parser.addoption(
+        "--update-golden", action="store_true", help="rewrite tests/golden with what happens now"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

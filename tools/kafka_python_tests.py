@@ -20,7 +20,6 @@ SHA256 = "4ccda3616b9aa5c353d74a97f2770d6cd1b950890d77ab0e8890e09a48eeed65"
 CLAIMED_KAFKA_VERSION = "4.3.0"
 """What the tests believe to talk to; one of them checks that the client finds out the same."""
 
-_GROUPS = "consumer groups do not exist yet"
 _TRANSACTIONS = "transactions do not exist yet"
 _ONE_NODE = "moves or elects replicas, of which one node has nothing to move or elect"
 
@@ -29,19 +28,12 @@ LEFT_OUT = {
     "test_admin_integration.py::test_describe_configs_broker_resource_returns_configs": (
         "asks for Kafka's advertised.listeners; strom has advertised.host and advertised.port"
     ),
-    "test_admin_integration.py::test_describe_group_exists": _GROUPS,
-    "test_admin_integration.py::test_delete_groups": _GROUPS,
-    "test_admin_integration.py::test_delete_groups_with_errors": _GROUPS,
     "test_admin_integration.py::test_elect_leaders": _ONE_NODE,
     "test_admin_integration.py::test_alter_replica_log_dirs": _ONE_NODE,
     "test_admin_integration.py::test_alter_partition_reassignments": _ONE_NODE,
     "test_admin_integration.py::test_list_partition_reassignments": _ONE_NODE,
     "test_admin_integration.py::test_describe_metadata_quorum": "there is no quorum of one",
     "test_admin_integration.py::test_list_config_resources": "the request is not served yet",
-    "test_consumer_integration.py::test_kafka_consumer__offset_commit_resume": _GROUPS,
-    "test_consumer_integration.py::test_kafka_consumer_max_bytes_one_msg": _GROUPS,
-    "test_consumer_integration.py::test_group": _GROUPS,
-    "test_consumer_integration.py::test_heartbeat_thread": _GROUPS,
     "test_producer_integration.py::test_transactional_producer_messages": _TRANSACTIONS,
     "test_producer_integration.py::test_transactional_producer_offsets": _TRANSACTIONS,
     "test_sasl_integration.py": "SASL does not exist yet",

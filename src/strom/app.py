@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
+from strom.broker.groups import Groups
 from strom.broker.housekeeping import Housekeeping
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
@@ -50,6 +51,7 @@ class Node:
         self._files = files or DiskFiles()
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None
+        self._groups: Groups | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
 
@@ -61,14 +63,19 @@ class Node:
         listener = Listener(settings, dispatcher)
         broker = await Broker.open(settings, self._files, self._clock, self._broker_failed)
         self._broker = broker
+        self._groups = groups = Groups(broker)
+        groups.load()
         try:
-            await listener.start(lambda port: self._serve(dispatcher, listener, broker, port))
+            await listener.start(lambda port: self._serve(dispatcher, listener, port))
         except UserError:
             await broker.close()
             raise
         self._listener = listener
         self._housekeeping = Housekeeping(broker)
         self._housekeeping.start()
+        self._housekeeping.every(
+            lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
+        )
         endpoint = _endpoint(settings, listener.port)
         return Ready(
             bootstrap_servers=f"{endpoint.host}:{endpoint.port}",
@@ -83,14 +90,18 @@ class Node:
         """Let the clients go, finish what is under way, sync, and close."""
         if self._housekeeping is not None:
             await self._housekeeping.stop()
+        if self._groups is not None:
+            self._groups.stop()
         if self._listener is not None:
             await self._listener.stop()
         if self._broker is not None:
             await self._broker.close()
 
-    def _serve(self, dispatcher: Dispatcher, listener: Listener, broker: Broker, port: int) -> None:
+    def _serve(self, dispatcher: Dispatcher, listener: Listener, port: int) -> None:
+        assert self._broker is not None and self._groups is not None  # noqa: S101, PT018 - see start()
         services = Services(
-            broker=broker,
+            broker=self._broker,
+            groups=self._groups,
             endpoint=_endpoint(self.settings, port),
             fetch_sessions=FetchSessions(self.settings.max_fetch_sessions),
             memory=listener.memory,

@@ -64,6 +64,8 @@ class Broker:
         self.commit = GroupCommit(asyncio.get_running_loop(), self._go_offline)
         self.start_settings = settings
         """As given at the start, before what was changed at run time."""
+        self.when_topic_is_deleted: list[Callable[[str], None]] = []
+        """Whoever has to forget a topic; called when it cannot be found any more."""
         self._on_offline = on_offline
         self._is_offline = False
         self._hosted: dict[str, HostedTopic] = {}
@@ -257,6 +259,8 @@ class Broker:
             del self._hosted_by_id[topic.id.bytes]
             for partition in hosted.partitions:
                 partition.mark_deleted()
+            for forget in self.when_topic_is_deleted:
+                forget(name)
             await self._remove_files(hosted)
 
     async def set_topic_configs(

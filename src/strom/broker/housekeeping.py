@@ -23,15 +23,15 @@ class Housekeeping:
 
     def start(self) -> None:
         """Begin."""
-        rhythms: list[tuple[Callable[[], int], Callable[[], Awaitable[None]]]] = [
-            (lambda: self._broker.settings.retention_check_interval_ms, self.delete_old_segments),
-            (lambda: self._broker.settings.cleaner_backoff_ms, self.compact),
-            (lambda: self._broker.settings.recovery_point_interval_ms, self.checkpoint),
-        ]
-        self._tasks = [
-            asyncio.get_running_loop().create_task(self._repeat(interval, work))
-            for interval, work in rhythms
-        ]
+        broker = self._broker
+        self.every(lambda: broker.settings.retention_check_interval_ms, self.delete_old_segments)
+        self.every(lambda: broker.settings.cleaner_backoff_ms, self.compact)
+        self.every(lambda: broker.settings.recovery_point_interval_ms, self.checkpoint)
+
+    def every(self, interval_ms: Callable[[], int], work: Callable[[], Awaitable[None]]) -> None:
+        """Do some work again and again, with pauses that may change."""
+        repeating = asyncio.get_running_loop().create_task(self._repeat(interval_ms, work))
+        self._tasks.append(repeating)
 
     async def stop(self) -> None:
         """End; disk work that is under way goes on, and the broker waits for it when it closes."""

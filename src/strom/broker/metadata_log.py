@@ -3,18 +3,17 @@
 import asyncio
 
 from strom.broker.partition import Partition
+from strom.broker.replaying import records_of
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import MetadataRecord, decode, encode
-from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
+from strom.model.errors import DirectoryOffline, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.storage.log import Log
-from strom.wire.kafka.batch import headers
-from strom.wire.kafka.records import Record, build_batch, read_records
+from strom.wire.kafka.records import Record, build_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
 METADATA_SETTINGS = TopicSettings(cleanup_policy=("compact",), flush="disk", segment_bytes=1 << 20)
-_READ_BYTES = 1 << 20
 
 
 class MetadataLog:
@@ -45,19 +44,5 @@ class MetadataLog:
 
 def load(log: Log, metadata: ClusterMetadata) -> None:
     """Bring the state to what the log says; CorruptData if it cannot be read to its end."""
-    if log.quarantined:
-        raise CorruptData(log.quarantined)
-    offset = log.start_offset
-    while offset < log.high_watermark:
-        try:
-            data = log.read(offset, _READ_BYTES).data
-        except ApiError as error:  # the damage was found only now, while reading
-            raise CorruptData(error.message) from error
-        before = offset
-        for position, header in headers(data):
-            for record in read_records(data, position, header):
-                if record.offset >= offset:
-                    metadata.replay(decode(record.key, record.value))
-            offset = header.next_offset
-        if offset == before:
-            raise CorruptData(f"the metadata log cannot be read at offset {offset}")
+    for record in records_of(log):
+        metadata.replay(decode(record.key, record.value))

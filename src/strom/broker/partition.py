@@ -62,6 +62,10 @@ class Partition:
         """Call back when what was appended is on disk, or never will be."""
         self._waiting_for_disk.append((appended.last_offset, callback))
 
+    def sync_soon(self) -> None:
+        """Have what is not yet on disk synced in the next round, even after an earlier try failed."""
+        self._commit.mark_dirty(self)
+
     def flush_if_overdue(self, now_ms: int) -> None:
         """Have all synced if `flush.ms` has passed since the oldest record, or a segment is full."""
         since = self._unflushed_since_ms

@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("strom.cli.start:start", "Run a broker in the foreground."),
     "demo": ("strom.cli.demo:demo", "Watch a broker take and give a million clicks."),
     "topics": ("strom.cli.topics:topics", "Create, list, describe, alter and delete topics."),
+    "groups": ("strom.cli.groups:groups", "See how far consumer groups have read; move them."),
     "produce": ("strom.cli.produce:produce", "Send lines to a topic."),
     "consume": ("strom.cli.consume:consume", "Print the records of topics."),
     "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),
@@ -40,6 +41,10 @@ KAFKA_COMMANDS: dict[str, tuple[str, str]] = {
     "kafka-console-consumer": (
         "strom.cli.kafka_tools.console_consumer:kafka_console_consumer",
         "Read a topic and write it to standard output.",
+    ),
+    "kafka-consumer-groups": (
+        "strom.cli.kafka_tools.consumer_groups:kafka_consumer_groups",
+        "List, describe, move and delete consumer groups.",
     ),
 }
 

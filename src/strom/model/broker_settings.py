@@ -185,6 +185,80 @@ class BrokerSettings(Settings):
         "larger is sent all the same.",
         minimum=KIB,
     )
+    group_initial_rebalance_delay_ms: int = setting(
+        "group.initial.rebalance.delay.ms",
+        Kind.INT,
+        3 * SECOND_MS,
+        "How long a group that was empty waits for more members before the first partitions are shared "
+        "out.",
+        minimum=0,
+        live=False,
+    )
+    group_min_session_timeout_ms: int = setting(
+        "group.min.session.timeout.ms",
+        Kind.INT,
+        6 * SECOND_MS,
+        "The shortest session timeout that a member of a group may ask for.",
+        minimum=0,
+        live=False,
+    )
+    group_max_session_timeout_ms: int = setting(
+        "group.max.session.timeout.ms",
+        Kind.INT,
+        30 * MINUTE_MS,
+        "The longest session timeout that a member of a group may ask for.",
+        minimum=0,
+        live=False,
+    )
+    group_max_size: int = setting(
+        "group.max.size",
+        Kind.INT,
+        INT_MAX,
+        "How many members a group may have.",
+        minimum=1,
+        live=False,
+    )
+    offset_metadata_max_bytes: int = setting(
+        "offset.metadata.max.bytes",
+        Kind.INT,
+        4 * KIB,
+        "The longest text that may be stored beside a committed offset.",
+        minimum=0,
+        live=False,
+    )
+    offsets_retention_minutes: int = setting(
+        "offsets.retention.minutes",
+        Kind.INT,
+        7 * 24 * 60,
+        "How long the offsets of a group are kept after its last member has left. Those of a group with "
+        "members never expire.",
+        minimum=1,
+        live=False,
+    )
+    offsets_retention_check_interval_ms: int = setting(
+        "offsets.retention.check.interval.ms",
+        Kind.LONG,
+        10 * MINUTE_MS,
+        "How often expired offsets are looked for.",
+        minimum=1,
+        live=False,
+    )
+    offsets_topic_num_partitions: int = setting(
+        "offsets.topic.num.partitions",
+        Kind.INT,
+        50,
+        "How many partitions `__consumer_offsets` gets when the first group needs it.",
+        minimum=1,
+        live=False,
+    )
+    offsets_topic_segment_bytes: int = setting(
+        "offsets.topic.segment.bytes",
+        Kind.INT,
+        100 * MIB,
+        "The segment size of `__consumer_offsets`: small, for it is read whole at every start.",
+        minimum=MIB,
+        live=False,
+    )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     """What a topic starts from; `log.retention.ms` and its like change these."""
 

@@ -13,6 +13,8 @@ from strom.app import Node, Ready
 from strom.model.broker_settings import BrokerSettings
 from strom.server.event_loop import loop_factory
 
+FOR_TESTS = {"group.initial.rebalance.delay.ms": "0"}
+"""A test has no use for a group that waits three seconds for more members."""
 START_SECONDS = 30
 
 
@@ -31,7 +33,9 @@ class LocalBroker:
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
         self._settings = dataclasses.replace(
-            BrokerSettings().override(settings or {}), data=data or self._temporary or "", port=port
+            BrokerSettings().override(FOR_TESTS | (settings or {})),
+            data=data or self._temporary or "",
+            port=port,
         )
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

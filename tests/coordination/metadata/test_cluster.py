@@ -73,6 +73,12 @@ def test_partitions_only_grow():
     assert cluster.topic("t").partitions == 5
 
 
+def test_the_offsets_topic_does_not_grow():
+    cluster = ClusterMetadata()
+    created(cluster, "__consumer_offsets", 2)
+    assert code_of(cluster.add_partitions, "__consumer_offsets", 3) is ErrorCode.INVALID_REQUEST
+
+
 def test_deletion_is_decided_first_and_finished_later():
     cluster = ClusterMetadata()
     topic = created(cluster, "t")

@@ -18,7 +18,12 @@ from strom.coordination.metadata.records import (
 )
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
-from strom.model.topics import METADATA_TOPIC, check_topic_name, collision_key
+from strom.model.topics import (
+    CONSUMER_OFFSETS_TOPIC,
+    METADATA_TOPIC,
+    check_topic_name,
+    collision_key,
+)
 
 PRODUCER_ID_BLOCK = 1000
 MAX_PARTITIONS = 10_000
@@ -97,6 +102,11 @@ class ClusterMetadata:
     def add_partitions(self, name: str, total: int) -> Topic:
         """The record of a topic with more partitions than it has."""
         topic = self.topic(name)
+        if name == CONSUMER_OFFSETS_TOPIC:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"{name} cannot grow: the number of its partitions tells where a group's offsets are.",
+            )
         if total == topic.partitions:
             raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {total} partition(s).")
         if total < topic.partitions:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
+from strom.broker.groups import Groups
 from strom.server.memory import MemoryPool
 
 
@@ -22,6 +23,7 @@ class Services:
     """What all requests of a server share."""
 
     broker: Broker
+    groups: Groups
     endpoint: Endpoint
     fetch_sessions: FetchSessions
     memory: MemoryPool
@@ -31,14 +33,26 @@ class Services:
 class Context:
     """One request's surroundings."""
 
-    __slots__ = ("client_id", "services", "version")
+    __slots__ = ("client_id", "peer", "services", "version")
 
-    def __init__(self, services: Services, version: int, client_id: str | None) -> None:
+    def __init__(self, services: Services, version: int, client_id: str | None, peer: str) -> None:
         self.services = services
         self.version = version
         self.client_id = client_id
+        self.peer = peer
+        """Where the client is, as in `127.0.0.1:40123`."""
 
     @property
     def broker(self) -> Broker:
         """The broker that serves this request."""
         return self.services.broker
+
+    @property
+    def groups(self) -> Groups:
+        """The groups that this broker coordinates."""
+        return self.services.groups
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka shows it, with a slash in front."""
+        return f"/{self.peer.rpartition(':')[0]}"

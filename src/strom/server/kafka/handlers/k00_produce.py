@@ -3,6 +3,7 @@
 Behaviour: every partition is answered on its own. With acks=0 there is no answer at all; an error then
 closes the connection, as Kafka does, for a client has no other way to notice. With acks=1 and acks=all
 the answer waits until the records are as safe as the topic promises.
+Nobody writes to the broker's own topics.
 Not here yet: transactions; a transactional batch is refused with INVALID_TXN_STATE.
 """
 
@@ -11,6 +12,7 @@ import logging
 
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
+from strom.model.topics import INTERNAL_TOPICS
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
@@ -141,8 +143,12 @@ def _append(
 
 def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:
     if context.version >= FIRST_VERSION_WITH_IDS:
-        return context.broker.topic_by_id(topic_data.topic_id)
-    return context.broker.topic(topic_data.name)
+        hosted = context.broker.topic_by_id(topic_data.topic_id)
+    else:
+        hosted = context.broker.topic(topic_data.name)
+    if hosted.topic.name in INTERNAL_TOPICS:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    return hosted
 
 
 def _checked_records(

@@ -1,11 +1,12 @@
 """FindCoordinator, api key 10: which broker looks after a group or a transaction.
 
-Behaviour: there is one broker, so it is this one. Versions: 4 several keys at once, 6 share groups.
+Behaviour: there is one broker, so it is this one. The first search for a group's coordinator creates
+`__consumer_offsets`; the answer waits for it. Versions: 4 several keys at once, 6 share groups.
 """
 
-from strom.model.errors import ErrorCode
+from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k10_find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -24,7 +25,9 @@ FIRST_VERSION_WITH_SHARE = 6
     Needs(Operation.DESCRIBE, Resource.GROUP),
     Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID),
 )
-def find_coordinator(request: FindCoordinatorRequest, context: Context) -> Outcome:
+async def find_coordinator(
+    request: FindCoordinatorRequest, context: Context
+) -> FindCoordinatorResponse:
     """Name this broker for every key."""
     endpoint = context.services.endpoint
     known = request.key_type in (GROUP, TRANSACTION) or (
@@ -32,6 +35,11 @@ def find_coordinator(request: FindCoordinatorRequest, context: Context) -> Outco
     )
     code = ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST
     text = "" if known else f"There is no coordinator of type {request.key_type}."
+    if request.key_type == GROUP:
+        try:
+            await context.groups.ensure_topic()
+        except ApiError as error:
+            known, code, text = False, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message
     node, host, port = (endpoint.node_id, endpoint.host, endpoint.port) if known else (-1, "", -1)
     if context.version < FIRST_VERSION_WITH_MANY:
         return FindCoordinatorResponse(

@@ -1,0 +1,234 @@
+"""Runs the coordinator of groups: writes its records, sets its timers, gives its answers.
+
+The records of a group go to one partition of `__consumer_offsets`. They are replayed as soon as they are
+appended, and an answer is given when everything that was appended to that partition before is safe: so
+nobody is ever told what a crash could take back.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from strom.broker.broker import Broker
+from strom.broker.partition import Partition
+from strom.broker.replaying import records_of
+from strom.coordination.groups.commands import Command
+from strom.coordination.groups.coordinator import GroupCoordinator, refusal
+from strom.coordination.groups.outcome import Answer, Outcome, Timer
+from strom.coordination.groups.records import GroupRecord, decode, encode
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
+from strom.model.topics import CONSUMER_OFFSETS_TOPIC
+from strom.storage.log import Appended
+from strom.wire.kafka.records import Record, build_batch
+from strom.wire.kafka.schema import NO_UUID, Uuid
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TOLD_AS = {
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""How a failure to write is put to members of groups, who know nothing of logs."""
+
+
+class Groups:
+    """All groups of this broker, at work."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._coordinator = GroupCoordinator(broker.settings)
+        self._timers: dict[Timer, asyncio.TimerHandle] = {}
+        self._waiting: dict[asyncio.Future[Any], Command] = {}
+        self._last_appended: dict[Partition, Appended] = {}
+        self._unreadable: set[Partition] = set()
+        self._creating = asyncio.Lock()
+        self._stopped = False
+        broker.when_topic_is_deleted.append(self._topic_is_deleted)
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Bring every group to what the log says."""
+        hosted = self._broker.find_topic(CONSUMER_OFFSETS_TOPIC)
+        for partition in hosted.partitions if hosted is not None else ():
+            try:
+                # All or nothing: half of a partition would be offsets that went back.
+                records = [decode(one.key, one.value) for one in records_of(partition.log)]
+            except CorruptData as error:
+                self._unreadable.add(partition)
+                log.error("The groups in %s are not served: %s", partition.log.partition, error)
+                continue
+            for record in records:
+                if record is not None:
+                    self._coordinator.replay(record)
+        for outcome in self._coordinator.resume():
+            self._set_timers(outcome)
+        self._forget_topics(self._is_gone)  # a crash may have come just after their deletion
+
+    def stop(self) -> None:
+        """Let everyone who waits for others go; answers that wait for the disk still come."""
+        self._stopped = True
+        self._refuse_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    async def ensure_topic(self) -> None:
+        """Create `__consumer_offsets` if it is not there yet."""
+        async with self._creating:
+            if self._broker.find_topic(CONSUMER_OFFSETS_TOPIC) is None:
+                settings = self._broker.settings
+                await self._broker.create_topic(
+                    CONSUMER_OFFSETS_TOPIC,
+                    settings.offsets_topic_num_partitions,
+                    {
+                        "cleanup.policy": "compact",
+                        "compression.type": "producer",
+                        "segment.bytes": str(settings.offsets_topic_segment_bytes),
+                    },
+                )
+
+    # --- requests ------------------------------------------------------------------------------
+
+    def submit(self, command: Command) -> "asyncio.Future[Any]":
+        """Do what is asked; the answer of the command's kind comes when it is safe."""
+        ticket: asyncio.Future[Any] = self._loop.create_future()
+        try:
+            self._partition_of(command.group)
+        except ApiError as error:
+            ticket.set_result(refusal(command, error.code))
+            return ticket
+        self._waiting[ticket] = command
+        self._carry_out(self._coordinator.handle(command, ticket, self._broker.clock.now_ms()))
+        return ticket
+
+    async def read(self, group: str, look: Callable[[GroupCoordinator], T]) -> T:
+        """What is there to see of a group; told when a crash could not change it any more."""
+        partition = self._partition_of(group)
+        seen = look(self._coordinator)
+        safe: asyncio.Future[ErrorCode] = self._loop.create_future()
+        self._when_safe(partition, safe.set_result)
+        code = await safe
+        if code is not ErrorCode.NONE:
+            raise ApiError(_TOLD_AS.get(code, code))
+        return seen
+
+    def look(self) -> GroupCoordinator:
+        """All groups, as they are now."""
+        return self._coordinator
+
+    async def expire_offsets(self) -> None:
+        """Forget what groups without members have read, when its time has come."""
+        for outcome in self._coordinator.expire(self._broker.clock.now_ms()):
+            self._carry_out(outcome)
+
+    # --- inside --------------------------------------------------------------------------------
+
+    def _partition_of(self, group: str) -> Partition:
+        """Where a group's records are; NOT_COORDINATOR while that cannot be used."""
+        hosted = self._broker.find_topic(CONSUMER_OFFSETS_TOPIC)
+        if hosted is None or self._stopped:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        partition = hosted.partitions[java_hash(group) % len(hosted.partitions)]
+        if partition in self._unreadable or partition.log.quarantined:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        return partition
+
+    def _carry_out(self, outcome: Outcome) -> None:
+        self._set_timers(outcome)
+        for ticket, _ in outcome.answers:
+            self._waiting.pop(ticket, None)
+        try:
+            partition = self._partition_of(outcome.group)
+            if outcome.records:
+                self._write(partition, outcome.records)
+        except ApiError as error:
+            log.warning("A change to group %r was not written: %s", outcome.group, error)
+            _give(outcome.answers, error.code)
+            return
+        if outcome.answers:
+            self._when_safe(partition, lambda code: _give(outcome.answers, code))
+
+    def _write(self, partition: Partition, records: list[GroupRecord]) -> None:
+        now_ms = self._broker.clock.now_ms()
+        batch = build_batch(
+            [
+                Record(index, now_ms, key, value)
+                for index, (key, value) in enumerate(map(encode, records))
+            ]
+        )
+        try:
+            appended = partition.append(batch, now_ms, from_client=False)
+        except DirectoryOffline as error:
+            self._broker.storage_failed(error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        self._last_appended[partition] = appended
+        for record in records:
+            self._coordinator.replay(record)
+
+    def _when_safe(self, partition: Partition, callback: Callable[[ErrorCode], None]) -> None:
+        """Call back when everything that was appended so far is safe, or never will be."""
+        last = self._last_appended.get(partition)
+        if last is None or partition.is_safe(last):
+            callback(ErrorCode.NONE)
+        else:
+            partition.when_safe(last, callback)
+            partition.sync_soon()
+
+    def _set_timers(self, outcome: Outcome) -> None:
+        for timer, after_ms in outcome.timers.items():
+            running = self._timers.pop(timer, None)
+            if running is not None:
+                running.cancel()
+            if after_ms is not None and not self._stopped:
+                self._timers[timer] = self._loop.call_later(after_ms / 1000, self._fire, timer)
+
+    def _fire(self, timer: Timer) -> None:
+        del self._timers[timer]
+        self._carry_out(self._coordinator.timer_fired(timer, self._broker.clock.now_ms()))
+
+    def _refuse_waiting(self, code: ErrorCode) -> None:
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        waiting, self._waiting = self._waiting, {}
+        _give([(ticket, refusal(command, code)) for ticket, command in waiting.items()])
+
+    def _topic_is_deleted(self, topic: str) -> None:
+        if topic == CONSUMER_OFFSETS_TOPIC:
+            self._coordinator = GroupCoordinator(self._broker.settings)
+            self._last_appended.clear()
+            self._unreadable.clear()
+            self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
+            return
+        self._forget_topics(lambda name, _: name == topic)
+
+    def _forget_topics(self, are_gone: Callable[[str, Uuid], bool]) -> None:
+        for outcome in self._coordinator.forget_topics(are_gone):
+            self._carry_out(outcome)
+
+    def _is_gone(self, topic: str, topic_id: Uuid) -> bool:
+        hosted = self._broker.find_topic(topic)
+        return hosted is None or topic_id not in (NO_UUID, hosted.topic.id.bytes)
+
+
+def _give(
+    answers: list[tuple["asyncio.Future[Any]", Answer]], code: ErrorCode = ErrorCode.NONE
+) -> None:
+    for ticket, answer in answers:
+        if not ticket.done():
+            failed = code is not ErrorCode.NONE
+            ticket.set_result(answer.failed(_TOLD_AS.get(code, code)) if failed else answer)
+
+
+def java_hash(text: str) -> int:
+    """Java's hash of a text without its sign: by it Kafka finds a group's partition."""
+    number = 0
+    units = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(units), 2):
+        number = (31 * number + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
+    signed = number - (1 << 32) if number >= 1 << 31 else number
+    return 0 if signed == -(1 << 31) else abs(signed)

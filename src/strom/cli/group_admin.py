@@ -1,0 +1,230 @@
+"""What can be done to consumer groups, for the commands `groups` and `kafka-consumer-groups` alike."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strom.cli.connection import ANSWER_SECONDS, Connection
+from strom.cli.topic_admin import REQUEST_SECONDS, list_offsets
+from strom.model.errors import ErrorCode
+from strom.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+STATES = {
+    "PREPARING_REBALANCING": "PreparingRebalance",
+    "COMPLETING_REBALANCING": "CompletingRebalance",
+    "STABLE": "Stable",
+    "EMPTY": "Empty",
+    "DEAD": "Dead",
+}
+"""librdkafka's names of states, and Kafka's own."""
+_NOT_YET = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+PAUSE_SECONDS = 0.1
+RESETTABLE = frozenset({"Empty", "Dead"})
+
+
+@dataclass(frozen=True)
+class ListedGroup:
+    """A group in a list."""
+
+    name: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True)
+class GroupMember:
+    """A member and what it reads."""
+
+    id: str
+    instance: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """A group as its coordinator describes it."""
+
+    name: str
+    state: str
+    assignor: str
+    coordinator: str
+    coordinator_id: int
+    members: tuple[GroupMember, ...]
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a group."""
+        return self.state != "Dead"
+
+
+@dataclass(frozen=True)
+class Committed:
+    """How far a group has read a partition."""
+
+    offset: int
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one partition is read, by whom; None where nobody knows."""
+
+    partition: TopicPartition | None
+    current: int | None = None
+    leader_epoch: int | None = None
+    end: int | None = None
+    member: GroupMember | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """How many records are still to be read."""
+        if self.current is None or self.end is None:
+            return None
+        return max(self.end - self.current, 0)
+
+
+class GroupAdmin:
+    """The groups of one cluster. Each failure is a KafkaException with the broker's own text."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.client: AdminClient = connection.admin()
+
+    def groups(self) -> list[ListedGroup]:
+        """All groups, sorted."""
+        listed = self.client.list_consumer_groups(request_timeout=REQUEST_SECONDS).result()
+        for error in listed.errors:
+            raise error
+        found = [
+            ListedGroup(one.group_id, STATES.get(one.state.name, "Unknown"), one.type.name.title())
+            for one in listed.valid
+        ]
+        return sorted(found, key=lambda group: group.name)
+
+    def describe(self, name: str) -> GroupDescription:
+        """Describe one group; one that is not there is dead."""
+        described = _result(
+            lambda: self.client.describe_consumer_groups([name], request_timeout=REQUEST_SECONDS)
+        )
+        node = described.coordinator
+        return GroupDescription(
+            name=name,
+            state=STATES.get(described.state.name, "Unknown"),
+            assignor=described.partition_assignor or "",
+            coordinator=f"{node.host}:{node.port}",
+            coordinator_id=node.id,
+            members=tuple(_member(one) for one in described.members),
+        )
+
+    def committed(self, name: str) -> dict[TopicPartition, Committed]:
+        """How far a group has read."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        wanted = [ConsumerGroupTopicPartitions(name)]
+        found = _result(
+            lambda: self.client.list_consumer_group_offsets(wanted, request_timeout=REQUEST_SECONDS)
+        )
+        return {
+            TopicPartition(one.topic, one.partition): Committed(one.offset, one.leader_epoch)
+            for one in found.topic_partitions
+            if one.offset >= 0
+        }
+
+    def progress(self, group: GroupDescription) -> list[Progress]:
+        """Every partition that the group reads or has read, members without any included."""
+        committed = self.committed(group.name)
+        owners = {one: member for member in group.members for one in member.partitions}
+        partitions = sorted({*committed, *owners})
+        ends = self._ends(partitions)
+        rows = [
+            Progress(
+                one,
+                committed[one].offset if one in committed else None,
+                committed[one].leader_epoch if one in committed else None,
+                ends.get(one),
+                owners.get(one),
+            )
+            for one in partitions
+        ]
+        idle = [member for member in group.members if not member.partitions]
+        return rows + [Progress(None, member=member) for member in idle]
+
+    def set_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Move a group that has no members."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+        from confluent_kafka import TopicPartition as Place
+
+        places = [Place(one.topic, one.partition, offset) for one, offset in offsets.items()]
+        wanted = [ConsumerGroupTopicPartitions(name, places)]
+        done = _result(
+            lambda: self.client.alter_consumer_group_offsets(
+                wanted, request_timeout=REQUEST_SECONDS
+            )
+        )
+        _raise_first(one.error for one in done.topic_partitions)
+
+    def delete(self, name: str) -> None:
+        """Delete a group that has no members, with its offsets."""
+        _result(lambda: self.client.delete_consumer_groups([name], request_timeout=REQUEST_SECONDS))
+
+    def partitions_of(self, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
+        """The partitions of those topics that exist."""
+        known = self._connection.metadata(self.client).topics
+        return {
+            topic: [TopicPartition(topic, number) for number in sorted(known[topic].partitions)]
+            for topic in topics
+            if topic in known
+        }
+
+    def _ends(self, partitions: Sequence[TopicPartition]) -> dict[tuple[str, int], int]:
+        from confluent_kafka.admin import OffsetSpec
+
+        known = self.partitions_of({one.topic for one in partitions})
+        wanted = [one for one in partitions if one in known.get(one.topic, ())]
+        return list_offsets(self.client, wanted, OffsetSpec.latest())
+
+
+def _result(ask: Callable[[], Mapping[str, Any]]) -> Any:
+    """What one group's future brings; asks again while a broker gets ready to coordinate groups."""
+    from confluent_kafka import KafkaException
+
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        (future,) = ask().values()
+        try:
+            return future.result()
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                raise
+        time.sleep(PAUSE_SECONDS)
+
+
+def _member(described: Any) -> GroupMember:
+    assigned = described.assignment.topic_partitions if described.assignment else []
+    return GroupMember(
+        id=described.member_id,
+        instance=described.group_instance_id,
+        client_id=described.client_id,
+        host=described.host,
+        partitions=tuple(sorted(TopicPartition(one.topic, one.partition) for one in assigned)),
+    )
+
+
+def _raise_first(errors: Iterable[Any]) -> None:
+    from confluent_kafka import KafkaException
+
+    for error in errors:
+        if error is not None:
+            raise KafkaException(error)

@@ -1,0 +1,293 @@
+"""`strom kafka-consumer-groups`: Kafka's group tool, and what it prints.
+
+Unlike Kafka's own, it ends with exit code 1 when something failed, so that scripts notice.
+"""
+
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from strom.cli.connection import Connection
+from strom.cli.group_admin import RESETTABLE, GroupAdmin, GroupDescription, ListedGroup
+from strom.cli.group_reset import chosen_partitions, moved_by, moved_to, within_bounds
+from strom.cli.kafka_errors import kafka_exceptions, kafka_reason
+from strom.cli.kafka_tools.flags import server_flags
+from strom.cli.kafka_tools.group_tables import (
+    members_table,
+    moved_lines,
+    moved_table,
+    offsets_table,
+    state_table,
+    two_columns,
+)
+from strom.cli.kafka_tools.iso_times import parse_datetime_ms, parse_duration_ms
+from strom.cli.offsets import END, START, Anchor, Point
+from strom.cli.printing import notice
+from strom.model.errors import UserError
+from strom.model.topics import TopicPartition
+
+ACTIONS = ("list", "describe", "delete", "reset_offsets")
+TARGETS = (
+    "to_earliest",
+    "to_latest",
+    "to_current",
+    "to_offset",
+    "to_datetime",
+    "by_duration",
+    "shift_by",
+    "from_file",
+)
+_ANY = "any"
+_EXCEPTIONS = {
+    "NON_EMPTY_GROUP": "GroupNotEmptyException: The group is not empty.",
+    "GROUP_ID_NOT_FOUND": "GroupIdNotFoundException: The group id does not exist.",
+}
+_PREFIX = "org.apache.kafka.common.errors."
+
+
+@click.command("kafka-consumer-groups")
+@click.option("--list", is_flag=True, help="List all consumer groups.")
+@click.option("--describe", is_flag=True, help="Describe a group, and how far it lags behind.")
+@click.option("--delete", is_flag=True, help="Delete groups that have no members.")
+@click.option("--reset-offsets", is_flag=True, help="Move a group that has no members.")
+@click.option("--group", multiple=True, help="A group; may be given several times.")
+@click.option("--all-groups", is_flag=True, help="All groups.")
+@click.option("--topic", multiple=True, metavar="TOPIC[:0,1]", help="Where to move the group.")
+@click.option("--all-topics", is_flag=True, help="Move it in all topics that it has read.")
+@click.option("--members", is_flag=True, help="With --describe: the members.")
+@click.option("--offsets", is_flag=True, help="With --describe: the offsets (the default).")
+@click.option(
+    "--state",
+    is_flag=False,
+    flag_value=_ANY,
+    metavar="[STATES]",
+    help="With --describe: the state; with --list: show it, or only groups in some.",
+)
+@click.option(
+    "--type", is_flag=False, flag_value=_ANY, metavar="[TYPES]", help="With --list: show the type."
+)
+@click.option("--verbose", is_flag=True, help="With --describe: more columns.")
+@click.option("--to-earliest", is_flag=True, help="Go on with the oldest record.")
+@click.option("--to-latest", is_flag=True, help="Go on with what comes next.")
+@click.option("--to-current", is_flag=True, help="Stay where it is.")
+@click.option("--to-offset", type=int, help="Go on with this offset.")
+@click.option("--to-datetime", metavar="YYYY-MM-DDTHH:mm:SS.sss", help="Go on from a time.")
+@click.option("--by-duration", metavar="PnDTnHnMnS", help="Go on from so long ago.")
+@click.option("--shift-by", type=int, help="Go on so many records later, or earlier.")
+@click.option(
+    "--from-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Go on as a file of topic,partition,offset says.",
+)
+@click.option("--execute", is_flag=True, help="Really move it.")
+@click.option("--dry-run", is_flag=True, help="Only show where it would go on.")
+@click.option("--export", is_flag=True, help="Print topic,partition,offset, for --from-file.")
+@click.option("--timeout", type=int, help="Accepted and ignored.")
+@server_flags(config_flags=("--command-config",))
+def kafka_consumer_groups(connection: Connection, **options: Any) -> None:
+    """List, describe, move and delete consumer groups."""
+    chosen = [action for action in ACTIONS if options[action]]
+    if len(chosen) != 1:
+        raise click.UsageError(
+            "Command must include exactly one action: --list, --describe, --delete, "
+            "--reset-offsets."
+        )
+    action = chosen[0]
+    if action != "list" and not (options["group"] or options["all_groups"]):
+        flag = action.replace("_", "-")
+        raise click.UsageError(f"Option [{flag}] takes one of these options: [group], [all-groups]")
+    if action == "reset_offsets":
+        _check_reset(options)
+    try:
+        _RUN[action](connection, GroupAdmin(connection), options)
+    except UserError as error:
+        _fail(f"Executing consumer group command failed due to {error}")
+    except kafka_exceptions() as error:
+        _fail(f"Executing consumer group command failed due to {kafka_reason(error)}")
+
+
+def _fail(reason: str) -> NoReturn:
+    click.echo(f"\nError: {reason}")
+    click.get_current_context().exit(1)
+
+
+def _names(admin: GroupAdmin, options: dict[str, Any]) -> list[str]:
+    if options["all_groups"]:
+        return [group.name for group in admin.groups()]
+    return list(dict.fromkeys(options["group"]))
+
+
+# --- list and describe ---------------------------------------------------------------------------
+
+
+def _list(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+    found = [group for group in admin.groups() if _passes(group, options)]
+    if options["state"] and options["type"]:
+        raise UserError("one of --state and --type at a time")
+    if options["state"]:
+        click.echo(two_columns("STATE", [(group.name, group.state) for group in found]))
+    elif options["type"]:
+        click.echo(two_columns("TYPE", [(group.name, group.type) for group in found]))
+    else:
+        for group in found:
+            click.echo(group.name)
+
+
+def _passes(group: ListedGroup, options: dict[str, Any]) -> bool:
+    for wanted, value in ((options["state"], group.state), (options["type"], group.type)):
+        if wanted not in (None, _ANY):
+            names = {name.strip().lower() for name in wanted.split(",")}
+            if value.lower() not in names:
+                return False
+    return True
+
+
+def _describe(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+    if sum(bool(options[kind]) for kind in ("members", "offsets", "state")) > 1:
+        raise click.UsageError(
+            "Option [describe] takes at most one of --members, --offsets, --state."
+        )
+    for name in _names(admin, options):
+        group = admin.describe(name)
+        if not group.exists:
+            _fail(
+                "Executing consumer group command failed due to "
+                f"{_PREFIX}GroupIdNotFoundException: Group {name} not found."
+            )
+        _print_group(admin, group, options)
+
+
+def _print_group(admin: GroupAdmin, group: GroupDescription, options: dict[str, Any]) -> None:
+    if group.state == "Empty":
+        notice(f"\nConsumer group '{group.name}' has no active members.")
+    elif group.state in ("PreparingRebalance", "CompletingRebalance"):
+        notice(f"\nWarning: Consumer group '{group.name}' is rebalancing.")
+    if options["members"]:
+        click.echo(members_table(group, verbose=options["verbose"]))
+    elif options["state"]:
+        click.echo(state_table(group))
+    else:
+        click.echo(offsets_table(group.name, admin.progress(group), verbose=options["verbose"]))
+
+
+# --- delete --------------------------------------------------------------------------------------
+
+
+def _delete(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+    deleted, failed = [], {}
+    for name in _names(admin, options):
+        try:
+            admin.delete(name)
+            deleted.append(name)
+        except kafka_exceptions() as error:
+            kind = error.args[0].name()
+            failed[name] = (
+                _PREFIX + _EXCEPTIONS[kind] if kind in _EXCEPTIONS else kafka_reason(error)
+            )
+    names = ", ".join(f"'{name}'" for name in deleted)
+    if not failed:
+        click.echo(f"Deletion of requested consumer groups ({names}) was successful.")
+        return
+    click.echo("\nError: Deletion of some consumer groups failed:")
+    for name, reason in failed.items():
+        click.echo(f"* Group '{name}' could not be deleted due to: {reason}")
+    if deleted:
+        click.echo(f"\nThese consumer groups were deleted successfully: {names}")
+    click.get_current_context().exit(1)
+
+
+# --- reset-offsets -------------------------------------------------------------------------------
+
+
+def _check_reset(options: dict[str, Any]) -> None:
+    if options["execute"] and options["dry_run"]:
+        raise click.UsageError("Option [reset-offsets] takes only one of --execute and --dry-run.")
+    if not (options["execute"] or options["dry_run"]):
+        notice(
+            "WARN: No action will be performed as the --execute option is missing. In version 5.0, "
+            "this command will require either --dry-run or --execute to be specified. You should add "
+            "the --dry-run option explicitly if you are scripting this command and want to keep the "
+            "current default behavior without prompting."
+        )
+    targets = [name for name in TARGETS if options[name] not in (None, False)]
+    if len(targets) != 1:
+        known = ", ".join(f"[{name.replace('_', '-')}]" for name in TARGETS)
+        raise click.UsageError(
+            f"Option '[reset-offsets]' requires one of the following scenarios: [{known}]"
+        )
+    if not (options["topic"] or options["all_topics"] or options["from_file"]):
+        raise click.UsageError("One of the reset scopes should be defined: --all-topics, --topic.")
+
+
+def _reset(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+    moved: dict[str, dict[TopicPartition, int]] = {}
+    for name in _names(admin, options):
+        state = admin.describe(name).state
+        if state not in RESETTABLE:
+            click.echo(
+                f"\nError: Assignments can only be reset if the group '{name}' is inactive, but the "
+                f"current state is {state}."
+            )
+            moved[name] = {}
+            continue
+        moved[name] = _moved(connection, admin, name, options)
+        if options["execute"]:
+            admin.set_offsets(name, moved[name])
+    click.echo(moved_lines(moved) if options["export"] else moved_table(moved))
+
+
+def _moved(
+    connection: Connection, admin: GroupAdmin, group: str, options: dict[str, Any]
+) -> dict[TopicPartition, int]:
+    if options["from_file"]:
+        return within_bounds(admin, _read_plan(options["from_file"], group))
+    committed = admin.committed(group)
+    partitions = sorted(committed)
+    if options["topic"]:
+        partitions = chosen_partitions(admin, options["topic"])
+    if options["shift_by"] is not None or options["to_current"]:
+        known = {one: committed[one] for one in partitions if one in committed}
+        unread = [one for one in partitions if one not in committed]
+        if unread and options["shift_by"] is not None:
+            raise UserError(
+                f"Cannot shift offset for partition {unread[0]} since there is no current "
+                "committed offset"
+            )
+        at_end = moved_to(connection, unread, END) if unread else {}
+        return moved_by(admin, known, options["shift_by"] or 0) | at_end
+    return moved_to(connection, partitions, _point(options))
+
+
+def _point(options: dict[str, Any]) -> Point:
+    if options["to_earliest"]:
+        return START
+    if options["to_latest"]:
+        return END
+    if options["to_offset"] is not None:
+        return Point(Anchor.OFFSET, options["to_offset"])
+    if options["to_datetime"]:
+        return Point(Anchor.TIME, parse_datetime_ms(options["to_datetime"]))
+    ago_ms = parse_duration_ms(options["by_duration"])
+    return Point(Anchor.TIME, time.time_ns() // 1_000_000 - ago_ms)
+
+
+def _read_plan(path: Path, group: str) -> dict[TopicPartition, int]:
+    """Lines of topic,partition,offset, or of group,topic,partition,offset."""
+    plan = {}
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        cells = [cell.strip().strip('"') for cell in line.split(",")]
+        if not line.strip() or (len(cells) == 4 and cells.pop(0) != group):
+            continue
+        try:
+            topic, partition, offset = cells
+            plan[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise UserError(
+                f"line {number} of {path} is not topic,partition,offset: {line!r}"
+            ) from None
+    return plan
+
+
+_RUN = {"list": _list, "describe": _describe, "delete": _delete, "reset_offsets": _reset}

@@ -1,0 +1,134 @@
+"""The tables of `kafka-consumer-groups`, to the last blank as Kafka prints them."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from strom.cli.group_admin import GroupDescription, GroupMember, Progress
+from strom.model.topics import TopicPartition
+
+NONE = "-"
+_NAME = 15
+_GAP = 10
+_LONGEST_PLAIN = 24
+_COORDINATOR = 25
+_ASSIGNMENT = 20
+_INSTANCE = 17
+
+
+def two_columns(title: str, rows: Sequence[tuple[str, str]]) -> str:
+    """The list of groups with one thing about each."""
+    width = max([_NAME, *(len(name) for name, _ in rows)]) + _GAP
+    lines = [("GROUP", title), *rows]
+    return "\n".join(f"{name:<{width}} {value:<20}" for name, value in lines)
+
+
+def offsets_table(group: str, rows: Sequence[Progress], *, verbose: bool) -> str:
+    """How far a group has read."""
+    head = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+    head += ["CONSUMER-ID", "HOST", "CLIENT-ID"]
+    table = [head, *(_offset_cells(group, row) for row in rows)]
+    widths = [0, 0, 10, 15, 15, 15, 0, 0, None]
+    if verbose:
+        epochs = ["LEADER-EPOCH", *(_cell(row.leader_epoch) for row in rows)]
+        for line, epoch in zip(table, epochs, strict=True):
+            line.insert(3, epoch)
+        widths.insert(3, 15)
+    return "\n" + "\n".join(_aligned(table, widths))
+
+
+def _offset_cells(group: str, row: Progress) -> list[str]:
+    member = row.member
+    return [
+        group,
+        row.partition.topic if row.partition else NONE,
+        _cell(row.partition.partition if row.partition else None),
+        _cell(row.current),
+        _cell(row.end),
+        _cell(row.lag),
+        member.id if member else NONE,
+        member.host if member else NONE,
+        member.client_id if member else NONE,
+    ]
+
+
+def members_table(group: GroupDescription, *, verbose: bool) -> str:
+    """The members of a group."""
+    has_static = any(member.instance for member in group.members)
+    head = ["GROUP", "CONSUMER-ID", *(["GROUP-INSTANCE-ID"] if has_static else [])]
+    head += ["HOST", "CLIENT-ID", "#PARTITIONS"]
+    widths: list[int | None] = [0, 0, *([_INSTANCE] if has_static else []), 0, 0, 15]
+    if verbose:
+        head += ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
+        widths += [15, _ASSIGNMENT, 15, _ASSIGNMENT]
+    table = [head]
+    for member in group.members:
+        instance = [member.instance or ""] if has_static else []
+        more = [NONE, _assignment(member), NONE, NONE] if verbose else []
+        cells = [member.host, member.client_id, str(len(member.partitions))]
+        table.append([group.name, member.id, *instance, *cells, *more])
+    end = "" if verbose else " "
+    return "\n" + "\n".join(line + end for line in _aligned(table, widths))
+
+
+def _assignment(member: GroupMember) -> str:
+    by_topic = groupby(member.partitions, key=lambda one: one.topic)
+    shares = [
+        f"{topic}:{','.join(str(one.partition) for one in partitions)}"
+        for topic, partitions in by_topic
+    ]
+    return ";".join(shares) or NONE
+
+
+def state_table(group: GroupDescription) -> str:
+    """The state of a group."""
+    table = [
+        ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
+        [
+            group.name,
+            f"{group.coordinator}  ({group.coordinator_id})",
+            group.assignor or NONE,
+            group.state,
+            str(len(group.members)),
+        ],
+    ]
+    return "\n" + "\n".join(_aligned(table, [0, _COORDINATOR, 20, 20, None]))
+
+
+def moved_table(moved: Mapping[str, Mapping[TopicPartition, int]]) -> str:
+    """Where groups go on."""
+    table = [["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"]]
+    for group, offsets in moved.items():
+        for partition, offset in offsets.items():
+            table.append([group, partition.topic, str(partition.partition), str(offset)])
+    return "\n" + "\n".join(_aligned(table, [0, 0, 10, None]))
+
+
+def moved_lines(moved: Mapping[str, Mapping[TopicPartition, int]]) -> str:
+    """Where groups go on, as a file that can be given back; of several groups with their names."""
+    lines = []
+    for group, offsets in moved.items():
+        for one, offset in offsets.items():
+            names = [group, one.topic] if len(moved) > 1 else [one.topic]
+            lines.append(",".join([*map(_quoted, names), str(one.partition), str(offset)]) + "\n")
+    return "".join(lines)
+
+
+def _quoted(name: str) -> str:
+    # Kafka's CSV writer puts long texts in quotes, for it looks no further for a need of them.
+    return f'"{name}"' if len(name) > _LONGEST_PLAIN else name
+
+
+def _cell(number: int | None) -> str:
+    return NONE if number is None else str(number)
+
+
+def _aligned(table: Sequence[Sequence[str]], widths: Sequence[int | None]) -> list[str]:
+    """Columns of at least these widths; 0 for as wide as a name, None for as wide as it is."""
+    columns = [
+        0 if width is None else max(width or _NAME, *(len(line[index]) for line in table))
+        for index, width in enumerate(widths)
+    ]
+    return [
+        " ".join(cell.ljust(width) for cell, width in zip(line, columns, strict=True))
+        for line in table
+    ]

@@ -1,0 +1,210 @@
+"""The records of groups: what they are here, and as bytes in `__consumer_offsets`.
+
+Each record stands for the whole of a thing, so the topic can be compacted by key. The bytes are Kafka's
+own, so that its tools can read them.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from strom.model.errors import CorruptData, ProtocolError
+from strom.model.topics import TopicPartition
+from strom.wire.kafka import offsets_topic as stored
+from strom.wire.kafka.codec import decode as decode_struct
+from strom.wire.kafka.codec import encode as encode_struct
+from strom.wire.kafka.schema import NO_UUID, Struct, Uuid
+
+NO_LEADER_EPOCH = -1
+
+
+class MemberMetadata(NamedTuple):
+    """A member as it is written down."""
+
+    id: str
+    instance: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupMetadata:
+    """A group with the shares of a generation; without members it is an empty group."""
+
+    group: str
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    since_ms: int
+    """When it became what it is."""
+    members: tuple[MemberMetadata, ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupGone:
+    """The group is no more."""
+
+    group: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommittedOffset:
+    """How far a partition was read: the offset to go on from."""
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    committed_ms: int
+    expires_ms: int | None = None
+    """Set only by clients of former days, which chose it themselves."""
+    topic_id: Uuid = NO_UUID
+    """Of the topic that was read, so that another of its name is not taken for it."""
+
+
+@dataclass(frozen=True)
+class OffsetCommitted:
+    """A group has read a partition up to here."""
+
+    group: str
+    partition: TopicPartition
+    offset: CommittedOffset
+
+
+@dataclass(frozen=True)
+class OffsetGone:
+    """How far the group has read the partition is forgotten."""
+
+    group: str
+    partition: TopicPartition
+
+
+GroupRecord: TypeAlias = GroupMetadata | GroupGone | OffsetCommitted | OffsetGone
+
+
+def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    """Key and value for the log."""
+    match record:
+        case GroupMetadata():
+            return _group_key(record.group), _group_value(record)
+        case GroupGone():
+            return _group_key(record.group), None
+        case OffsetCommitted():
+            return _offset_key(record.group, record.partition), _offset_value(record.offset)
+        case OffsetGone():
+            return _offset_key(record.group, record.partition), None
+
+
+def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
+    """The record for a key and a value; None if it is of a kind that is not known here."""
+    try:
+        kind = stored.version_of(key or b"")
+        if kind in stored.OFFSET_KEY_VERSIONS:
+            return _decode_offset(memoryview(key or b""), kind, value)
+        if kind == stored.GROUP_KEY_VERSION:
+            return _decode_group(memoryview(key or b""), value)
+    except ProtocolError as error:
+        raise CorruptData(f"unreadable group record {key!r}: {error}") from error
+    return None
+
+
+def _group_key(group: str) -> bytes:
+    return _versioned(stored.GroupKey(group=group), stored.GROUP_KEY_VERSION)
+
+
+def _offset_key(group: str, partition: TopicPartition) -> bytes:
+    key = stored.OffsetKey(group=group, topic=partition.topic, partition=partition.partition)
+    return _versioned(key, stored.OFFSET_KEY_VERSION)
+
+
+def _versioned(struct: Struct, version: int) -> bytes:
+    return version.to_bytes(2, "big") + encode_struct(struct, version)
+
+
+def _group_value(record: GroupMetadata) -> bytes:
+    value = stored.GroupValue(
+        protocol_type=record.protocol_type,
+        generation=record.generation,
+        protocol=record.protocol,
+        leader=record.leader,
+        current_state_timestamp=record.since_ms,
+        members=[
+            stored.GroupValueMember(
+                member_id=member.id,
+                group_instance_id=member.instance,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.subscription,
+                assignment=member.assignment,
+            )
+            for member in record.members
+        ],
+    )
+    return _versioned(value, stored.GROUP_VALUE_VERSION)
+
+
+def _offset_value(committed: CommittedOffset) -> bytes:
+    value = stored.OffsetValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.committed_ms,
+        expire_timestamp=-1 if committed.expires_ms is None else committed.expires_ms,
+        topic_id=committed.topic_id,
+    )
+    if committed.expires_ms is not None:
+        return _versioned(value, stored.OFFSET_VALUE_VERSION_WITH_EXPIRY)
+    return _versioned(value, stored.OFFSET_VALUE_VERSION)
+
+
+def _decode_group(key: memoryview, value: bytes | None) -> GroupRecord:
+    group = decode_struct(stored.GroupKey, stored.GROUP_KEY_VERSION, key, 2).group
+    if value is None:
+        return GroupGone(group)
+    found = decode_struct(stored.GroupValue, stored.version_of(value), memoryview(value), 2)
+    return GroupMetadata(
+        group=group,
+        protocol_type=found.protocol_type,
+        generation=found.generation,
+        protocol=found.protocol,
+        leader=found.leader,
+        since_ms=found.current_state_timestamp,
+        members=tuple(
+            MemberMetadata(
+                member.member_id,
+                member.group_instance_id,
+                member.client_id,
+                member.client_host,
+                # Version 0 had no time for rebalances of its own.
+                member.session_timeout
+                if member.rebalance_timeout < 0
+                else member.rebalance_timeout,
+                member.session_timeout,
+                member.subscription,
+                member.assignment,
+            )
+            for member in found.members
+        ),
+    )
+
+
+def _decode_offset(key: memoryview, version: int, value: bytes | None) -> GroupRecord:
+    named = decode_struct(stored.OffsetKey, version, key, 2)
+    partition = TopicPartition(named.topic, named.partition)
+    if value is None:
+        return OffsetGone(named.group, partition)
+    found = decode_struct(stored.OffsetValue, stored.version_of(value), memoryview(value), 2)
+    committed = CommittedOffset(
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+        metadata=found.metadata,
+        committed_ms=found.commit_timestamp,
+        expires_ms=found.expire_timestamp if found.expire_timestamp >= 0 else None,
+        topic_id=found.topic_id,
+    )
+    return OffsetCommitted(named.group, partition, committed)

@@ -1,0 +1,99 @@
+"""OffsetCommit, api key 8: remember how far a group has read.
+
+Behaviour: the answer waits until the offsets are on disk. Only members of the present generation may
+commit; without a generation anyone may, while the group is empty. Versions: up to 4 with a retention
+time, 6 leader epochs, 7 static members, 9 GROUP_ID_NOT_FOUND for a group that is gone, 10 topic ids.
+"""
+
+from strom.broker.topics import HostedTopic
+from strom.coordination.groups.commands import Commit
+from strom.coordination.groups.outcome import ForPartitions
+from strom.coordination.groups.records import CommittedOffset
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.topics import TopicPartition
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k08_offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+FIRST_VERSION_WITH_MISSING_GROUPS = 9
+FIRST_VERSION_WITH_IDS = 10
+LAST_VERSION_WITH_RETENTION = 4
+NO_RETENTION = -1
+
+
+@handler(
+    OffsetCommitRequest,
+    Needs(Operation.READ, Resource.GROUP),
+    Needs(Operation.READ, Resource.TOPIC),
+)
+async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
+    """Commit what names partitions that exist; the rest is refused on its own."""
+    response = OffsetCommitResponse()
+    offsets: list[tuple[TopicPartition, CommittedOffset]] = []
+    answers: dict[TopicPartition, OffsetCommitResponsePartition] = {}
+    for topic in request.topics:
+        answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+        response.topics.append(answer)
+        hosted, missing = _topic(topic, context)
+        for wanted in topic.partitions:
+            part = OffsetCommitResponsePartition(partition_index=wanted.partition_index)
+            answer.partitions.append(part)
+            if hosted is None or not 0 <= wanted.partition_index < len(hosted.partitions):
+                part.error_code = missing
+                continue
+            partition = TopicPartition(hosted.topic.name, wanted.partition_index)
+            answers[partition] = part
+            offsets.append((partition, _offset(request, wanted, hosted, context)))
+    committed: ForPartitions = await context.groups.submit(
+        Commit(
+            group=request.group_id,
+            generation=request.generation_id_or_member_epoch,
+            member=request.member_id,
+            instance=request.group_instance_id,
+            offsets=tuple(offsets),
+            knows_missing_groups=context.version >= FIRST_VERSION_WITH_MISSING_GROUPS,
+        )
+    )
+    for partition, code in committed.partitions.items():
+        answers[partition].error_code = code
+    return response
+
+
+def _topic(
+    topic: OffsetCommitRequestTopic, context: Context
+) -> tuple[HostedTopic | None, ErrorCode]:
+    """The topic, and what to say of partitions that it has not."""
+    try:
+        if context.version >= FIRST_VERSION_WITH_IDS:
+            hosted = context.broker.topic_by_id(topic.topic_id)
+        else:
+            hosted = context.broker.topic(topic.name)
+    except ApiError as error:
+        return None, error.code
+    return hosted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _offset(
+    request: OffsetCommitRequest,
+    wanted: OffsetCommitRequestPartition,
+    hosted: HostedTopic,
+    context: Context,
+) -> CommittedOffset:
+    now_ms = context.broker.clock.now_ms()
+    keeps = request.retention_time_ms
+    chosen = context.version <= LAST_VERSION_WITH_RETENTION and keeps != NO_RETENTION
+    return CommittedOffset(
+        offset=wanted.committed_offset,
+        leader_epoch=wanted.committed_leader_epoch,
+        metadata=wanted.committed_metadata or "",
+        committed_ms=now_ms,
+        expires_ms=now_ms + keeps if chosen else None,
+        topic_id=hosted.topic.id.bytes,
+    )

@@ -1,0 +1,141 @@
+"""OffsetFetch, api key 9: how far groups have read; null topics stand for all of them.
+
+Behaviour: nothing is told that a crash could take back. What was never committed is -1, without an error.
+Versions: 2 all topics of a group, 8 several groups, 10 topic ids. There are no transactions yet, so
+`require_stable` always holds.
+"""
+
+from collections.abc import Mapping
+
+from strom.coordination.groups.records import NO_LEADER_EPOCH, CommittedOffset
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.topics import TopicPartition
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k09_offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from strom.wire.kafka.schema import NO_UUID
+
+FIRST_VERSION_WITH_A_GROUP_ERROR = 2
+FIRST_VERSION_WITH_MANY = 8
+FIRST_VERSION_WITH_IDS = 10
+NOTHING = CommittedOffset(offset=-1, leader_epoch=NO_LEADER_EPOCH, committed_ms=-1)
+
+Committed = Mapping[TopicPartition, CommittedOffset]
+
+
+@handler(
+    OffsetFetchRequest,
+    Needs(Operation.DESCRIBE, Resource.GROUP),
+    Needs(Operation.DESCRIBE, Resource.TOPIC),
+)
+async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
+    """Answer for every group on its own."""
+    if context.version >= FIRST_VERSION_WITH_MANY:
+        return OffsetFetchResponse(
+            groups=[await _fetch(wanted, context) for wanted in request.groups]
+        )
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    wanted = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    return _for_one(await _fetch(wanted, context), context.version)
+
+
+async def _fetch(wanted: OffsetFetchRequestGroup, context: Context) -> OffsetFetchResponseGroup:
+    code = ErrorCode.NONE
+    topics = wanted.topics
+    try:
+        committed = await context.groups.read(
+            wanted.group_id, lambda groups: dict(groups.committed(wanted.group_id))
+        )
+    except ApiError as error:
+        code, committed = error.code, {}
+        if context.version >= FIRST_VERSION_WITH_A_GROUP_ERROR:
+            topics = []
+    answer = OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)
+    for topic in _everything(committed) if topics is None else topics:
+        found = _topic(topic, committed, context, code)
+        if found is not None:
+            answer.topics.append(found)
+    return answer
+
+
+def _everything(committed: Committed) -> list[OffsetFetchRequestTopics]:
+    topics: dict[str, OffsetFetchRequestTopics] = {}
+    for name, index in sorted(committed):
+        topic = topics.setdefault(name, OffsetFetchRequestTopics(name=name))
+        topic.partition_indexes.append(index)
+    return list(topics.values())
+
+
+def _topic(
+    topic: OffsetFetchRequestTopics, committed: Committed, context: Context, code: ErrorCode
+) -> OffsetFetchResponseTopics | None:
+    """One topic's offsets; None for a topic that is gone and so has no id to be named by."""
+    name, topic_id = topic.name, topic.topic_id
+    if context.version >= FIRST_VERSION_WITH_IDS:
+        try:
+            by_name = topic_id == NO_UUID and name
+            broker = context.broker
+            hosted = broker.topic(name) if by_name else broker.topic_by_id(topic_id)
+            name, topic_id = hosted.topic.name, hosted.topic.id.bytes
+        except ApiError as error:
+            if name:
+                return None
+            code = error.code
+    return OffsetFetchResponseTopics(
+        name=name,
+        topic_id=topic_id,
+        partitions=[
+            _partition(index, committed.get(TopicPartition(name, index), NOTHING), code)
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _partition(
+    index: int, committed: CommittedOffset, code: ErrorCode
+) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        error_code=code,
+    )
+
+
+def _for_one(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
+    """The answer in its old form, where the first version tells errors with the partitions only."""
+    return OffsetFetchResponse(
+        error_code=answer.error_code if version >= FIRST_VERSION_WITH_A_GROUP_ERROR else 0,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=one.partition_index,
+                        committed_offset=one.committed_offset,
+                        committed_leader_epoch=one.committed_leader_epoch,
+                        metadata=one.metadata,
+                        error_code=one.error_code,
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in answer.topics
+        ],
+    )

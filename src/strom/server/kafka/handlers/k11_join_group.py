@@ -1,0 +1,64 @@
+"""JoinGroup, api key 11: become a member of a classic group.
+
+Behaviour: the answer waits until all members have joined, or their time is up. Versions: 1 a timeout for
+rebalances of its own, 4 a new member is first told its id (MEMBER_ID_REQUIRED), 5 static members, 9 a
+leader that came back is told to leave the shares as they are.
+"""
+
+import uuid
+
+from strom.coordination.groups.commands import Join
+from strom.coordination.groups.outcome import Joined
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k11_join_group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinGroupResponseMember,
+)
+
+FIRST_VERSION_WITH_KNOWN_IDS = 4
+FIRST_VERSION_WITH_NULL_PROTOCOL = 7
+FIRST_VERSION_WITH_SKIPPING = 9
+
+
+@handler(JoinGroupRequest, Needs(Operation.READ, Resource.GROUP))
+async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
+    """Join, and wait for the others."""
+    rebalance_timeout_ms = request.rebalance_timeout_ms
+    joined: Joined = await context.groups.submit(
+        Join(
+            group=request.group_id,
+            member=request.member_id,
+            fresh=str(uuid.uuid4()),
+            instance=request.group_instance_id,
+            client_id=context.client_id or "",
+            client_host=context.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=(
+                request.session_timeout_ms if rebalance_timeout_ms < 0 else rebalance_timeout_ms
+            ),
+            protocol_type=request.protocol_type,
+            protocols=tuple((one.name, one.metadata) for one in request.protocols),
+            needs_known_id=context.version >= FIRST_VERSION_WITH_KNOWN_IDS,
+            can_skip_assignment=context.version >= FIRST_VERSION_WITH_SKIPPING,
+        )
+    )
+    may_be_null = context.version >= FIRST_VERSION_WITH_NULL_PROTOCOL
+    return JoinGroupResponse(
+        error_code=joined.code,
+        generation_id=joined.generation,
+        protocol_type=joined.protocol_type,
+        protocol_name=joined.protocol if may_be_null else joined.protocol or "",
+        leader=joined.leader,
+        skip_assignment=joined.skip_assignment,
+        member_id=joined.member,
+        members=[
+            JoinGroupResponseMember(
+                member_id=member.id,
+                group_instance_id=member.instance,
+                metadata=member.subscription,
+            )
+            for member in joined.members
+        ],
+    )

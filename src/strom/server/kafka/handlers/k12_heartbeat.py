@@ -1,0 +1,20 @@
+"""Heartbeat, api key 12: stay a member of a classic group. Versions: 3 static members."""
+
+from strom.coordination.groups.commands import Heartbeat
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+@handler(HeartbeatRequest, Needs(Operation.READ, Resource.GROUP))
+async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
+    """Renew the member's session, or tell it that it has to join again."""
+    answered = await context.groups.submit(
+        Heartbeat(
+            group=request.group_id,
+            generation=request.generation_id,
+            member=request.member_id,
+            instance=request.group_instance_id,
+        )
+    )
+    return HeartbeatResponse(error_code=answered.code)

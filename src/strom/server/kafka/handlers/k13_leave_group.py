@@ -1,0 +1,39 @@
+"""LeaveGroup, api key 13: take members out of a group. Versions: 3 several, or by instance id."""
+
+from strom.coordination.groups.commands import Leave, Leaver
+from strom.coordination.groups.outcome import Left
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k13_leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+
+FIRST_VERSION_WITH_MANY = 3
+
+
+@handler(LeaveGroupRequest, Needs(Operation.READ, Resource.GROUP))
+async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
+    """Take each one out on its own."""
+    leavers = request.members
+    if context.version < FIRST_VERSION_WITH_MANY:
+        leavers = [MemberIdentity(member_id=request.member_id)]
+    left: Left = await context.groups.submit(
+        Leave(
+            group=request.group_id,
+            leavers=tuple(Leaver(one.member_id, one.group_instance_id) for one in leavers),
+        )
+    )
+    if context.version < FIRST_VERSION_WITH_MANY:
+        return LeaveGroupResponse(error_code=left.code or left.members[0])
+    return LeaveGroupResponse(
+        error_code=left.code,
+        members=[
+            MemberResponse(
+                member_id=one.member_id, group_instance_id=one.group_instance_id, error_code=code
+            )
+            for one, code in zip(leavers, left.members, strict=False)
+        ],
+    )

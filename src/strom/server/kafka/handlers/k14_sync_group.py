@@ -1,0 +1,35 @@
+"""SyncGroup, api key 14: the share of a member; the leader brings those of all.
+
+Behaviour: the answer waits for the leader, and until the shares are on disk. Versions: 3 static members,
+5 the protocol is checked.
+"""
+
+from strom.coordination.groups.commands import Sync
+from strom.coordination.groups.outcome import Synced
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
+
+FIRST_VERSION_WITH_PROTOCOL = 5
+
+
+@handler(SyncGroupRequest, Needs(Operation.READ, Resource.GROUP))
+async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
+    """Wait for the share."""
+    synced: Synced = await context.groups.submit(
+        Sync(
+            group=request.group_id,
+            generation=request.generation_id,
+            member=request.member_id,
+            instance=request.group_instance_id,
+            protocol_type=request.protocol_type,
+            protocol=request.protocol_name,
+            assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
+        )
+    )
+    return SyncGroupResponse(
+        error_code=synced.code,
+        protocol_type=synced.protocol_type,
+        protocol_name=synced.protocol,
+        assignment=synced.assignment,
+    )

@@ -1,0 +1,71 @@
+"""DescribeGroups, api key 15: state, members and shares of classic groups.
+
+Behaviour: a group that is not there is described as dead; from version 6 on as GROUP_ID_NOT_FOUND. What
+members said of themselves is told only while the group is stable.
+"""
+
+from strom.coordination.groups.group import Group, Member
+from strom.coordination.groups.states import GroupState
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.authorized import GROUP_OPERATIONS
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k15_describe_groups import (
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+FIRST_VERSION_WITH_NOT_FOUND = 6
+
+
+@handler(DescribeGroupsRequest, Needs(Operation.DESCRIBE, Resource.GROUP))
+async def describe_groups(
+    request: DescribeGroupsRequest, context: Context
+) -> DescribeGroupsResponse:
+    """Describe every group on its own."""
+    groups = [await _describe(name, context) for name in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            group.authorized_operations = GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
+
+
+async def _describe(name: str, context: Context) -> DescribedGroup:
+    try:
+        return await context.groups.read(
+            name, lambda groups: _described(name, groups.find(name), context.version)
+        )
+    except ApiError as error:
+        return DescribedGroup(group_id=name, error_code=error.code)
+
+
+def _described(name: str, group: Group | None, version: int) -> DescribedGroup:
+    if group is None:
+        answer = DescribedGroup(group_id=name, group_state=GroupState.DEAD.value)
+        if version >= FIRST_VERSION_WITH_NOT_FOUND:
+            answer.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            answer.error_message = f"Group {name} not found."
+        return answer
+    is_stable = group.state is GroupState.STABLE
+    return DescribedGroup(
+        group_id=name,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type,
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=[
+            _member(member, group.protocol, tell=is_stable) for member in group.members.values()
+        ],
+    )
+
+
+def _member(member: Member, protocol: str | None, *, tell: bool) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.id,
+        group_instance_id=member.instance,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=member.subscription(protocol) if tell else b"",
+        member_assignment=member.assignment,
+    )

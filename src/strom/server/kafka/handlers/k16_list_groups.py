@@ -1,0 +1,35 @@
+"""ListGroups, api key 16. Versions: 4 only those in some states, 5 only those of some types."""
+
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.wire.kafka.messages.k16_list_groups import (
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+CLASSIC = "classic"
+
+
+@handler(
+    ListGroupsRequest,
+    Needs(Operation.DESCRIBE, Resource.CLUSTER),
+    Needs(Operation.DESCRIBE, Resource.GROUP),
+)
+def list_groups(request: ListGroupsRequest, context: Context) -> Outcome:
+    """List what passes both filters; an empty filter lets everything pass."""
+    states = {state.lower() for state in request.states_filter}
+    types = {kind.lower() for kind in request.types_filter}
+    listed = [
+        ListedGroup(
+            group_id=group.id,
+            protocol_type=group.protocol_type,
+            group_state=group.state.value,
+            group_type=CLASSIC,
+        )
+        for group in context.groups.look().groups()
+        if not states or group.state.value.lower() in states
+    ]
+    if types and CLASSIC not in types:
+        listed = []
+    return ListGroupsResponse(groups=listed)

@@ -1,0 +1,349 @@
+"""Groups on a disk: what is answered is safe, and what is safe is there after a restart."""
+
+import asyncio
+import dataclasses
+import errno
+import itertools
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from strom.broker.groups import Groups, java_hash
+from strom.coordination.groups.commands import (
+    Commit,
+    DeleteGroup,
+    Heartbeat,
+    Join,
+    Leave,
+    Leaver,
+    Sync,
+)
+from strom.coordination.groups.outcome import Joined
+from strom.coordination.groups.records import CommittedOffset
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.settings import DAY_MS
+from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from strom.testing import ManualClock, MemoryFiles
+from tests.broker.opened import Opened, opened
+
+PARTITION = TopicPartition("t", 0)
+_fresh = itertools.count()
+
+
+class SlowDisk(MemoryFiles):
+    """Syncs only when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_sync = threading.Event()
+        self.may_sync.set()
+
+    def count(self, verb: str) -> OSError | None:
+        if verb == "datasync":
+            assert self.may_sync.wait(30)
+        return super().count(verb)
+
+
+def run(test):
+    asyncio.run(asyncio.wait_for(test, 60))
+
+
+@asynccontextmanager
+async def coordinating(
+    files: MemoryFiles | None = None, clock: ManualClock | None = None, partitions: int = 3
+) -> AsyncIterator[tuple[Opened, Groups]]:
+    """A broker that coordinates groups."""
+    settings = {
+        "offsets_topic_num_partitions": str(partitions),
+        "group_initial_rebalance_delay_ms": "0",
+    }
+    async with opened(files, clock, **settings) as world:
+        groups = Groups(world.broker)
+        groups.load()
+        await groups.ensure_topic()
+        if world.broker.find_topic("t") is None:
+            await world.broker.create_topic("t", 1, {})
+        try:
+            yield world, groups
+        finally:
+            groups.stop()
+
+
+def commit(group: str, offset: int, now_ms: int = 0) -> Commit:
+    committed = CommittedOffset(offset=offset, committed_ms=now_ms)
+    return Commit(group=group, generation=-1, member="", offsets=((PARTITION, committed),))
+
+
+def join(group: str, member: str = "") -> Join:
+    return Join(
+        group=group,
+        member=member,
+        fresh=str(next(_fresh)),
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=(("range", b""),),
+        needs_known_id=False,
+    )
+
+
+async def become_stable(groups: Groups, group: str) -> Joined:
+    joined: Joined = await groups.submit(join(group))
+    synced = await groups.submit(
+        Sync(
+            group=group,
+            generation=joined.generation,
+            member=joined.member,
+            assignments=((joined.member, b"all"),),
+        )
+    )
+    assert synced.assignment == b"all"
+    return joined
+
+
+async def committed(groups: Groups, group: str) -> int | None:
+    found = await groups.read(group, lambda seen: dict(seen.committed(group)))
+    return found[PARTITION].offset if PARTITION in found else None
+
+
+def test_what_was_answered_survives_the_loss_of_power():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as (world, groups):
+            answers = [await groups.submit(commit(f"g{n}", n)) for n in range(20)]
+            assert {one.code for one in answers} == {ErrorCode.NONE}
+            joined = await become_stable(groups, "members")
+            world.broker.directory.fail(OSError("the power went"))
+            files.crash()
+        async with coordinating(files) as (_, groups):
+            assert [await committed(groups, f"g{n}") for n in range(20)] == list(range(20))
+            beat = Heartbeat(group="members", generation=1, member=joined.member)
+            assert (await groups.submit(beat)).code is ErrorCode.NONE
+
+    run(test())
+
+
+def test_nothing_is_told_before_it_is_on_disk():
+    async def test():
+        files = SlowDisk()
+        async with coordinating(files) as (_, groups):
+            await groups.submit(commit("g", 1))
+            files.may_sync.clear()
+            committing = groups.submit(commit("g", 2))
+            reading = asyncio.ensure_future(committed(groups, "g"))
+            await asyncio.sleep(0.05)
+            assert not committing.done()
+            assert not reading.done()
+            files.may_sync.set()
+            assert (await committing).code is ErrorCode.NONE
+            assert await reading == 2
+
+    run(test())
+
+
+def test_a_full_disk_refuses_and_goes_on_when_there_is_room():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files, partitions=1) as (world, groups):
+            await groups.submit(commit("g", 1))
+            files.fail(1, OSError(errno.ENOSPC, "full"), only="append")
+            refused = await groups.submit(commit("g", 2))
+            assert refused.partitions == {PARTITION: ErrorCode.NOT_COORDINATOR}
+            assert await committed(groups, "g") == 1
+            files.heal()
+            assert (await groups.submit(commit("g", 3))).code is ErrorCode.NONE
+            assert await committed(groups, "g") == 3
+            assert world.failures == []
+
+    run(test())
+
+
+def test_groups_in_a_damaged_partition_are_not_served_and_the_others_are():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as (_, groups):
+            for n in range(30):
+                await groups.submit(commit(f"g{n}", n))
+        (path,) = [
+            path
+            for path in files.paths()
+            if f"{CONSUMER_OFFSETS_TOPIC}-1/" in path and path.endswith(".log")
+        ]
+        data = bytearray(files.peek(path))
+        data[80] ^= 0xFF
+        files.poke(path, data)
+        async with coordinating(files) as (_, groups):
+            for n in range(30):
+                if java_hash(f"g{n}") % 3 == 1:
+                    with pytest.raises(ApiError) as refused:
+                        await committed(groups, f"g{n}")
+                    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+                    answer = await groups.submit(commit(f"g{n}", 5))
+                    assert answer.code is ErrorCode.NOT_COORDINATOR
+                else:
+                    assert await committed(groups, f"g{n}") == n
+
+    run(test())
+
+
+def test_offsets_expire_when_a_group_was_empty_for_long_enough():
+    async def test():
+        files, clock = MemoryFiles(), ManualClock()
+        async with coordinating(files, clock) as (_, groups):
+            joined = await become_stable(groups, "active")
+            plain = commit("plain", 7, clock.now_ms())
+            await groups.submit(plain)
+            active = dataclasses.replace(plain, group="active", generation=1, member=joined.member)
+            await groups.submit(active)
+            clock.advance(7 * DAY_MS - 1)
+            await groups.expire_offsets()
+            assert await committed(groups, "plain") == 7
+            clock.advance(1)
+            await groups.expire_offsets()
+            assert await committed(groups, "plain") is None
+            assert [one.id for one in groups.look().groups()] == ["active"]
+            assert await committed(groups, "active") == 7
+            leave = Leave(group="active", leavers=(Leaver(joined.member),))
+            await groups.submit(leave)
+            clock.advance(7 * DAY_MS - 1)
+            await groups.expire_offsets()
+            assert await committed(groups, "active") == 7
+            clock.advance(1)
+            await groups.expire_offsets()
+            assert list(groups.look().groups()) == []
+        async with coordinating(files, clock) as (_, groups):
+            assert list(groups.look().groups()) == []
+
+    run(test())
+
+
+def test_an_offset_with_its_own_time_goes_when_that_is_over():
+    async def test():
+        clock = ManualClock()
+        async with coordinating(clock=clock) as (_, groups):
+            offset = CommittedOffset(offset=7, committed_ms=0, expires_ms=clock.now_ms() + 10)
+            await groups.submit(
+                Commit(group="g", generation=-1, member="", offsets=((PARTITION, offset),))
+            )
+            await groups.expire_offsets()
+            assert await committed(groups, "g") == 7
+            clock.advance(10)
+            await groups.expire_offsets()
+            assert await committed(groups, "g") is None
+
+    run(test())
+
+
+def test_a_deleted_topic_takes_its_offsets_along():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as (world, groups):
+            await groups.submit(commit("g", 5))
+            await world.broker.delete_topic("t")
+            assert await committed(groups, "g") is None
+        async with coordinating(files) as (_, groups):
+            assert await committed(groups, "g") is None
+
+    run(test())
+
+
+def test_a_topic_that_was_deleted_just_before_a_crash_takes_its_offsets_along_too():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as (world, groups):
+            await groups.submit(commit("g", 5))
+            world.broker.when_topic_is_deleted.clear()  # as if the crash had come before
+            await world.broker.delete_topic("t")
+            assert await committed(groups, "g") == 5
+        for _ in range(2):
+            async with coordinating(files) as (_, groups):
+                assert await committed(groups, "g") is None
+
+    run(test())
+
+
+def test_offsets_of_a_topic_that_was_made_anew_do_not_count():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as (world, groups):
+            topic_id = world.broker.topic("t").topic.id.bytes
+            offset = CommittedOffset(offset=7, committed_ms=0, topic_id=topic_id)
+            mine = dataclasses.replace(commit("g", 7), offsets=((PARTITION, offset),))
+            await groups.submit(mine)
+        async with coordinating(files) as (world, groups):
+            assert await committed(groups, "g") == 7
+            world.broker.when_topic_is_deleted.clear()  # as if the crash had come before
+            await world.broker.delete_topic("t")
+            await world.broker.create_topic("t", 1, {})
+        async with coordinating(files) as (_, groups):
+            assert await committed(groups, "g") is None
+
+    run(test())
+
+
+def test_a_deleted_group_stays_deleted():
+    async def test():
+        files = MemoryFiles()
+        async with coordinating(files) as (_, groups):
+            await groups.submit(commit("g", 5))
+            assert (await groups.submit(DeleteGroup(group="g"))).code is ErrorCode.NONE
+        async with coordinating(files) as (_, groups):
+            assert groups.look().find("g") is None
+
+    run(test())
+
+
+def test_without_its_topic_there_is_no_coordinator():
+    async def test():
+        async with opened() as world:
+            groups = Groups(world.broker)
+            groups.load()
+            assert (await groups.submit(join("g"))).code is ErrorCode.NOT_COORDINATOR
+            with pytest.raises(ApiError):
+                await committed(groups, "g")
+            await asyncio.gather(groups.ensure_topic(), groups.ensure_topic())
+            assert await committed(groups, "g") is None
+
+    run(test())
+
+
+def test_when_its_topic_is_deleted_everyone_is_told_and_everything_forgotten():
+    async def test():
+        async with coordinating() as (world, groups):
+            await become_stable(groups, "g")
+            await groups.submit(commit("h", 3))
+            waiting = groups.submit(join("g"))
+            await world.broker.delete_topic(CONSUMER_OFFSETS_TOPIC)
+            assert (await waiting).code is ErrorCode.NOT_COORDINATOR
+            assert list(groups.look().groups()) == []
+            await groups.ensure_topic()
+            assert await committed(groups, "h") is None
+
+    run(test())
+
+
+def test_whoever_waits_for_others_is_let_go_when_the_broker_stops():
+    async def test():
+        async with coordinating() as (_, groups):
+            await become_stable(groups, "g")
+            waiting = groups.submit(join("g"))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            groups.stop()
+            assert (await waiting).code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert (await groups.submit(join("g"))).code is ErrorCode.NOT_COORDINATOR
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("", 0), ("a", 97), ("group", 98629247), ("ü€𝄞", 17317530)]
+)
+def test_texts_are_hashed_as_in_java(text, number):
+    assert java_hash(text) == number
+
+
+def test_the_smallest_number_has_no_opposite():
+    assert java_hash("polygenelubricants") == 0

@@ -1,0 +1,62 @@
+"""The coordinator's limits, and what it forgets."""
+
+import itertools
+from typing import Any
+
+import pytest
+
+from strom.coordination.groups.commands import Commit, DeleteGroup, Join
+from strom.coordination.groups.outcome import Joined
+from strom.coordination.groups.records import CommittedOffset
+from strom.model.errors import ErrorCode
+from strom.model.topics import TopicPartition
+from tests.coordination.groups.world import GroupWorld
+
+_fresh = itertools.count()
+
+
+def join(world: GroupWorld, member: str = "", **changes) -> int:
+    fields: dict[str, Any] = {
+        "group": "g",
+        "fresh": str(next(_fresh)),
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": (("range", b""),),
+        "needs_known_id": False,
+    }
+    return world.submit(Join(member=member, **(fields | changes)))
+
+
+def test_a_full_group_takes_nobody_in():
+    world = GroupWorld(group_max_size=2, group_initial_rebalance_delay_ms=0)
+    tickets = [join(world) for _ in range(3)]
+    assert world.answers[tickets[2]].code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    world.wait(0)
+    assert [world.answers[one].code for one in tickets[:2]] == [ErrorCode.NONE] * 2
+    assert world.answers[join(world)].code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    first = world.answers[tickets[0]]
+    assert isinstance(first, Joined)
+    again = world.answers[join(world, first.member)]
+    assert again.code is ErrorCode.NONE, "who has a place keeps it"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"session_timeout_ms": 5_999}, {"protocols": ()}, {"group": ""}], ids=str
+)
+def test_a_refused_join_leaves_no_group_behind(changes):
+    world = GroupWorld()
+    assert world.answers[join(world, **changes)].code is not ErrorCode.NONE
+    assert list(world.coordinator.groups()) == []
+
+
+def test_ids_that_were_given_out_die_with_their_group():
+    world = GroupWorld()
+    told = world.answers[join(world, needs_known_id=True)]
+    assert isinstance(told, Joined)
+    offset = ((TopicPartition("t", 0), CommittedOffset(offset=1, committed_ms=0)),)
+    world.submit(Commit(group="g", generation=-1, member="", offsets=offset))
+    assert world.answers[world.submit(DeleteGroup(group="g"))].code is ErrorCode.NONE
+    assert world.timers == {}
+    assert world.coordinator.committed("g") == {}
+    assert world.answers[join(world, told.member)].code is ErrorCode.UNKNOWN_MEMBER_ID
