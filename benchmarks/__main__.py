@@ -7,6 +7,7 @@ python -m benchmarks --only startup    one measurement; may be given several tim
 
 import argparse
 import dataclasses
+import os
 import shlex
 import signal
 import sys
@@ -56,6 +57,8 @@ MEASURES = {
 
 def main() -> int:
     """Run what the command line asks for."""
+    # As after an installation: Python keeps what it has compiled.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     options = _parser().parse_args()
     if options.show is not None:
         _show(load(options.show), options)

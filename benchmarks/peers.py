@@ -4,6 +4,7 @@ One strom and one Kafka run side by side, and what differs between the variants 
 topic. So all of them share the state of the machine, and the process warms up once.
 """
 
+import itertools
 import os
 import threading
 import time
@@ -54,6 +55,9 @@ STROM_DISK = Variant("strom-disk", "strom", "strom", {"flush": "disk"})
 KAFKA = Variant("kafka", "Kafka", "kafka", {})
 KAFKA_SYNCED = Variant("kafka-synced", "Kafka, flush.messages=1", "kafka", {"flush.messages": "1"})
 VARIANTS = (STROM_OS, KAFKA, STROM_DISK, KAFKA_SYNCED)
+
+
+_numbers = itertools.count(1)
 
 
 class _Process(Protocol):
@@ -108,7 +112,11 @@ class Peer:
 
     @contextmanager
     def topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> Iterator[str]:
-        """A topic for one measurement, begun with nothing left for the disk to do."""
+        """A topic for one measurement, begun with nothing left for the disk to do.
+
+        It gets a name of its own: librdkafka remembers the partitions of a deleted topic for a while.
+        """
+        name = f"{name}-{next(_numbers)}"
         self.create_topic(name, partitions, settings)
         os.sync()
         yield name

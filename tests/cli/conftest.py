@@ -1,6 +1,7 @@
 """Running `strom` as its users do: in this process for most, as a program where that matters."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -54,6 +55,9 @@ def filled_topic(strom_at_broker: Strom, topic: str) -> str:
 @pytest.fixture
 def start_strom(broker: Any) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]]:
     """Start `strom` as a program of its own; whatever still runs in the end is ended."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Tests that run in the background ignore Ctrl-C, and would hand that on.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with ExitStack() as started:
 
         def start(*arguments: str, stdin: int = subprocess.DEVNULL) -> "subprocess.Popen[bytes]":
