@@ -8,9 +8,11 @@ The broker must have node id 0, which is what these tests take for granted.
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.kafka import UnavailableError, home
@@ -73,7 +75,12 @@ def fetch() -> Path:
     return unpacked
 
 
-def run(bootstrap_servers: str, *, seconds_per_test: int = 30) -> subprocess.CompletedProcess[str]:
+def run(
+    bootstrap_servers: str,
+    tests: Sequence[str] = ("test/integration",),
+    *,
+    seconds_per_test: int = 30,
+) -> subprocess.CompletedProcess[str]:
     """Run the tests, without those left out, against a broker; gives what pytest printed."""
     unpacked = fetch()
     environment = {
@@ -86,7 +93,7 @@ def run(bootstrap_servers: str, *, seconds_per_test: int = 30) -> subprocess.Com
     plugins = ["-p", "no:strom", "-p", "no:randomly", "-p", "no:cacheprovider"]
     limits = [f"--timeout={seconds_per_test}", "--timeout-method=signal"]
     output = ["-q", "--tb=short", "--show-capture=no", "-rfE", "-W", "ignore"]
-    command = [sys.executable, "-m", "pytest", "test/integration"]
+    command = [sys.executable, "-m", "pytest", *tests]
     return subprocess.run(
         [*command, *plugins, *limits, *output, *left_out],
         cwd=unpacked,
@@ -94,6 +101,11 @@ def run(bootstrap_servers: str, *, seconds_per_test: int = 30) -> subprocess.Com
         capture_output=True,
         text=True,
     )
+
+
+def failed(output: str) -> list[str]:
+    """The tests that failed, from what pytest printed."""
+    return re.findall(r"^FAILED (\S+)", output, re.MULTILINE)
 
 
 def _download(folder: Path) -> None:
