@@ -41,8 +41,9 @@ def test_kafka_pythons_own_tests_pass(sources: str, broker_number_zero: str) -> 
     outcome = kafka_python_tests.run(broker_number_zero)
     failed = kafka_python_tests.failed(outcome.stdout)
     if len(failed) == 1:
-        # Now and then its consumer, subscribed without a group, never gets an assignment and sits idle
-        # with nothing under way. One such test may try again; a failure of ours would come again.
+        # Seen twice in whole runs, never alone: a consumer subscribed without a group sat idle until
+        # the timeout. Whether strom or the client is at fault is not known. Until it is, one test may
+        # try once more; take this out when the cause is found.
         again = kafka_python_tests.run(broker_number_zero, failed)
         assert again.returncode == 0, outcome.stdout[-5000:] + again.stdout[-5000:]
     else:
