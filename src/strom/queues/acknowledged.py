@@ -1,0 +1,79 @@
+"""Which messages of a queue are gone: all before a floor, and ranges beyond it.
+
+Messages mostly go in the order in which they came, so that there are few ranges: about as many as
+messages that are out with consumers.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+Range: TypeAlias = tuple[int, int]
+"""From a position up to, not including, another."""
+
+
+class Acknowledged:
+    """Positions that are gone."""
+
+    def __init__(self, floor: int = 0, beyond: Iterable[Range] = ()) -> None:
+        self.floor = floor
+        """Everything before it is gone."""
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in beyond:
+            self.add_range(start, end)
+
+    def add(self, position: int) -> None:
+        """One more is gone."""
+        if position == self.floor and not self._starts:
+            self.floor = position + 1
+        else:
+            self.add_range(position, position + 1)
+
+    def add_range(self, start: int, end: int) -> None:
+        """All of a range is gone; parts of it may have been before."""
+        if start <= self.floor:
+            self.floor = max(self.floor, end)
+        elif start < end:
+            first = bisect_right(self._ends, start - 1)
+            last = bisect_right(self._starts, end)
+            if first < last:
+                start = min(start, self._starts[first])
+                end = max(end, self._ends[last - 1])
+            self._starts[first:last] = [start]
+            self._ends[first:last] = [end]
+        while self._starts and self._starts[0] <= self.floor:
+            self.floor = max(self.floor, self._ends.pop(0))
+            del self._starts[0]
+
+    def __contains__(self, position: int) -> bool:
+        if position < self.floor:
+            return True
+        index = bisect_right(self._starts, position)
+        return index > 0 and position < self._ends[index - 1]
+
+    def beyond(self) -> Iterator[Range]:
+        """The ranges beyond the floor, in order."""
+        return zip(self._starts, self._ends, strict=True)
+
+    def live_before(self, end: int) -> Iterator[int]:
+        """The positions before `end` that are not gone."""
+        at = self.floor
+        for start, stop in self.beyond():
+            if start >= end:
+                break
+            yield from range(at, start)
+            at = stop
+        yield from range(at, end)
+
+    def count_live_before(self, end: int) -> int:
+        """How many these are."""
+        gone = sum(min(stop, end) - start for start, stop in self.beyond() if start < end)
+        return max(0, end - self.floor - gone)
+
+    def cut(self, end: int) -> None:
+        """Know nothing of positions from `end` on: they never were, and will be given again."""
+        kept = [(start, min(stop, end)) for start, stop in self.beyond() if start < end]
+        self.floor = min(self.floor, end)
+        self._starts = [start for start, _ in kept]
+        self._ends = [stop for _, stop in kept]

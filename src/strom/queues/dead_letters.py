@@ -1,0 +1,96 @@
+"""What becomes of a message that a queue gives up: it may go on to a dead letter exchange.
+
+Its header `x-death` tells the story, one entry for each queue and reason, the newest first, with a
+count. A message that would go round in a circle without ever having been rejected is dropped.
+"""
+
+from typing import Any
+
+from strom.queues.message import Message
+from strom.queues.properties import EXPIRATION, change_properties, fields
+from strom.wire.amqp.table import Timestamp
+
+DEATHS = "x-death"
+REJECTED = "rejected"
+EXPIRED = "expired"
+MAX_LENGTH = "maxlen"
+DELIVERY_LIMIT = "delivery_limit"
+
+
+def dead_letter(
+    message: Message,
+    *,
+    queue: str,
+    reason: str,
+    exchange: str,
+    routing_key: str | None,
+    now_ms: int,
+) -> Message:
+    """The message as it is published to a dead letter exchange."""
+    headers = message.headers
+    keys = [message.routing_key, *_further_keys(headers)]
+    entry: dict[str, Any] = {
+        "count": 1,
+        "reason": reason,
+        "queue": queue,
+        "time": Timestamp(now_ms // 1000),
+        "exchange": message.exchange,
+        "routing-keys": keys,
+    }
+    if reason == EXPIRED and (original := _expiration(message)) is not None:
+        entry["original-expiration"] = original
+    changes: dict[str, Any] = {DEATHS: _with_entry(deaths(headers), entry)}
+    if "x-first-death-reason" not in headers:
+        changes["x-first-death-reason"] = reason
+        changes["x-first-death-queue"] = queue
+        changes["x-first-death-exchange"] = message.exchange
+    # With a key of its own, the further ones no longer count.
+    without = ("CC",) if routing_key is not None else ()
+    properties = change_properties(
+        message.properties, changes, without=without, keep_expiration=False
+    )
+    key = message.routing_key if routing_key is None else routing_key
+    return Message(exchange, key, properties, message.body, now_ms)
+
+
+def deaths(headers: dict[str, Any]) -> list[dict[str, Any]]:
+    """The entries of `x-death`; a client may have sent anything."""
+    entries = headers.get(DEATHS)
+    if not isinstance(entries, list):
+        return []
+    return [entry for entry in entries if isinstance(entry, dict)]
+
+
+def is_circle(message: Message, queue: str) -> bool:
+    """Whether a dead-lettered message comes to a queue again with no rejection on the way."""
+    if b"x-death" not in message.properties:
+        return False
+    for entry in deaths(message.headers):
+        if entry.get("reason") == REJECTED:
+            return False
+        if entry.get("queue") == queue:
+            return True
+    return False
+
+
+def _with_entry(entries: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict[str, Any]]:
+    others = []
+    for earlier in entries:
+        if earlier.get("queue") == entry["queue"] and earlier.get("reason") == entry["reason"]:
+            count = earlier.get("count", 0)
+            entry = earlier | {"count": (count if isinstance(count, int) else 0) + 1}
+        else:
+            others.append(earlier)
+    return [entry, *others]
+
+
+def _further_keys(headers: dict[str, Any]) -> list[str]:
+    keys = headers.get("CC")
+    return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
+
+
+def _expiration(message: Message) -> str | None:
+    for bit, start, end in fields(message.properties):
+        if bit == EXPIRATION:
+            return message.properties[start + 1 : end].decode("utf-8", "surrogateescape")
+    return None

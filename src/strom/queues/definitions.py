@@ -1,0 +1,132 @@
+"""What a virtual host is made of: exchanges, queues and bindings, as values and as records.
+
+A record's key names the thing and its value holds all of it, so that the log of definitions can be
+compacted: what is left is the topology.
+"""
+
+import base64
+import datetime
+import decimal
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from strom.model.errors import CorruptData
+
+Arguments: TypeAlias = Mapping[str, Any]
+
+QUEUE = "queue"
+EXCHANGE = "exchange"
+
+
+@dataclass(frozen=True)
+class VirtualHostDefinition:
+    """A name space of its own."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ExchangeDefinition:
+    """Where publishers send to."""
+
+    vhost: str
+    name: str
+    type: str
+    durable: bool = True
+    auto_delete: bool = False
+    internal: bool = False
+    arguments: Arguments = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueueDefinition:
+    """Where messages wait. `topic` is the internal topic that holds them."""
+
+    vhost: str
+    name: str
+    durable: bool = True
+    exclusive: bool = False
+    auto_delete: bool = False
+    arguments: Arguments = field(default_factory=dict)
+    topic: str = ""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """From an exchange to a queue, or to another exchange (`kind`)."""
+
+    vhost: str
+    source: str
+    kind: str
+    destination: str
+    routing_key: str = ""
+    arguments: Arguments = field(default_factory=dict)
+
+    @property
+    def identity(self) -> tuple[str, str, str, str, str]:
+        """Bindings that agree in it are the same binding."""
+        arguments = json.dumps(self.arguments, sort_keys=True, default=_plain)
+        return self.source, self.kind, self.destination, self.routing_key, arguments
+
+
+Definition: TypeAlias = VirtualHostDefinition | ExchangeDefinition | QueueDefinition | Binding
+
+_KINDS: dict[str, type[Definition]] = {
+    "vhost": VirtualHostDefinition,
+    "exchange": ExchangeDefinition,
+    "queue": QueueDefinition,
+    "binding": Binding,
+}
+
+
+def key_of(definition: Definition) -> bytes:
+    """The record key: equal for what replaces each other."""
+    match definition:
+        case VirtualHostDefinition():
+            parts = ["vhost", definition.name]
+        case ExchangeDefinition():
+            parts = ["exchange", definition.vhost, definition.name]
+        case QueueDefinition():
+            parts = ["queue", definition.vhost, definition.name]
+        case Binding():
+            parts = ["binding", definition.vhost, *definition.identity]
+    return json.dumps(parts).encode()
+
+
+def encode(definition: Definition) -> tuple[bytes, bytes]:
+    """Key and value of the record."""
+    return key_of(definition), json.dumps(vars(definition), default=_plain).encode()
+
+
+def decode(key: bytes, value: bytes) -> Definition:
+    """The definition in a record; CorruptData if it is none."""
+    try:
+        kind = _KINDS[json.loads(key)[0]]
+        return kind(**json.loads(value, object_hook=_unplain))
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise CorruptData(f"no definition of queues: {error}") from None
+
+
+def _plain(value: object) -> object:
+    """Types of AMQP's tables that JSON does not have."""
+    match value:
+        case bytes() | bytearray():
+            return {"!bytes": base64.b64encode(value).decode()}
+        case datetime.datetime():
+            return {"!time": value.timestamp()}
+        case decimal.Decimal():
+            return {"!decimal": str(value)}
+    raise TypeError(f"{type(value).__name__} in arguments")
+
+
+def _unplain(table: dict[str, Any]) -> Any:
+    match table:
+        case {"!bytes": str(text), **rest} if not rest:
+            return base64.b64decode(text)
+        case {"!time": float(at) | int(at), **rest} if not rest:
+            return datetime.datetime.fromtimestamp(at, datetime.UTC)
+        case {"!decimal": str(text), **rest} if not rest:
+            return decimal.Decimal(text)
+    return table

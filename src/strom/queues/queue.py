@@ -1,0 +1,321 @@
+"""One queue: messages wait in order, go out to consumers, come back or are gone.
+
+A message is known by its position in the queue's log. The store holds messages by position; the host
+does what reaches beyond the queue. Both are given, so that a queue can be run without a disk.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from strom.queues.acknowledged import Range
+from strom.queues.arguments import QueueRules, read_rules
+from strom.queues.consumers import Consumer, Consumers
+from strom.queues.dead_letters import DELIVERY_LIMIT, EXPIRED, MAX_LENGTH, REJECTED
+from strom.queues.definitions import QueueDefinition
+from strom.queues.message import Message
+from strom.queues.properties import change_properties
+from strom.queues.ready import FifoReady, PriorityReady
+
+DELIVERY_COUNT = "x-delivery-count"
+
+
+class Receipt(Protocol):
+    """Whoever published a message and waits until it is safe."""
+
+    def expect(self) -> None:
+        """One more queue has to make it safe."""
+        ...
+
+    def settle(self, *, safe: bool) -> None:
+        """One queue has, or never will."""
+        ...
+
+
+class Store(Protocol):
+    """The messages of a queue by position."""
+
+    def add(self, message: Message, receipt: Receipt | None) -> int:
+        """Keep a message; its position. The receipt is settled when it is as safe as it asks for."""
+        ...
+
+    def pass_by(self) -> int:
+        """The position of a message that is delivered and gone at once."""
+        ...
+
+    def get(self, position: int) -> Message | None:
+        """A message that was added; None if there is none at that position."""
+        ...
+
+    def gone(self, position: int) -> None:
+        """Nobody needs a message any more."""
+        ...
+
+    def gone_range(self, span: Range) -> None:
+        """Nobody needs these any more."""
+        ...
+
+    def delivered(self, position: int) -> None:
+        """A consumer has it: after a restart it counts as delivered again."""
+        ...
+
+    def returned(self, position: int, count: int) -> None:
+        """It came back, for the so-manieth time."""
+        ...
+
+
+class Host(Protocol):
+    """What a queue cannot do by itself."""
+
+    def give_up(self, queue: "Queue", message: Message, reason: str) -> None:
+        """A message leaves the queue unconsumed; it may go to a dead letter exchange."""
+        ...
+
+    def wake(self, queue: "Queue", at_ms: int) -> None:
+        """Have `expire` called at that time."""
+        ...
+
+
+class Got(NamedTuple):
+    """A message that was asked for singly."""
+
+    position: int
+    message: Message
+    redelivered: bool
+    left: int
+
+
+class Queue:
+    """A queue at work."""
+
+    def __init__(self, definition: QueueDefinition, store: Store, host: Host) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.rules: QueueRules = read_rules(definition.arguments)
+        self.consumers = Consumers(single_active=self.rules.single_active_consumer)
+        self.store = store
+        self.unacked: set[int] = set()
+        self.owner: object | None = None
+        """The connection of an exclusive queue."""
+        self.deleted = False
+        self.had_consumers = False
+        self.ready_bytes = 0
+        self._host = host
+        self.ready: FifoReady | PriorityReady = (
+            PriorityReady(self.rules.max_priority) if self.rules.max_priority else FifoReady()
+        )
+        self._returns: dict[int, int] = {}
+        """How often messages came back, those that did."""
+        self._redelivered_before = 0
+        self._may_expire = self.rules.message_ttl_ms is not None
+        self._wakes_at: int | None = None
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self.ready)
+
+    def restore(self, *, redelivered_before: int, returns: dict[int, int]) -> None:
+        """After a restart, when `ready` holds what is left."""
+        self._redelivered_before = redelivered_before
+        self._returns = returns
+        self._may_expire = self._may_expire or len(self.ready) > 0
+
+    # --- in ------------------------------------------------------------------------------------
+
+    def publish(self, message: Message, now_ms: int, receipt: Receipt | None = None) -> bool:
+        """Take a message; False if the queue is full and refuses it."""
+        if not len(self.ready):
+            consumer = self.consumers.next()
+            if consumer is not None:
+                self._hand_over(consumer, message, receipt)
+                return True
+        rules = self.rules
+        if rules.is_limited and rules.rejects and self._is_over(1, len(message.body)):
+            if rules.overflow == "reject-publish-dlx":
+                self._host.give_up(self, message, MAX_LENGTH)
+            return False
+        position = self.store.add(message, receipt)
+        self.ready.push(position, message.priority if rules.max_priority else 0)
+        self.ready_bytes += len(message.body)
+        if rules.is_limited:
+            self._drop_over_limit()
+        if self._may_expire or message.expiration_ms is not None:
+            self._may_expire = True
+            self.expire(now_ms)
+        return True
+
+    def _hand_over(self, consumer: Consumer, message: Message, receipt: Receipt | None) -> None:
+        """Deliver a message that never waited."""
+        if consumer.no_ack:
+            position = self.store.pass_by()
+        else:
+            position = self.store.add(message, receipt)
+            self.store.delivered(position)
+            self.unacked.add(position)
+            consumer.unacked += 1
+        consumer.outlet.deliver(consumer, position, message, False)
+
+    def _is_over(self, more: int, more_bytes: int) -> bool:
+        rules = self.rules
+        if rules.max_length is not None and len(self.ready) + more > rules.max_length:
+            return True
+        limit = rules.max_length_bytes
+        return limit is not None and self.ready_bytes + more_bytes > limit
+
+    def _drop_over_limit(self) -> None:
+        while len(self.ready) and self._is_over(0, 0):
+            position = self.ready.pop()
+            assert position is not None  # noqa: S101 - something waits
+            message = self._taken(position)
+            if message is not None:
+                self._give_up(position, message, MAX_LENGTH)
+
+    # --- out -----------------------------------------------------------------------------------
+
+    def serve(self, now_ms: int) -> None:
+        """Deliver what waits, as far as consumers take it."""
+        if self._may_expire:
+            self.expire(now_ms)
+        while len(self.ready):
+            consumer = self.consumers.next()
+            if consumer is None:
+                return
+            position = self.ready.pop()
+            assert position is not None  # noqa: S101 - something waits
+            message = self._taken(position)
+            if message is None:
+                continue
+            redelivered = self._was_delivered(position)
+            self.store.delivered(position)
+            if consumer.no_ack:
+                self._forget(position)
+            else:
+                self.unacked.add(position)
+                consumer.unacked += 1
+            shown = self._shown(position, message)
+            consumer.outlet.deliver(consumer, position, shown, redelivered)
+            if self._may_expire:
+                self.expire(now_ms)
+        self._may_expire = self.rules.message_ttl_ms is not None
+
+    def get(self, now_ms: int, *, no_ack: bool) -> Got | None:
+        """Take one message, if there is one."""
+        if self._may_expire:
+            self.expire(now_ms)
+        while (position := self.ready.pop()) is not None:
+            message = self._taken(position)
+            if message is None:
+                continue
+            redelivered = self._was_delivered(position)
+            self.store.delivered(position)
+            if no_ack:
+                self._forget(position)
+            else:
+                self.unacked.add(position)
+            return Got(position, self._shown(position, message), redelivered, len(self.ready))
+        return None
+
+    def _taken(self, position: int) -> Message | None:
+        message = self.store.get(position)
+        if message is not None:
+            self.ready_bytes -= len(message.body)
+        return message
+
+    def _was_delivered(self, position: int) -> bool:
+        return position < self._redelivered_before or position in self._returns
+
+    def _shown(self, position: int, message: Message) -> Message:
+        """The message as consumers see it: with its delivery count where that is kept."""
+        if not self.rules.counts_deliveries or not (count := self._returns.get(position)):
+            return message
+        properties = change_properties(message.properties, {DELIVERY_COUNT: count})
+        return Message(
+            message.exchange, message.routing_key, properties, message.body, message.timestamp_ms
+        )
+
+    # --- back ----------------------------------------------------------------------------------
+
+    def acknowledge(self, position: int) -> None:
+        """A consumer is done with it."""
+        self.unacked.discard(position)
+        if self._returns:
+            self._returns.pop(position, None)
+        self.store.gone(position)
+
+    def reject(self, position: int) -> None:
+        """A consumer does not want it, and nobody else shall have it."""
+        self.unacked.discard(position)
+        message = self.store.get(position)
+        if message is None:
+            self._forget(position)
+        else:
+            self._give_up(position, message, REJECTED)
+
+    def requeue(self, positions: Iterable[int]) -> None:
+        """Back to where they were; `serve` afterwards."""
+        limit = self.rules.delivery_limit
+        for position in positions:
+            self.unacked.discard(position)
+            count = self._returns.get(position, 0) + 1
+            message = self.store.get(position)
+            if message is None:
+                self._forget(position)
+            elif limit is not None and count > limit:
+                self._give_up(position, message, DELIVERY_LIMIT)
+            else:
+                self._returns[position] = count
+                if limit is not None or self.rules.counts_deliveries:
+                    self.store.returned(position, count)
+                self.ready.put_back(position, message.priority)
+                self.ready_bytes += len(message.body)
+        if self.rules.is_limited and not self.rules.rejects:
+            self._drop_over_limit()
+
+    def purge(self) -> int:
+        """Drop everything that waits; how many it were."""
+        count = len(self.ready)
+        for span in self.ready.clear():
+            self.store.gone_range(span)
+        self.ready_bytes = 0
+        return count
+
+    def _give_up(self, position: int, message: Message, reason: str) -> None:
+        self._host.give_up(self, message, reason)
+        self._forget(position)
+
+    def _forget(self, position: int) -> None:
+        self._returns.pop(position, None)
+        self.store.gone(position)
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def expire(self, now_ms: int) -> None:
+        """Drop what is too old at the head; ask to be woken for the next."""
+        if self._wakes_at is not None and self._wakes_at <= now_ms:
+            self._wakes_at = None
+        while (position := self.ready.peek()) is not None:
+            message = self.store.get(position)
+            if message is None:
+                self.ready.pop()
+                continue
+            expires_at = self._expires_at(message)
+            if expires_at is None:
+                return
+            if expires_at > now_ms:
+                self._wake(expires_at)
+                return
+            self.ready.pop()
+            self.ready_bytes -= len(message.body)
+            self._give_up(position, message, EXPIRED)
+
+    def _expires_at(self, message: Message) -> int | None:
+        limits = [
+            limit
+            for limit in (self.rules.message_ttl_ms, message.expiration_ms)
+            if limit is not None
+        ]
+        return message.timestamp_ms + min(limits) if limits else None
+
+    def _wake(self, at_ms: int) -> None:
+        if self._wakes_at is None or at_ms < self._wakes_at:
+            self._wakes_at = at_ms
+            self._host.wake(self, at_ms)
