@@ -1,0 +1,1 @@
+"""AMQP 0-9-1, with RabbitMQ's extensions, as bytes and as values."""

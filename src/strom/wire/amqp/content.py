@@ -1,0 +1,304 @@
+"""What follows a method with content: a header with the properties, then the body in frames.
+
+The properties are kept as they came, so that a message can be passed on without writing them anew;
+`decode_properties` reads them when something in them is needed.
+"""
+
+import struct
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from strom.wire.amqp.protocol import (
+    BASIC_CLASS,
+    BODY_FRAME,
+    FRAME_END,
+    FRAME_HEAD_BYTES,
+    FRAME_OVERHEAD,
+    HEADER_FRAME,
+    MAX_BODY_BYTES,
+    AmqpError,
+    ReplyCode,
+)
+from strom.wire.amqp.table import Buffer, Table, decode_table, encode_table, short_string
+
+NO_PROPERTIES = b"\x00\x00"
+HEADER_FIXED_BYTES = 12
+"""Class, weight and body size; the properties come after them."""
+CACHED_PROPERTIES_BYTES = 128
+
+_HEADER = struct.Struct(">HHQ")
+_HEADER_FRAME = struct.Struct(">BHIHHQ")
+_BODY_FRAME = struct.Struct(">BHI")
+_UINT16 = struct.Struct(">H")
+_UINT64 = struct.Struct(">Q")
+_END = bytes((FRAME_END,))
+
+M = TypeVar("M")
+
+
+class BasicProperties(NamedTuple):
+    """The properties of a message; None is one that is not there. The headers must not be changed."""
+
+    content_type: str | None = None
+    content_encoding: str | None = None
+    headers: Table | None = None
+    delivery_mode: int | None = None
+    priority: int | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    expiration: str | None = None
+    message_id: str | None = None
+    timestamp: int | None = None
+    """Seconds since 1970."""
+    type: str | None = None
+    user_id: str | None = None
+    app_id: str | None = None
+    cluster_id: str | None = None
+
+
+_KINDS = {"headers": "table", "delivery_mode": "octet", "priority": "octet", "timestamp": "uint64"}
+_FLAGS = {name: 1 << 15 - place for place, name in enumerate(BasicProperties._fields)}
+_KNOWN_FLAGS = sum(_FLAGS.values())
+
+
+@lru_cache(maxsize=256)
+def _layout(flags: int) -> tuple[tuple[int, str, str], ...]:
+    """The properties that are there: place, name and kind of each."""
+    return tuple(
+        (place, name, _KINDS.get(name, "shortstr"))
+        for place, name in enumerate(BasicProperties._fields)
+        if flags & _FLAGS[name]
+    )
+
+
+def decode_properties(raw: bytes) -> BasicProperties:
+    """Read the properties; those of one producer are mostly alike, and then read only once."""
+    if len(raw) <= CACHED_PROPERTIES_BYTES:
+        return _decode_cached(raw)
+    return _decode_properties(raw)
+
+
+def _decode_properties(raw: bytes) -> BasicProperties:
+    values: list[Any] = [None] * len(BasicProperties._fields)
+    position = 2
+    try:
+        for place, _, kind in _layout(_flags(raw)):
+            values[place], position = _decode_property(raw, position, kind)
+    except (IndexError, struct.error):
+        raise _malformed("they end too early") from None
+    if position != len(raw):
+        raise _malformed(f"they take {position} bytes, and there are {len(raw)}")
+    return BasicProperties._make(values)
+
+
+_decode_cached = lru_cache(maxsize=1024)(_decode_properties)
+
+
+def _flags(raw: bytes) -> int:
+    (flags,) = _UINT16.unpack_from(raw)
+    if flags & ~_KNOWN_FLAGS:
+        raise _malformed("unknown ones are announced")
+    return int(flags)
+
+
+def _decode_property(raw: bytes, position: int, kind: str) -> tuple[Any, int]:
+    if kind == "shortstr":
+        # A slice that is cut short is noticed at the end: the position is then too far.
+        start = position + 1
+        end = start + raw[position]
+        return raw[start:end].decode("utf-8", "surrogateescape"), end
+    if kind == "octet":
+        return raw[position], position + 1
+    if kind == "table":
+        return decode_table(raw, position)
+    return _UINT64.unpack_from(raw, position)[0], position + 8
+
+
+def _malformed(what: str) -> AmqpError:
+    return AmqpError(ReplyCode.SYNTAX_ERROR, f"malformed properties: {what}")
+
+
+def encode_properties(properties: BasicProperties) -> bytes:
+    """The bytes of the properties, with the flags that say which there are."""
+    fields = {
+        name: _encode_property(value, _KINDS.get(name, "shortstr"))
+        for name, value in zip(BasicProperties._fields, properties, strict=True)
+        if value is not None
+    }
+    return join_properties(fields)
+
+
+def _encode_property(value: Any, kind: str) -> bytes:
+    try:
+        if kind == "shortstr":
+            return short_string(value)
+        if kind == "octet":
+            return bytes((value,))
+        if kind == "table":
+            return encode_table(value)
+        return _UINT64.pack(value)
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        text = f"a property cannot be written: {error}"
+        raise AmqpError(ReplyCode.INTERNAL_ERROR, text) from error
+
+
+def split_properties(raw: bytes) -> dict[str, bytes]:
+    """The bytes of each property that is there: to change some and to keep the others as they are."""
+    fields, position = {}, 2
+    try:
+        for _, name, kind in _layout(_flags(raw)):
+            start = position
+            _, position = _decode_property(raw, start, kind)
+            fields[name] = raw[start:position]
+    except (IndexError, struct.error):
+        raise _malformed("they end too early") from None
+    if position != len(raw):
+        raise _malformed(f"they take {position} bytes, and there are {len(raw)}")
+    return fields
+
+
+def join_properties(fields: Mapping[str, bytes]) -> bytes:
+    """The opposite of `split_properties`."""
+    flags = sum(_FLAGS[name] for name in fields)
+    values = [fields[name] for name in BasicProperties._fields if name in fields]
+    return b"".join((_UINT16.pack(flags), *values))
+
+
+class ContentHeader(NamedTuple):
+    """A content header: the size of the body, and the properties as they came."""
+
+    body_size: int
+    properties: bytes
+
+
+def decode_header(payload: Buffer) -> ContentHeader:
+    """Read the payload of a header frame; the properties stay unread."""
+    if len(payload) < HEADER_FIXED_BYTES + 2:
+        raise AmqpError(ReplyCode.FRAME_ERROR, f"a content header of {len(payload)} bytes")
+    class_id, weight, body_size = _HEADER.unpack_from(payload)
+    if class_id != BASIC_CLASS or weight:
+        text = f"a content header for class {class_id} with weight {weight}"
+        raise AmqpError(ReplyCode.UNEXPECTED_FRAME, text)
+    return ContentHeader(body_size, bytes(payload[HEADER_FIXED_BYTES:]))
+
+
+def encode_header(header: ContentHeader) -> bytes:
+    """The payload of a header frame."""
+    return _HEADER.pack(BASIC_CLASS, 0, header.body_size) + header.properties
+
+
+def write_content(
+    out: list[Buffer], channel: int, properties: bytes, body: Buffer, frame_max: int
+) -> None:
+    """Add the frames of a content; the body is not copied. A `frame_max` of 0 means no limit."""
+    size = len(body)
+    header_size = HEADER_FIXED_BYTES + len(properties)
+    head = _HEADER_FRAME.pack(HEADER_FRAME, channel, header_size, BASIC_CLASS, 0, size)
+    out += (head, properties, _END)
+    if not size:
+        return
+    room = frame_max - FRAME_OVERHEAD if frame_max else size
+    if size <= room:
+        out += (_BODY_FRAME.pack(BODY_FRAME, channel, size), body, _END)
+        return
+    view = memoryview(body)
+    for start in range(0, size, room):
+        piece = view[start : start + room]
+        out += (_BODY_FRAME.pack(BODY_FRAME, channel, len(piece)), piece, _END)
+
+
+class Content(NamedTuple, Generic[M]):
+    """A method together with all of its content."""
+
+    method: M
+    properties: bytes
+    body: bytes
+
+
+class ContentAssembly(Generic[M]):
+    """Puts the frames of one channel's contents together, never holding more than has arrived.
+
+    The body may not exceed what its header announced, and the frames must come in order.
+    """
+
+    __slots__ = ("_body", "_header", "_max_body", "_method")
+
+    def __init__(self, max_body: int = MAX_BODY_BYTES) -> None:
+        self._max_body = min(max_body, MAX_BODY_BYTES)
+        self._method: M | None = None
+        self._header: ContentHeader | None = None
+        self._body = bytearray()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the next frame should be a method."""
+        return self._method is None
+
+    @property
+    def held_bytes(self) -> int:
+        """How much of an unfinished body is held."""
+        return len(self._body)
+
+    def begin(self, method: M) -> None:
+        """A method with content has come; its header is next."""
+        self.expect_method()
+        self._method = method
+
+    def expect_method(self) -> None:
+        """A method has come: refuse it in the middle of a content."""
+        if self._method is not None:
+            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"a method, expected {self._expected}")
+
+    def abandon(self) -> None:
+        """Forget what is unfinished: the channel is being closed."""
+        self._method = self._header = None
+        self._body = bytearray()
+
+    def add_header(self, payload: Buffer) -> Content[M] | None:
+        """A header frame has come; the content, if it has no body."""
+        method = self._method
+        if method is None or self._header is not None:
+            text = f"a content header, expected {self._expected}"
+            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, text)
+        header = decode_header(payload)
+        if header.body_size > MAX_BODY_BYTES:
+            text = f"a body of {header.body_size} bytes is announced, {MAX_BODY_BYTES} is the most"
+            raise AmqpError(ReplyCode.FRAME_ERROR, text)
+        if header.body_size > self._max_body:
+            text = f"message size {header.body_size} is larger than the limit of {self._max_body}"
+            raise AmqpError(ReplyCode.PRECONDITION_FAILED, text)
+        self._header = header
+        return None if header.body_size else self._finish(method, header, b"")
+
+    def add_body(self, payload: Buffer) -> Content[M] | None:
+        """A body frame has come; the content, if this was the last."""
+        method, header = self._method, self._header
+        if method is None or header is None:
+            text = f"a content body, expected {self._expected}"
+            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, text)
+        held = len(self._body) + len(payload)
+        if held > header.body_size:
+            text = f"a body of at least {held} bytes, {header.body_size} were announced"
+            raise AmqpError(ReplyCode.FRAME_ERROR, text)
+        if held == len(payload) == header.body_size:
+            return self._finish(method, header, bytes(payload))
+        self._body += payload
+        if held < header.body_size:
+            return None
+        return self._finish(method, header, bytes(self._body))
+
+    @property
+    def _expected(self) -> str:
+        if self._method is None:
+            return "a method"
+        return "a content header" if self._header is None else "a content body"
+
+    def _finish(self, method: M, header: ContentHeader, body: bytes) -> Content[M]:
+        self.abandon()
+        return Content(method, header.properties, body)
+
+
+def header_bytes_needed(properties: bytes) -> int:
+    """The size of a header frame with these properties; it cannot be split over frames."""
+    return FRAME_HEAD_BYTES + HEADER_FIXED_BYTES + len(properties) + 1

@@ -1,0 +1,196 @@
+"""Frames out of received bytes, with the most frequent ones read by hand.
+
+The reader is given a buffer and from where to where it is filled, and returns one item at a time:
+
+- `Publication`: a basic.publish with its whole content, when all three frames are there at once;
+- `Acknowledgement`: a basic.ack;
+- `Frame`: any other frame, also a publish whose content has not wholly arrived.
+
+Whoever calls it must still check that the channel is open and, for the first two, that it is not in
+the middle of another content (`ContentAssembly.expect_method`).
+"""
+
+import struct
+from typing import NamedTuple
+
+from strom.wire.amqp.codec import decode_arguments
+from strom.wire.amqp.methods.basic import Ack, Publish
+from strom.wire.amqp.protocol import (
+    BASIC_CLASS,
+    BODY_FRAME,
+    FRAME_END,
+    FRAME_HEAD_BYTES,
+    FRAME_MIN_SIZE,
+    FRAME_OVERHEAD,
+    HEADER_FRAME,
+    HEARTBEAT_FRAME,
+    METHOD_FRAME,
+    AmqpError,
+    ReplyCode,
+)
+
+MAX_KNOWN_PUBLISHES = 1024
+"""How many different publish methods a reader remembers; most producers use few."""
+MAX_KNOWN_PUBLISH_BYTES = 256
+
+_FRAME_TYPES = frozenset({METHOD_FRAME, HEADER_FRAME, BODY_FRAME, HEARTBEAT_FRAME})
+_PUBLISH_INDEX = Publish.INDEX
+_ACK_INDEX = Ack.INDEX
+_ACK_BYTES = 13
+
+_HEAD = struct.Struct(">BHI")
+_METHOD_HEAD = struct.Struct(">BHII")
+_ACK_ARGUMENTS = struct.Struct(">QBB")
+# With the end mark of the method frame before it.
+_END_AND_HEADER = struct.Struct(">BBHIHHQ")
+
+
+class Frame(NamedTuple):
+    """A frame of any type; the payload is a view that is good until the buffer is used again."""
+
+    type: int
+    channel: int
+    payload: memoryview
+    end: int
+    """The position after it."""
+
+
+class Publication(NamedTuple):
+    """A published message, copied out of the buffer; the properties are not checked yet."""
+
+    channel: int
+    method: Publish
+    properties: bytes
+    body: bytes
+    end: int
+
+
+class Acknowledgement(NamedTuple):
+    """A basic.ack."""
+
+    channel: int
+    delivery_tag: int
+    multiple: bool
+    end: int
+
+
+class FrameReader:
+    """Reads the frames of one connection."""
+
+    def __init__(self, frame_max: int = FRAME_MIN_SIZE, max_body: int | None = None) -> None:
+        self.frame_max = frame_max
+        """The largest frame that was agreed on; to be set after tuning, never to 0."""
+        self.max_body = max_body
+        """A larger body is left to the content assembly, which refuses it."""
+        self.wanted = FRAME_HEAD_BYTES
+        """After `read` found no whole frame: how many bytes there must be for it to go on."""
+        self._known: dict[bytes, Publish] = {}
+
+    def read(
+        self, buffer: memoryview, position: int, filled: int
+    ) -> Publication | Acknowledgement | Frame | None:
+        """The next item at a position of a buffer that is filled so far; None if it is not whole."""
+        available = filled - position
+        if available >= FRAME_HEAD_BYTES + 4:
+            kind, channel, size, index = _METHOD_HEAD.unpack_from(buffer, position)
+            if kind == METHOD_FRAME:
+                if index == _PUBLISH_INDEX:
+                    publication = self._publication(buffer, position, filled, channel, size)
+                    if publication is not None:
+                        return publication
+                elif index == _ACK_INDEX and size == _ACK_BYTES and available >= 21:
+                    tag, bits, mark = _ACK_ARGUMENTS.unpack_from(buffer, position + 11)
+                    if mark == FRAME_END:
+                        return Acknowledgement(channel, tag, bits & 1 == 1, position + 21)
+        return self._frame(buffer, position, filled)
+
+    def _publication(
+        self, buffer: memoryview, position: int, filled: int, channel: int, size: int
+    ) -> Publication | None:
+        """A publish with header and body, one after the other; None if anything is unusual.
+
+        Then the frames are read one by one, and whatever is wrong is found there.
+        """
+        frame_max = self.frame_max
+        method_end = position + 7 + size
+        if size > frame_max or method_end + 20 > filled:
+            return None
+        mark, kind, header_channel, header_size, class_id, weight, body_size = (
+            _END_AND_HEADER.unpack_from(buffer, method_end)
+        )
+        header_end = method_end + 8 + header_size
+        if (
+            mark != FRAME_END
+            or kind != HEADER_FRAME
+            or header_channel != channel
+            or class_id != BASIC_CLASS
+            or weight
+            or not 14 <= header_size <= frame_max
+            or header_end >= filled
+            or buffer[header_end] != FRAME_END
+            or (self.max_body is not None and body_size > self.max_body)
+        ):
+            return None
+        properties = bytes(buffer[method_end + 20 : header_end])
+        if not body_size:
+            method = self._publish(buffer[position + 7 : method_end])
+            return Publication(channel, method, properties, b"", header_end + 1)
+        if header_end + 8 > filled:
+            return None
+        kind, body_channel, size = _HEAD.unpack_from(buffer, header_end + 1)
+        body_start = header_end + 8
+        body_end = body_start + size
+        if (
+            kind != BODY_FRAME
+            or body_channel != channel
+            or size != body_size
+            or size > frame_max
+            or body_end >= filled
+            or buffer[body_end] != FRAME_END
+        ):
+            return None
+        method = self._publish(buffer[position + 7 : method_end])
+        body = bytes(buffer[body_start:body_end])
+        return Publication(channel, method, properties, body, body_end + 1)
+
+    def _publish(self, payload: memoryview) -> Publish:
+        """The method, which is mostly one that has been read before."""
+        key = bytes(payload)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        method = decode_arguments(Publish, key)
+        if len(key) <= MAX_KNOWN_PUBLISH_BYTES:
+            if len(self._known) >= MAX_KNOWN_PUBLISHES:
+                self._known.clear()
+            self._known[key] = method
+        return method
+
+    def _frame(self, buffer: memoryview, position: int, filled: int) -> Frame | None:
+        if filled - position < FRAME_HEAD_BYTES:
+            self.wanted = FRAME_HEAD_BYTES
+            return None
+        kind, channel, size = _HEAD.unpack_from(buffer, position)
+        if kind not in _FRAME_TYPES:
+            raise AmqpError(ReplyCode.FRAME_ERROR, f"there is no frame type {kind}")
+        # RabbitMQ takes the limit for that of the payload, and some clients rely on it.
+        if size > self.frame_max:
+            text = f"a frame with {size} bytes, where {self.frame_max} are the most"
+            raise AmqpError(ReplyCode.FRAME_ERROR, text)
+        start = position + FRAME_HEAD_BYTES
+        end = start + size
+        if end >= filled:
+            self.wanted = size + FRAME_OVERHEAD
+            return None
+        if buffer[end] != FRAME_END:
+            raise AmqpError(ReplyCode.FRAME_ERROR, f"a frame ends with {buffer[end]:#04x}")
+        if kind == HEARTBEAT_FRAME:
+            _check_heartbeat(channel, size)
+        return Frame(kind, channel, buffer[start:end], end + 1)
+
+
+def _check_heartbeat(channel: int, size: int) -> None:
+    if size:
+        raise AmqpError(ReplyCode.FRAME_ERROR, f"a heartbeat with {size} bytes")
+    if channel:
+        raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"a heartbeat on channel {channel}")

@@ -1,0 +1,35 @@
+"""All methods, one module per class of the protocol."""
+
+from strom.wire.amqp.codec import decode_arguments
+from strom.wire.amqp.methods import (
+    access,
+    basic,
+    channel,
+    confirm,
+    connection,
+    exchange,
+    queue,
+    tx,
+)
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+from strom.wire.amqp.schema import Method
+from strom.wire.amqp.table import Buffer
+
+METHODS: dict[int, type[Method]] = {
+    method.INDEX: method
+    for module in (connection, channel, access, exchange, queue, basic, confirm, tx)
+    for method in module.METHODS
+}
+"""By class and method number in one, as on the wire."""
+
+
+def decode_method(payload: Buffer) -> Method:
+    """Read the payload of a method frame."""
+    if len(payload) < 4:
+        raise AmqpError(ReplyCode.FRAME_ERROR, f"a method frame of {len(payload)} bytes")
+    index = int.from_bytes(payload[:4], "big")
+    cls = METHODS.get(index)
+    if cls is None:
+        text = f"there is no method {index & 0xFFFF} in class {index >> 16}"
+        raise AmqpError(ReplyCode.NOT_IMPLEMENTED, text)
+    return decode_arguments(cls, payload)
