@@ -6,14 +6,17 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.housekeeping import Housekeeping
+from strom.broker.queues.hub import MessageQueues
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
 from strom.model.errors import UserError
+from strom.server.amqp.listener import AmqpListener
 from strom.server.event_loop import loop_factory
 from strom.server.kafka.context import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
@@ -24,6 +27,10 @@ from strom.storage.files import DiskFiles, Files
 log = logging.getLogger(__name__)
 
 ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - recognised, not bound
+QUEUE_SYNC_MS = 100
+"""How often acknowledgements of queues are synced to disk."""
+QUEUE_TRIM_MS = 5000
+"""How often segments of queues that nobody needs any more are dropped."""
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -37,6 +44,8 @@ class Ready:
     seconds: float
     topics: int
     warnings: list[str] = field(default_factory=list)
+    amqp_url: str | None = None
+    """Where queue clients connect; None if there are no queues."""
 
 
 class Node:
@@ -54,6 +63,8 @@ class Node:
         self._groups: Groups | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
+        self._queues: MessageQueues | None = None
+        self._amqp: AmqpListener | None = None
 
     async def start(self) -> Ready:
         """Open the data, listen, serve; UserError says what is in the way."""
@@ -67,7 +78,10 @@ class Node:
         groups.load()
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
+            if settings.amqp_port:
+                await self._start_queues(broker)
         except UserError:
+            await listener.stop()
             await broker.close()
             raise
         self._listener = listener
@@ -76,6 +90,9 @@ class Node:
         self._housekeeping.every(
             lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
         )
+        if self._queues is not None:
+            self._housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync_progress)
+            self._housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
         endpoint = _endpoint(settings, listener.port)
         return Ready(
             bootstrap_servers=f"{endpoint.host}:{endpoint.port}",
@@ -84,7 +101,14 @@ class Node:
             seconds=time.perf_counter() - began,
             topics=len(broker.topics()),
             warnings=_warnings(settings),
+            amqp_url=_amqp_url(settings, endpoint, self._amqp),
         )
+
+    async def _start_queues(self, broker: Broker) -> None:
+        self._queues = MessageQueues(broker)
+        await self._queues.load()
+        self._amqp = AmqpListener(self.settings, self._queues)
+        await self._amqp.start()
 
     async def stop(self) -> None:
         """Let the clients go, finish what is under way, sync, and close."""
@@ -92,6 +116,10 @@ class Node:
             await self._housekeeping.stop()
         if self._groups is not None:
             self._groups.stop()
+        if self._amqp is not None:
+            await self._amqp.stop()
+        if self._queues is not None:
+            await self._queues.stop()
         if self._listener is not None:
             await self._listener.stop()
         if self._broker is not None:
@@ -147,6 +175,15 @@ def _endpoint(settings: BrokerSettings, port: int) -> Endpoint:
         # Clients cannot connect to "any address"; without an advertised name, this machine is meant.
         host = "localhost"
     return Endpoint(settings.node_id, host, settings.advertised_port or port)
+
+
+def _amqp_url(
+    settings: BrokerSettings, endpoint: Endpoint, listener: AmqpListener | None
+) -> str | None:
+    if listener is None:
+        return None
+    user, password = quote(settings.amqp_user, safe=""), quote(settings.amqp_password, safe="")
+    return f"amqp://{user}:{password}@{endpoint.host}:{listener.port}/%2F"
 
 
 def _warnings(settings: BrokerSettings) -> list[str]:

@@ -33,6 +33,7 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
 @click.command()
 @_option("--host", BrokerSettings.definition("host"), "ADDRESS")
 @_option("--port", BrokerSettings.definition("port"), "N")
+@_option("--amqp-port", BrokerSettings.definition("amqp.port"), "N")
 @_option("--data", BrokerSettings.definition("log.dirs"), "DIR")
 @_option("--flush", TopicSettings.definition("flush"), "HOW")
 @click.option(
@@ -54,6 +55,7 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
 def start(
     host: str | None,
     port: str | None,
+    amqp_port: str | None,
     data: str | None,
     flush: str | None,
     advertised: str | None,
@@ -67,7 +69,13 @@ def start(
     It ends cleanly with Ctrl-C or SIGTERM.
     """
     texts = dict(map(parse_assignment, assignments))
-    named = {"host": host, "port": port, "log.dirs": data, "flush": flush}
+    named = {
+        "host": host,
+        "port": port,
+        "amqp.port": amqp_port,
+        "log.dirs": data,
+        "flush": flush,
+    }
     texts |= {name: text for name, text in named.items() if text is not None}
     settings = broker_settings(texts | _advertised_address(advertised))
 
@@ -115,6 +123,7 @@ def _announce(ready: "Ready", *, as_json: bool, quiet: bool) -> None:
         print_json(
             {
                 "bootstrap_servers": ready.bootstrap_servers,
+                "amqp_url": ready.amqp_url,
                 "data": ready.data,
                 "cluster_id": ready.cluster_id,
                 "topics": ready.topics,
@@ -130,6 +139,7 @@ def _announce(ready: "Ready", *, as_json: bool, quiet: bool) -> None:
         click.echo(
             f"strom {strom.__version__} is ready after {ready.seconds:.2f} s\n"
             f"  Kafka clients   {ready.bootstrap_servers}\n"
+            f"  queue clients   {ready.amqp_url or 'none (--amqp-port 0)'}\n"
             f"  data            {ready.data} ({topics})\n\n"
             "Next, in another terminal:\n"
             f"  strom produce clicks{address}\n"

@@ -12,7 +12,7 @@ from strom.cli.connection import Connection, connection_options
 from strom.cli.printing import notice, print_json, print_table
 from strom.cli.topic_admin import TopicAdmin, TopicDescription
 from strom.model.errors import UserError
-from strom.model.topics import INTERNAL_TOPICS
+from strom.model.topics import is_internal
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -74,7 +74,7 @@ def create(
 def list_topics(internal: bool, as_json: bool, connection: Connection) -> None:
     """List the topics."""
     admin = TopicAdmin(connection)
-    names = [name for name in admin.names() if internal or name not in INTERNAL_TOPICS]
+    names = [name for name in admin.names() if internal or not is_internal(name)]
     if as_json:
         print_json(
             [

@@ -259,6 +259,56 @@ class BrokerSettings(Settings):
         minimum=MIB,
         live=False,
     )
+    amqp_port: int = setting(
+        "amqp.port",
+        Kind.INT,
+        5672,
+        "The port for queue clients (AMQP 0-9-1); 0 for none, -1 takes a free one.",
+        minimum=-1,
+        maximum=65535,
+        live=False,
+    )
+    amqp_user: str = setting(
+        "amqp.user", Kind.STRING, "guest", "The name that queue clients log in with.", live=False
+    )
+    amqp_password: str = setting(
+        "amqp.password", Kind.STRING, "guest", "The password of queue clients.", live=False
+    )
+    amqp_max_message_bytes: int = setting(
+        "amqp.max.message.bytes",
+        Kind.INT,
+        16 * MIB,
+        "The largest message that a queue client may publish.",
+        minimum=1,
+        maximum=48 * MIB,
+        live=False,
+    )
+    amqp_channel_max: int = setting(
+        "amqp.channel.max",
+        Kind.INT,
+        2047,
+        "How many channels a connection of a queue client may have.",
+        minimum=1,
+        maximum=65535,
+        live=False,
+    )
+    amqp_heartbeat_s: int = setting(
+        "amqp.heartbeat.seconds",
+        Kind.INT,
+        60,
+        "How often a queue client is expected to be heard of; 0 leaves it to the client.",
+        minimum=0,
+        maximum=65535,
+        live=False,
+    )
+    amqp_handshake_timeout_ms: int = setting(
+        "amqp.handshake.timeout.ms",
+        Kind.INT,
+        10 * SECOND_MS,
+        "How long a queue client may take to log in.",
+        minimum=1,
+        live=False,
+    )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     """What a topic starts from; `log.retention.ms` and its like change these."""
 

@@ -13,6 +13,20 @@ METADATA_TOPIC = "__cluster_metadata"
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC})
+QUEUE_TOPIC_PREFIX = "__queue."
+"""The log of every message queue is a topic with such a name."""
+QUEUE_TOPOLOGY_TOPIC = "__queue_topology"
+"""Exchanges, queues and bindings; the prefix is another, so no queue has this name."""
+
+
+def is_internal(name: str) -> bool:
+    """Whether a topic is the broker's own: read by whoever likes, written by the broker only."""
+    return name in INTERNAL_TOPICS or is_of_queues(name)
+
+
+def is_of_queues(name: str) -> bool:
+    """Whether a topic belongs to message queues."""
+    return name.startswith(QUEUE_TOPIC_PREFIX) or name == QUEUE_TOPOLOGY_TOPIC
 
 
 class TopicPartition(NamedTuple):

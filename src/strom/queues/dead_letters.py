@@ -7,7 +7,8 @@ count. A message that would go round in a circle without ever having been reject
 from typing import Any
 
 from strom.queues.message import Message
-from strom.queues.properties import EXPIRATION, change_properties, fields
+from strom.queues.properties import change_properties
+from strom.wire.amqp.content import decode_properties
 from strom.wire.amqp.table import Timestamp
 
 DEATHS = "x-death"
@@ -27,7 +28,7 @@ def dead_letter(
     now_ms: int,
 ) -> Message:
     """The message as it is published to a dead letter exchange."""
-    headers = message.headers
+    headers = message.headers or {}
     keys = [message.routing_key, *_further_keys(headers)]
     entry: dict[str, Any] = {
         "count": 1,
@@ -37,8 +38,8 @@ def dead_letter(
         "exchange": message.exchange,
         "routing-keys": keys,
     }
-    if reason == EXPIRED and (original := _expiration(message)) is not None:
-        entry["original-expiration"] = original
+    if reason == EXPIRED and message.expiration_ms is not None:
+        entry["original-expiration"] = decode_properties(message.properties).expiration
     changes: dict[str, Any] = {DEATHS: _with_entry(deaths(headers), entry)}
     if "x-first-death-reason" not in headers:
         changes["x-first-death-reason"] = reason
@@ -63,9 +64,7 @@ def deaths(headers: dict[str, Any]) -> list[dict[str, Any]]:
 
 def is_circle(message: Message, queue: str) -> bool:
     """Whether a dead-lettered message comes to a queue again with no rejection on the way."""
-    if b"x-death" not in message.properties:
-        return False
-    for entry in deaths(message.headers):
+    for entry in deaths(message.headers or {}):
         if entry.get("reason") == REJECTED:
             return False
         if entry.get("queue") == queue:
@@ -87,10 +86,3 @@ def _with_entry(entries: list[dict[str, Any]], entry: dict[str, Any]) -> list[di
 def _further_keys(headers: dict[str, Any]) -> list[str]:
     keys = headers.get("CC")
     return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
-
-
-def _expiration(message: Message) -> str | None:
-    for bit, start, end in fields(message.properties):
-        if bit == EXPIRATION:
-            return message.properties[start + 1 : end].decode("utf-8", "surrogateescape")
-    return None

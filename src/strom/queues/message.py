@@ -1,7 +1,6 @@
 """A message on its way: where it was published to, its properties as raw bytes, its body."""
 
-from strom.queues.properties import Facts, read_facts, read_headers
-from strom.wire.amqp.table import Table
+from strom.queues.properties import read_facts
 
 
 class Message:
@@ -11,12 +10,14 @@ class Message:
         "body",
         "exchange",
         "expiration_ms",
-        "facts",
+        "headers",
         "persistent",
+        "priority",
         "properties",
         "record",
         "routing_key",
         "timestamp_ms",
+        "user_id",
     )
 
     def __init__(
@@ -29,19 +30,7 @@ class Message:
         self.body = body
         self.timestamp_ms = timestamp_ms
         """When it came."""
-        facts: Facts = read_facts(properties)
-        self.facts = facts
-        self.persistent = facts.persistent
-        self.expiration_ms = facts.expiration_ms
+        facts = read_facts(properties)
+        self.persistent, self.priority, self.expiration_ms, self.headers, self.user_id = facts
         self.record: bytes | None = None
         """How it lies in a log, once someone needed that."""
-
-    @property
-    def headers(self) -> Table:
-        """The table of headers, decoded."""
-        return read_headers(self.properties)
-
-    @property
-    def priority(self) -> int:
-        """0 if none is given."""
-        return self.facts.priority

@@ -17,6 +17,8 @@ from strom.queues.properties import change_properties
 from strom.queues.ready import FifoReady, PriorityReady
 
 DELIVERY_COUNT = "x-delivery-count"
+NOWHERE = -1
+"""The position of a message that was delivered at once and needs no acknowledgement."""
 
 
 class Receipt(Protocol):
@@ -36,10 +38,6 @@ class Store(Protocol):
 
     def add(self, message: Message, receipt: Receipt | None) -> int:
         """Keep a message; its position. The receipt is settled when it is as safe as it asks for."""
-        ...
-
-    def pass_by(self) -> int:
-        """The position of a message that is delivered and gone at once."""
         ...
 
     def get(self, position: int) -> Message | None:
@@ -109,8 +107,9 @@ class Queue:
         self._may_expire = self.rules.message_ttl_ms is not None
         self._wakes_at: int | None = None
 
-    def __len__(self) -> int:
-        """How many wait."""
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for a consumer."""
         return len(self.ready)
 
     def restore(self, *, redelivered_before: int, returns: dict[int, int]) -> None:
@@ -146,12 +145,12 @@ class Queue:
     def _hand_over(self, consumer: Consumer, message: Message, receipt: Receipt | None) -> None:
         """Deliver a message that never waited."""
         if consumer.no_ack:
-            position = self.store.pass_by()
-        else:
-            position = self.store.add(message, receipt)
-            self.store.delivered(position)
-            self.unacked.add(position)
-            consumer.unacked += 1
+            consumer.outlet.deliver(consumer, NOWHERE, message, False)
+            return
+        position = self.store.add(message, receipt)
+        self.store.delivered(position)
+        self.unacked.add(position)
+        consumer.unacked += 1
         consumer.outlet.deliver(consumer, position, message, False)
 
     def _is_over(self, more: int, more_bytes: int) -> bool:

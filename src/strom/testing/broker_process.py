@@ -23,10 +23,14 @@ class BrokerProcess:
         settings: dict[str, str] | None = None,
         port: int = 0,
         python: str = sys.executable,
+        queues: bool = False,
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
         self.data = data or self._temporary or ""
         self.bootstrap_servers = ""
+        self.amqp_url = ""
+        """What queue clients connect to, with `queues=True`."""
+        self._amqp_port = -1 if queues else 0
         self._port = port
         self._settings = settings or {}
         self._python = python
@@ -55,6 +59,7 @@ class BrokerProcess:
         """Start it, and return when clients can connect; RuntimeError with its words if it ends."""
         command = [self._python, "-m", "strom", "start", "--json"]
         command += ["--port", str(self._port), "--data", self.data]
+        command += ["--amqp-port", str(self._amqp_port)]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         process = subprocess.Popen(
@@ -67,7 +72,11 @@ class BrokerProcess:
             process.communicate()
             self._process = None
             raise RuntimeError(f"strom start failed: {self.words().strip()}")
-        self.bootstrap_servers = json.loads(line)["bootstrap_servers"]
+        ready = json.loads(line)
+        self.bootstrap_servers = ready["bootstrap_servers"]
+        self.amqp_url = ready["amqp_url"] or ""
+        if self.amqp_url:
+            self._amqp_port = int(self.amqp_url.rpartition(":")[2].partition("/")[0])
         self._port = int(self.bootstrap_servers.rpartition(":")[2])
         return self
 

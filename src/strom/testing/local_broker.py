@@ -25,15 +25,23 @@ class LocalBroker:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
     Its data lives in a temporary folder that goes with it, unless `data` names one that stays.
+    With `queues=True` queue clients can connect too, to `broker.amqp_url`.
     Settings go by their Kafka names: LocalBroker(settings={"auto.create.topics.enable": "false"}).
     """
 
     def __init__(
-        self, *, data: str | None = None, settings: dict[str, str] | None = None, port: int = 0
+        self,
+        *,
+        data: str | None = None,
+        settings: dict[str, str] | None = None,
+        port: int = 0,
+        queues: bool = False,
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
         self._settings = dataclasses.replace(
-            BrokerSettings().override(FOR_TESTS | (settings or {})),
+            BrokerSettings().override(
+                FOR_TESTS | {"amqp.port": "-1" if queues else "0"} | (settings or {})
+            ),
             data=data or self._temporary or "",
             port=port,
         )
@@ -50,6 +58,13 @@ class LocalBroker:
         if self._ready is None:
             raise RuntimeError("the broker is not running: use it in a `with`, or call start()")
         return self._ready.bootstrap_servers
+
+    @property
+    def amqp_url(self) -> str:
+        """What queue clients connect to, as in `amqp://guest:guest@127.0.0.1:40124/%2F`."""
+        if self._ready is None or self._ready.amqp_url is None:
+            raise RuntimeError("the broker has no queues: start it by LocalBroker(queues=True)")
+        return self._ready.amqp_url
 
     @property
     def data(self) -> str:

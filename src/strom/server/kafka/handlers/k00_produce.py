@@ -12,7 +12,7 @@ import logging
 
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
-from strom.model.topics import INTERNAL_TOPICS
+from strom.model.topics import is_internal
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
 from strom.wire.kafka.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
@@ -146,7 +146,7 @@ def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:
         hosted = context.broker.topic_by_id(topic_data.topic_id)
     else:
         hosted = context.broker.topic(topic_data.name)
-    if hosted.topic.name in INTERNAL_TOPICS:
+    if is_internal(hosted.topic.name):
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     return hosted
 

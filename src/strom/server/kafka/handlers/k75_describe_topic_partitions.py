@@ -6,7 +6,7 @@ Topics come in the order of their names.
 
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import INTERNAL_TOPICS, check_topic_name
+from strom.model.topics import check_topic_name, is_internal
 from strom.server.kafka.authorized import TOPIC_OPERATIONS
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
@@ -78,7 +78,7 @@ def _topic(
     return DescribeTopicPartitionsResponseTopic(
         name=hosted.topic.name,
         topic_id=hosted.topic.id.bytes,
-        is_internal=hosted.topic.name in INTERNAL_TOPICS,
+        is_internal=is_internal(hosted.topic.name),
         topic_authorized_operations=TOPIC_OPERATIONS,
         partitions=[
             DescribeTopicPartitionsResponsePartition(

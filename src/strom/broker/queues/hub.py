@@ -1,0 +1,276 @@
+"""All message queues of a broker: takes messages in, and does what reaches beyond one queue."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from strom.broker.broker import Broker
+from strom.broker.queues.store import QueueStore
+from strom.broker.queues.topology import TopologyLog
+from strom.broker.queues.turn import EndOfTurn
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline
+from strom.model.topics import QUEUE_TOPIC_PREFIX
+from strom.queues.dead_letters import dead_letter, is_circle
+from strom.queues.definitions import (
+    Binding,
+    Definition,
+    ExchangeDefinition,
+    QueueDefinition,
+    VirtualHostDefinition,
+)
+from strom.queues.message import Message
+from strom.queues.queue import Queue, Receipt
+from strom.queues.ready import FifoReady
+from strom.queues.refusals import precondition_failed
+from strom.queues.virtual_host import DEFAULT, VirtualHost
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+
+log = logging.getLogger(__name__)
+
+DEFAULT_VHOST = "/"
+QUEUE_TOPIC_SETTINGS = {
+    "flush": "os",  # what must be safe is synced by name
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "segment.bytes": str(64 * 1024 * 1024),
+    "max.message.bytes": str(64 * 1024 * 1024),
+    "file.delete.delay.ms": "1000",
+}
+
+
+class MessageQueues:
+    """Virtual hosts with their exchanges and queues, at work."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.clock = broker.clock
+        self.loop = asyncio.get_running_loop()
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.topology = TopologyLog(broker)
+        self.turn = EndOfTurn(
+            self._send_dead_letters, self._give_topic, self._set_blocked, broker.storage_failed
+        )
+        self.blocked: str | None = None
+        """Why no messages are taken now."""
+        self.when_blocked: list[Callable[[str | None], None]] = []
+        self.delete_expired: Callable[[Queue], None] = lambda queue: None
+        self._stores: dict[QueueStore, QueueDefinition] = {}
+        self._dead: list[tuple[Queue, Message, str]] = []
+        self._timers: dict[Queue, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    # --- life ----------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """Bring everything to what the logs say; topics of queues that are no more are removed."""
+        definitions = self.topology.read()
+        self.add_vhost(DEFAULT_VHOST)
+        for kind in (VirtualHostDefinition, ExchangeDefinition, QueueDefinition, Binding):
+            for definition in definitions:
+                if isinstance(definition, kind):
+                    self._restore(definition)
+        used = {definition.topic for definition in self._stores.values()}
+        for hosted in self.broker.topics():
+            name = hosted.topic.name
+            if name.startswith(QUEUE_TOPIC_PREFIX) and name not in used:
+                await self.broker.delete_topic(name)
+
+    def _restore(self, definition: Definition) -> None:
+        match definition:
+            case VirtualHostDefinition():
+                self.add_vhost(definition.name)
+            case ExchangeDefinition():
+                self.vhosts[definition.vhost].add_exchange(definition)
+            case QueueDefinition():
+                self._restore_queue(definition)
+            case Binding():
+                try:
+                    self.vhosts[definition.vhost].bind(definition)
+                except AmqpError as error:
+                    log.warning("A binding is left out: %s", error)
+
+    def _restore_queue(self, definition: QueueDefinition) -> None:
+        hosted = self.broker.find_topic(definition.topic)
+        if hosted is None:
+            log.warning("Queue %r has lost its log, and is left out.", definition.name)
+            return
+        queue = self.make_queue(definition)
+        store = queue.store
+        assert isinstance(store, QueueStore)  # noqa: S101 - make_queue made it
+        try:
+            progress = store.load(hosted)
+            ready = queue.ready
+            if isinstance(ready, FifoReady):
+                ready.restore(progress.acknowledged, progress.delivered, store.next_position)
+            if not isinstance(ready, FifoReady) or queue.rules.max_length_bytes is not None:
+                for position, message in store.live_messages():
+                    if not isinstance(ready, FifoReady):
+                        ready.push(position, message.priority)
+                    queue.ready_bytes += len(message.body)
+        except CorruptData as error:
+            log.error("Queue %r is not served: %s", definition.name, error)
+            return
+        queue.restore(redelivered_before=progress.delivered, returns=progress.returned)
+        self.vhosts[definition.vhost].add_queue(queue)
+        queue.serve(self.clock.now_ms())
+
+    def make_queue(self, definition: QueueDefinition) -> Queue:
+        """A queue with a store of its own, not yet in its virtual host."""
+        durable = definition.durable and not definition.exclusive
+        store = QueueStore(self.turn, self.clock, durable=durable)
+        queue = Queue(definition, store, self)
+        self._stores[store] = definition
+        return queue
+
+    def add_vhost(self, name: str) -> VirtualHost:
+        """A name space of its own."""
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            vhost = self.vhosts[name] = VirtualHost(name)
+        return vhost
+
+    async def stop(self) -> None:
+        """Write what is to be written."""
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        self.turn.end()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=10)
+
+    def run(self, work: Any) -> None:
+        """Do something that takes a while; `stop` waits for it."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._work_is_done)
+
+    def _work_is_done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("Work on queues failed: %s", error, exc_info=error)
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def publish(self, vhost: VirtualHost, message: Message, receipt: Receipt | None) -> bool:
+        """Take a message in; False if no queue is bound for it."""
+        now_ms = message.timestamp_ms
+        queues = vhost.route(message.exchange, message.routing_key, message.headers)
+        for queue in queues:
+            if not queue.publish(message, now_ms, receipt) and receipt is not None:
+                receipt.expect()
+                receipt.settle(safe=False)
+        return len(queues) > 0
+
+    def give_up(self, queue: Queue, message: Message, reason: str) -> None:
+        """A queue lets a message go; it may have to be sent on."""
+        if queue.rules.dead_letter_exchange is not None:
+            self._dead.append((queue, message, reason))
+            self.turn.soon()
+
+    def _send_dead_letters(self) -> None:
+        while self._dead:
+            dead, self._dead = self._dead, []
+            for queue, message, reason in dead:
+                self._send_dead_letter(queue, message, reason)
+
+    def _send_dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+        vhost = self.vhosts[queue.definition.vhost]
+        exchange = queue.rules.dead_letter_exchange
+        assert exchange is not None  # noqa: S101 - give_up looked
+        if exchange != DEFAULT and exchange not in vhost.exchanges:
+            return
+        letter = dead_letter(
+            message,
+            queue=queue.name,
+            reason=reason,
+            exchange=exchange,
+            routing_key=queue.rules.dead_letter_routing_key,
+            now_ms=self.clock.now_ms(),
+        )
+        for target in vhost.route(letter.exchange, letter.routing_key, letter.headers):
+            if not is_circle(letter, target.name):
+                target.publish(letter, letter.timestamp_ms)
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def wake(self, queue: Queue, at_ms: int) -> None:
+        """Look at a queue's head again at that time."""
+        running = self._timers.pop(queue, None)
+        if running is not None:
+            running.cancel()
+        delay = max(0, at_ms - self.clock.now_ms()) / 1000
+        self._timers[queue] = self.loop.call_later(delay, self._wake, queue)
+
+    def _wake(self, queue: Queue) -> None:
+        self._timers.pop(queue, None)
+        if not queue.deleted:
+            queue.expire(self.clock.now_ms())
+
+    async def sync_progress(self) -> None:
+        """Have what was acknowledged synced to disk."""
+        for store in self._stores:
+            store.sync_progress()
+
+    async def trim(self) -> None:
+        """Drop segments that nobody needs any more."""
+        for store in tuple(self._stores):
+            store.trim()
+            await asyncio.sleep(0)
+        now_ms = self.clock.now_ms()
+        await self.broker.off_loop(lambda: self.broker.directory.remove_deleted_files(now_ms))
+
+    # --- topics --------------------------------------------------------------------------------
+
+    async def create_topic(self, name: str) -> Any:
+        """The internal topic of a queue: messages, and which are gone."""
+        return await self.broker.create_topic(name, 2, QUEUE_TOPIC_SETTINGS)
+
+    def _give_topic(self, store: QueueStore) -> None:
+        """A queue that was in memory only has too much for it."""
+        self.run(self._open_topic(store))
+
+    async def _open_topic(self, store: QueueStore) -> None:
+        definition = self._stores[store]
+        hosted = await self.create_topic(definition.topic)
+        if store.closed:
+            await self.broker.delete_topic(definition.topic)
+        else:
+            store.opened(hosted)
+
+    def forget(self, queue: Queue) -> None:
+        """A queue is gone: so is its log."""
+        store = queue.store
+        assert isinstance(store, QueueStore)  # noqa: S101 - make_queue made it
+        store.closed = True
+        running = self._timers.pop(queue, None)
+        if running is not None:
+            running.cancel()
+        self._stores.pop(store, None)
+        if store.topic is not None:
+            self.run(self.broker.delete_topic(store.topic.topic.name))
+
+    # --- trouble -------------------------------------------------------------------------------
+
+    def _set_blocked(self, reason: str | None) -> None:
+        self.blocked = reason
+        for tell in self.when_blocked:
+            tell(reason)
+
+
+def storage_refusal(error: ApiError | DirectoryOffline) -> AmqpError:
+    """How trouble with the disk is put to a client of queues."""
+    return AmqpError(ReplyCode.RESOURCE_ERROR, f"the disk does not take it: {error}")
+
+
+def check_vhost(queues: MessageQueues, name: str) -> VirtualHost:
+    """The virtual host of that name, or NOT_ALLOWED."""
+    vhost = queues.vhosts.get(name)
+    if vhost is None:
+        raise AmqpError(ReplyCode.NOT_ALLOWED, f"vhost {name} not found")
+    return vhost
+
+
+__all__ = ["MessageQueues", "check_vhost", "precondition_failed", "storage_refusal"]

@@ -1,0 +1,391 @@
+"""The messages of one queue: first in memory, then in its log, gone when nobody needs them.
+
+What must be safe is written at the end of the event loop's turn, everything else only when there is
+too much of it. A message that was consumed before that is never written. Of what is in the log some is
+kept in memory too: the next to be delivered.
+
+Partition 0 of the queue's topic holds the messages, partition 1 which of them are gone.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Protocol
+
+from strom.broker.partition import Partition
+from strom.broker.replaying import records_of
+from strom.broker.topics import HostedTopic
+from strom.model.clock import Clock
+from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.queues.acknowledged import Acknowledged, Range
+from strom.queues.message import Message
+from strom.queues.message_records import build_message_batch, read_message
+from strom.queues.progress_records import ALL, CHANGE, Progress, encode_all, encode_change
+from strom.queues.queue import Receipt
+from strom.storage.log import Appended
+from strom.wire.kafka.batch import headers
+from strom.wire.kafka.records import Record, build_batch, read_records
+
+log = logging.getLogger(__name__)
+
+OVERHEAD = 400
+"""About what a message takes in memory besides its bytes."""
+IN_MEMORY = 2 * 1024 * 1024
+"""How many bytes of messages a queue keeps in memory; what is more goes to the log."""
+READ_BYTES = 256 * 1024
+BATCH_BYTES = 1024 * 1024
+CHANGES_AT_MOST = 1000
+"""So many records about progress are written before one that stands for all of them."""
+
+
+class Turn(Protocol):
+    """The end of the event loop's turn."""
+
+    def write_later(self, store: "QueueStore") -> None:
+        """Have `write_messages` and then `write_progress` called."""
+        ...
+
+    def need_topic(self, store: "QueueStore") -> None:
+        """Have `opened` called with a topic."""
+        ...
+
+    def failed(self, store: "QueueStore", error: Exception) -> None:
+        """The disk does not take it."""
+        ...
+
+
+class QueueStore:
+    """Messages by position."""
+
+    def __init__(self, turn: Turn, clock: Clock, *, durable: bool) -> None:
+        self.acknowledged = Acknowledged()
+        self.next_position = 0
+        self.topic: HostedTopic | None = None
+        self.closed = False
+        self._turn = turn
+        self._clock = clock
+        self._durable = durable
+        self._messages: Partition | None = None
+        self._progress: Partition | None = None
+        self._pending: dict[int, Message] = {}
+        self._pending_bytes = 0
+        self._must_write = False
+        self._receipts: list[tuple[int, Receipt]] = []
+        self._cached: dict[int, Message] = {}
+        self._cached_bytes = 0
+        self._delivered = 0
+        self._delivered_written = 0
+        self._gone: list[Range] = []
+        self._returned: dict[int, int] = {}
+        self._returned_changed: dict[int, int] = {}
+        self._changes = 0
+        self._is_due = False
+        self._wants_topic = False
+        self.progress_unsynced = False
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def opened(self, topic: HostedTopic) -> None:
+        """The topic is there, and empty."""
+        self.topic = topic
+        self._messages, self._progress = topic.partitions[:2]
+        self._wants_topic = False
+        # An old position could not be written behind the log's end.
+        self._due()
+
+    def load(self, topic: HostedTopic) -> Progress:
+        """Take up the topic of a queue that was there before; what became of its messages."""
+        self.topic = topic
+        self._messages, self._progress = messages, changes = topic.partitions[:2]
+        progress = Progress()
+        for record in records_of(changes.log):
+            progress.replay(record.key, record.value)
+        end = messages.log.end_offset
+        must_correct = progress.fit(messages.log.start_offset, end)
+        self.acknowledged = progress.acknowledged
+        self.next_position = end
+        self._delivered = self._delivered_written = progress.delivered
+        self._returned = dict(progress.returned)
+        if must_correct or changes.log.end_offset - changes.log.start_offset > 1:
+            self._write_all()
+        return progress
+
+    def live_messages(self) -> Iterator[tuple[int, Message]]:
+        """Everything in the log that is not gone, in order."""
+        if self._messages is not None:
+            for record in records_of(self._messages.log):
+                if record.offset not in self.acknowledged:
+                    yield record.offset, read_message(record)
+
+    # --- in ------------------------------------------------------------------------------------
+
+    def add(self, message: Message, receipt: Receipt | None) -> int:
+        """Keep a message; its position."""
+        position = self.next_position
+        self.next_position = position + 1
+        self._pending[position] = message
+        self._pending_bytes += len(message.body) + OVERHEAD
+        if self._durable and message.persistent:
+            self._must_write = True
+            if receipt is not None:
+                receipt.expect()
+                self._receipts.append((position, receipt))
+        if not self._is_due and (self._must_write or self._pending_bytes > IN_MEMORY):
+            self._due()
+        return position
+
+    # --- out -----------------------------------------------------------------------------------
+
+    def get(self, position: int) -> Message | None:
+        """A message; None if there is none at that position."""
+        message = self._pending.get(position)
+        if message is None:
+            message = self._cached.get(position)
+            if message is None:
+                message = self._read(position)
+        return message
+
+    def delivered(self, position: int) -> None:
+        """A consumer has it."""
+        if position >= self._delivered:
+            self._delivered = position + 1
+            if not self._is_due and position not in self._pending:
+                self._due()
+
+    def gone(self, position: int) -> None:
+        """Nobody needs it any more."""
+        self.acknowledged.add(position)
+        message = self._pending.pop(position, None)
+        if message is not None:
+            self._pending_bytes -= len(message.body) + OVERHEAD
+            return
+        message = self._cached.pop(position, None)
+        if message is not None:
+            self._cached_bytes -= len(message.body) + OVERHEAD
+        gone = self._gone
+        if gone and gone[-1][1] == position:
+            gone[-1] = (gone[-1][0], position + 1)
+        else:
+            gone.append((position, position + 1))
+        if not self._is_due:
+            self._due()
+
+    def gone_range(self, span: Range) -> None:
+        """Nobody needs these any more."""
+        start, end = span
+        self.acknowledged.add_range(start, end)
+        if end - start < len(self._pending) + len(self._cached):
+            affected = list(range(start, end))
+        else:
+            affected = [at for held in (self._pending, self._cached) for at in held]
+        for position in affected:
+            if start <= position < end:
+                self._drop_from_memory(position)
+        written = min(end, self._written_end)
+        if start < written:
+            self._gone.append((start, written))
+            self._due()
+
+    def returned(self, position: int, count: int) -> None:
+        """It came back, for the so-manieth time."""
+        self._returned[position] = self._returned_changed[position] = count
+        self._due()
+
+    # --- the end of the turn -------------------------------------------------------------------
+
+    def write_messages(self) -> None:
+        """Write what must be safe, or is too much."""
+        self._is_due = False
+        if self.closed or not (self._must_write or self._pending_bytes > IN_MEMORY):
+            return
+        if self._messages is None:
+            if not self._wants_topic:
+                self._wants_topic = True
+                self._turn.need_topic(self)
+            return
+        try:
+            appended = self._append_pending(self._messages)
+        except ApiError as error:
+            self._settle_receipts(safe=False)
+            self._turn.failed(self, error)
+            return
+        self._must_write = False
+        if self._receipts:
+            self._await_disk(self._messages, appended)
+
+    def _append_pending(self, partition: Partition) -> Appended | None:
+        appended = None
+        now_ms = self._clock.now_ms()
+        items = list(self._pending.items())
+        while items:
+            size = count = 0
+            for _, message in items:
+                size += len(message.body) + len(message.properties)
+                count += 1
+                if size >= BATCH_BYTES:
+                    break
+            batch = build_message_batch(items[:count], partition.log.end_offset)
+            appended = partition.append(batch, now_ms, from_client=False)
+            for position, message in items[:count]:
+                del self._pending[position]
+                self._pending_bytes -= len(message.body) + OVERHEAD
+                message.record = None
+                self._cache(position, message)
+            items = items[count:]
+        return appended
+
+    def _await_disk(self, partition: Partition, appended: Appended | None) -> None:
+        receipts, self._receipts = self._receipts, []
+        if appended is None:  # all of them were consumed meanwhile
+            _settle(receipts, safe=True)
+            return
+        partition.when_safe(
+            appended, lambda code: _settle(receipts, safe=code is ErrorCode.NONE)
+        )
+        partition.sync_soon()
+
+    def _settle_receipts(self, *, safe: bool) -> None:
+        receipts, self._receipts = self._receipts, []
+        _settle(receipts, safe=safe)
+
+    def retry(self) -> None:
+        """Write again what the disk did not take."""
+        self.write_messages()
+        self.write_progress()
+
+    def write_progress(self) -> None:
+        """Write which messages are gone, of those that were written."""
+        if self._progress is None or self.closed:
+            self._gone.clear()
+            return
+        delivered = min(self._delivered, self._written_end)
+        if not self._gone and delivered <= self._delivered_written and not self._returned_changed:
+            return
+        if self._changes >= CHANGES_AT_MOST:
+            self._write_all()
+            return
+        value = encode_change(self._gone, delivered, self._returned_changed.items())
+        self._append_progress(CHANGE, value)
+        self._delivered_written = delivered
+        self._changes += 1
+
+    def _write_all(self) -> None:
+        """Write a record that stands for all before it; they go when it is on disk."""
+        partition = self._progress
+        assert partition is not None  # noqa: S101 - the callers looked
+        self._returned = {
+            position: count
+            for position, count in self._returned.items()
+            if position not in self.acknowledged
+        }
+        end = self._written_end
+        value = encode_all(self.acknowledged, end, self._delivered, self._returned.items())
+        appended = self._append_progress(ALL, value)
+        if appended is None:
+            return
+        self._changes = 0
+        self._delivered_written = min(self._delivered, end)
+
+        def cut(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE:
+                partition.delete_before(appended.base_offset)
+
+        partition.when_safe(appended, cut)
+        partition.sync_soon()
+
+    def _append_progress(self, key: bytes, value: bytes) -> Appended | None:
+        assert self._progress is not None  # noqa: S101 - the callers looked
+        now_ms = self._clock.now_ms()
+        try:
+            appended = self._progress.append(
+                build_batch([Record(0, now_ms, key, value)]), now_ms, from_client=False
+            )
+        except ApiError as error:
+            self._turn.failed(self, error)
+            return None
+        self._gone.clear()
+        self._returned_changed.clear()
+        self.progress_unsynced = True
+        return appended
+
+    # --- background ----------------------------------------------------------------------------
+
+    def sync_progress(self) -> None:
+        """Have what was written about progress synced to disk."""
+        if self.progress_unsynced and self._progress is not None and not self.closed:
+            self.progress_unsynced = False
+            self._progress.sync_soon()
+
+    def trim(self) -> None:
+        """Drop whole segments whose messages are all gone."""
+        if self._messages is None or self._progress is None or self.closed:
+            return
+        now_ms = self._clock.now_ms()
+        start = min(self.acknowledged.floor, self._messages.log.high_watermark)
+        if start > self._messages.log.start_offset:
+            self._messages.delete_before(start)
+        for partition in (self._messages, self._progress):
+            partition.log.delete_old_segments(now_ms)
+
+    # --- inside --------------------------------------------------------------------------------
+
+    @property
+    def _written_end(self) -> int:
+        return 0 if self._messages is None else self._messages.log.end_offset
+
+    def _due(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._turn.write_later(self)
+
+    def _cache(self, position: int, message: Message) -> None:
+        size = len(message.body) + OVERHEAD
+        if self._cached_bytes + size > IN_MEMORY:
+            self._evict_delivered()
+            if self._cached_bytes + size > IN_MEMORY:
+                return
+        self._cached[position] = message
+        self._cached_bytes += size
+
+    def _evict_delivered(self) -> None:
+        for position in [at for at in self._cached if at < self._delivered]:
+            self._drop_from_memory(position)
+
+    def _drop_from_memory(self, position: int) -> None:
+        message = self._pending.pop(position, None)
+        if message is not None:
+            self._pending_bytes -= len(message.body) + OVERHEAD
+        message = self._cached.pop(position, None)
+        if message is not None:
+            self._cached_bytes -= len(message.body) + OVERHEAD
+
+    def _read(self, position: int) -> Message | None:
+        """Read a message from the log, and some that follow it."""
+        partition = self._messages
+        if partition is None or not partition.log.start_offset <= position < self._written_end:
+            return None
+        try:
+            data = partition.log.read(position, READ_BYTES).data
+            found = None
+            for at, header in headers(data):
+                for record in read_records(data, at, header):
+                    if record.offset == position:
+                        found = read_message(record)
+                        self._cache(position, found)
+                    elif record.offset > position and self._is_wanted(record.offset):
+                        self._cache(record.offset, read_message(record))
+        except (ApiError, CorruptData) as error:
+            self._turn.failed(self, error)
+            return None
+        return found
+
+    def _is_wanted(self, position: int) -> bool:
+        return (
+            position >= self._delivered
+            and position not in self._cached
+            and self._cached_bytes < IN_MEMORY
+        )
+
+
+def _settle(receipts: list[tuple[int, Receipt]], *, safe: bool) -> None:
+    for _, receipt in receipts:
+        receipt.settle(safe=safe)

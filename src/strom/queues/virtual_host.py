@@ -1,0 +1,259 @@
+"""A virtual host: exchanges, queues, and the way of a message from the ones to the others."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from strom.queues.definitions import EXCHANGE, QUEUE, Arguments, Binding, ExchangeDefinition
+from strom.queues.exchanges.direct import Direct
+from strom.queues.exchanges.fanout import Fanout
+from strom.queues.exchanges.headers import Headers, check_form
+from strom.queues.exchanges.kind import Matcher
+from strom.queues.exchanges.topic import Topic
+from strom.queues.queue import Queue
+from strom.queues.refusals import not_found, precondition_failed
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+
+DEFAULT = ""
+DELAYED = "x-delayed-message"
+"""The type of an exchange that takes `x-delay` and then routes by its `x-delayed-type`."""
+ALTERNATE = "alternate-exchange"
+FEEDS_TOPIC = "x-strom-topic"
+"""An exchange with this argument also writes every message to a Kafka topic."""
+_MAX_KNOWN_ROUTES = 4096
+
+_KINDS: dict[str, type[Matcher[Any]]] = {
+    "direct": Direct,
+    "fanout": Fanout,
+    "topic": Topic,
+    "headers": Headers,
+}
+
+
+class Exchange:
+    """An exchange with its bindings."""
+
+    def __init__(self, definition: ExchangeDefinition) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.alternate: str | None = definition.arguments.get(ALTERNATE)
+        self.feeds: str | None = definition.arguments.get(FEEDS_TOPIC)
+        self.internal = definition.internal
+        self.matcher: Matcher[Destination] = _KINDS[_kind_of(definition)]()
+        self.was_bound = False
+
+    @property
+    def is_special(self) -> bool:
+        """Whether more happens to its messages than going to queues."""
+        return self.feeds is not None
+
+
+Destination: TypeAlias = Queue | Exchange
+
+
+def _kind_of(definition: ExchangeDefinition) -> str:
+    kind = definition.type
+    if kind == DELAYED:
+        kind = definition.arguments.get("x-delayed-type", "")
+        if kind not in _KINDS:
+            raise precondition_failed(f"invalid x-delayed-type {kind!r}")
+    if kind not in _KINDS:
+        raise AmqpError(ReplyCode.COMMAND_INVALID, f"unknown exchange type '{kind}'")
+    return kind
+
+
+class VirtualHost:
+    """Exchanges, queues and bindings of one name space."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.exchanges: dict[str, Exchange] = {}
+        self.queues: dict[str, Queue] = {}
+        self.bindings: dict[tuple[str, ...], Binding] = {}
+        self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
+        for exchange in predeclared(name):
+            self.exchanges[exchange.name] = Exchange(exchange)
+
+    # --- looking -------------------------------------------------------------------------------
+
+    def exchange(self, name: str) -> Exchange:
+        """The exchange of that name, or NOT_FOUND."""
+        found = self.exchanges.get(name)
+        if found is None:
+            raise not_found("exchange", name, self.name)
+        return found
+
+    def queue(self, name: str) -> Queue:
+        """The queue of that name, or NOT_FOUND."""
+        found = self.queues.get(name)
+        if found is None:
+            raise not_found("queue", name, self.name)
+        return found
+
+    # --- changing ------------------------------------------------------------------------------
+
+    def add_exchange(self, definition: ExchangeDefinition) -> Exchange:
+        """A new exchange; COMMAND_INVALID if there is no such kind."""
+        exchange = self.exchanges[definition.name] = Exchange(definition)
+        self._routes.clear()
+        return exchange
+
+    def remove_exchange(self, exchange: Exchange) -> list[Binding]:
+        """Take an exchange out; the bindings that go with it."""
+        del self.exchanges[exchange.name]
+        gone = [
+            binding
+            for binding in self.bindings.values()
+            if exchange.name == binding.source
+            or (binding.kind == EXCHANGE and binding.destination == exchange.name)
+        ]
+        return self._remove(gone, exchange)
+
+    def add_queue(self, queue: Queue) -> None:
+        """A new queue."""
+        self.queues[queue.name] = queue
+        self._routes.clear()
+
+    def remove_queue(self, queue: Queue) -> list[Binding]:
+        """Take a queue out; the bindings that go with it."""
+        del self.queues[queue.name]
+        gone = [
+            binding
+            for binding in self.bindings.values()
+            if binding.kind == QUEUE and binding.destination == queue.name
+        ]
+        return self._remove(gone, queue)
+
+    def _remove(self, bindings: list[Binding], gone: Destination) -> list[Binding]:
+        for binding in bindings:
+            source = self.exchanges.get(binding.source)
+            if source is not None:
+                source.matcher.unbind(
+                    self._destination(binding, gone), binding.routing_key, binding.arguments
+                )
+            del self.bindings[binding.identity]
+        self._routes.clear()
+        return bindings
+
+    def _destination(self, binding: Binding, gone: Destination | None = None) -> Destination:
+        if isinstance(gone, Queue if binding.kind == QUEUE else Exchange) and (
+            gone.name == binding.destination
+        ):
+            return gone
+        if binding.kind == QUEUE:
+            return self.queue(binding.destination)
+        return self.exchange(binding.destination)
+
+    def bind(self, binding: Binding) -> bool:
+        """Add a binding; False if it was there."""
+        source = self.exchange(binding.source)
+        destination = self._destination(binding)
+        if isinstance(source.matcher, Headers):
+            check_form(binding.arguments)
+        if binding.identity in self.bindings:
+            return False
+        self.bindings[binding.identity] = binding
+        source.matcher.bind(destination, binding.routing_key, binding.arguments)
+        source.was_bound = True
+        self._routes.clear()
+        return True
+
+    def unbind(self, binding: Binding) -> bool:
+        """Take a binding away; False if it was not there."""
+        source = self.exchange(binding.source)
+        destination = self._destination(binding)
+        if self.bindings.pop(binding.identity, None) is None:
+            return False
+        source.matcher.unbind(destination, binding.routing_key, binding.arguments)
+        self._routes.clear()
+        return True
+
+    def is_unused(self, exchange: Exchange) -> bool:
+        """Whether nothing is bound to an exchange."""
+        return not any(binding.source == exchange.name for binding in self.bindings.values())
+
+    # --- routing -------------------------------------------------------------------------------
+
+    def route(
+        self, exchange: str, routing_key: str, headers: Arguments | None
+    ) -> tuple[Queue, ...]:
+        """The queues that a message goes to, each once."""
+        known = self._routes.get((exchange, routing_key))
+        if known is not None:
+            return known
+        if exchange == DEFAULT:
+            queue = self.queues.get(routing_key)
+            return () if queue is None else (queue,)
+        walk = _Walk(self, routing_key, headers or {})
+        walk.visit(self.exchange(exchange))
+        queues = tuple(walk.queues)
+        if not walk.used_headers:
+            if len(self._routes) >= _MAX_KNOWN_ROUTES:
+                self._routes.clear()
+            self._routes[exchange, routing_key] = queues
+        return queues
+
+    def exchanges_passed(
+        self, exchange: str, routing_key: str, headers: Arguments | None
+    ) -> Iterator[Exchange]:
+        """The exchanges that a message goes through."""
+        if exchange != DEFAULT:
+            walk = _Walk(self, routing_key, headers or {})
+            walk.visit(self.exchange(exchange))
+            yield from walk.visited.values()
+
+
+class _Walk:
+    """One message on its way through exchanges; it goes through each only once, so circles end."""
+
+    def __init__(self, vhost: VirtualHost, routing_key: str, headers: Arguments) -> None:
+        self.queues: dict[Queue, None] = {}
+        self.visited: dict[str, Exchange] = {}
+        self.used_headers = False
+        self._vhost = vhost
+        self._key = routing_key
+        self._headers = dict(headers)
+
+    def visit(self, first: Exchange) -> None:
+        todo = [first]
+        while todo:
+            exchange = todo.pop()
+            if exchange.name in self.visited:
+                continue
+            self.visited[exchange.name] = exchange
+            todo += self._through(exchange)
+
+    def _through(self, exchange: Exchange) -> Iterable[Exchange]:
+        """Note the queues behind an exchange; the exchanges behind it."""
+        self.used_headers = self.used_headers or exchange.matcher.uses_headers
+        onward = []
+        matched = False
+        if exchange.name == DEFAULT:
+            queue = self._vhost.queues.get(self._key)
+            if queue is not None:
+                self.queues[queue] = None
+            return ()
+        for destination in exchange.matcher.match(self._key, self._headers):
+            matched = True
+            if isinstance(destination, Exchange):
+                onward.append(destination)
+            else:
+                self.queues[destination] = None
+        if not matched and exchange.alternate is not None:
+            alternate = self._vhost.exchanges.get(exchange.alternate)
+            if alternate is not None:
+                onward.append(alternate)
+        return onward
+
+
+def predeclared(vhost: str) -> Iterator[ExchangeDefinition]:
+    """The exchanges that are always there."""
+    for name, kind in (
+        (DEFAULT, "direct"),
+        ("amq.direct", "direct"),
+        ("amq.fanout", "fanout"),
+        ("amq.topic", "topic"),
+        ("amq.headers", "headers"),
+        ("amq.match", "headers"),
+    ):
+        yield ExchangeDefinition(vhost, name, kind)
+    yield ExchangeDefinition(vhost, "amq.rabbitmq.trace", "topic", internal=True)

@@ -1,0 +1,318 @@
+"""A channel: consumers and their unacknowledged messages, what is published, and what is confirmed."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from strom.queues.consumers import Consumer
+from strom.queues.message import Message
+from strom.queues.queue import Got, Queue
+from strom.queues.refusals import access_refused, precondition_failed
+from strom.queues.virtual_host import DEFAULT, VirtualHost
+from strom.server.amqp.confirms import Confirms
+from strom.server.amqp.transaction import Transaction
+from strom.wire.amqp.codec import method_frame
+from strom.wire.amqp.content import Content, ContentAssembly, write_content
+from strom.wire.amqp.delivering import DeliveryWriter
+from strom.wire.amqp.methods import basic
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+
+if TYPE_CHECKING:
+    from strom.server.amqp.connection import AmqpConnection
+
+FRAMES_BYTES = 80
+"""About what a delivery takes besides its body."""
+
+
+class Unacked(NamedTuple):
+    """A message that a client has."""
+
+    tag: int
+    queue: Queue
+    position: int
+    consumer: "ChannelConsumer | None"
+
+
+class ChannelConsumer(Consumer):
+    """A consumer with what writes its deliveries."""
+
+    __slots__ = ("writer",)
+
+    writer: DeliveryWriter
+
+
+class Channel:
+    """One channel of a connection. As an outlet of queues it takes deliveries."""
+
+    def __init__(self, connection: "AmqpConnection", number: int) -> None:
+        vhost = connection.vhost
+        assert vhost is not None  # noqa: S101 - channels come after the handshake
+        self.connection = connection
+        self.number = number
+        self.vhost: VirtualHost = vhost
+        self.queues = connection.services.queues
+        self.closing = False
+        self.takes = connection.can_send
+        self.consumers: dict[str, ChannelConsumer] = {}
+        self.unacked: dict[int, Unacked] = {}
+        self.assembly: ContentAssembly[basic.Publish] = ContentAssembly(
+            connection.services.settings.amqp_max_message_bytes
+        )
+        self.prefetch = 0
+        """For consumers that come."""
+        self.channel_prefetch = 0
+        """For all consumers together."""
+        self.flow_active = True
+        self.publishes = False
+        self.last_queue = ""
+        """The queue that is meant by an empty name."""
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self._next_tag = 1
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    def add_header(self, payload: memoryview) -> None:
+        """A content header has come."""
+        self._assembled(self.assembly.add_header(payload))
+
+    def add_body(self, payload: memoryview) -> None:
+        """A part of a body has come."""
+        self._assembled(self.assembly.add_body(payload))
+
+    def _assembled(self, content: Content[basic.Publish] | None) -> None:
+        if content is not None:
+            self.publish(content.method, content.properties, content.body)
+
+    def publish(self, method: basic.Publish, properties: bytes, body: bytes) -> None:
+        """A whole message has come."""
+        if not self.assembly.is_idle:
+            self.assembly.expect_method()
+        self.publishes = True
+        exchange = method.exchange
+        if exchange != DEFAULT and self.vhost.exchange(exchange).internal:
+            raise access_refused(f"cannot publish to internal exchange '{exchange}'")
+        if method.immediate:
+            raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
+        now_ms = self.queues.clock.now_ms()
+        message = Message(exchange, method.routing_key, properties, body, now_ms)
+        if message.user_id is not None and message.user_id != self.connection.user:
+            raise precondition_failed(
+                f"user_id property set to '{message.user_id}' but authenticated user was "
+                f"'{self.connection.user}'"
+            )
+        if self.transaction is not None:
+            self.transaction.published.append((message, method.mandatory))
+        elif self.confirms is not None:
+            receipt = self.confirms.expect()
+            self.connection.unconfirmed += 1
+            if not self.queues.publish(self.vhost, message, receipt) and method.mandatory:
+                self.send_back(message)
+            receipt.settle(safe=True)
+        elif not self.queues.publish(self.vhost, message, None) and method.mandatory:
+            self.send_back(message)
+
+    def send_back(self, message: Message) -> None:
+        """A mandatory message that no queue wants."""
+        returned = basic.Return(
+            ReplyCode.NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key
+        )
+        self._send_content(returned, message)
+
+    def _send_content(self, method: Any, message: Message) -> None:
+        connection = self.connection
+        connection.out.append(method_frame(self.number, method))
+        write_content(
+            connection.out, self.number, message.properties, message.body, connection.frame_max
+        )
+        connection.gathered(len(message.body) + FRAMES_BYTES)
+
+    # --- delivering ----------------------------------------------------------------------------
+
+    def deliver(
+        self, consumer: Consumer, position: int, message: Message, redelivered: bool
+    ) -> None:
+        """Send a message to a consumer."""
+        tag = self._next_tag
+        self._next_tag = tag + 1
+        assert isinstance(consumer, ChannelConsumer)  # noqa: S101 - it is one of ours
+        if not consumer.no_ack:
+            self.unacked[tag] = Unacked(tag, consumer.queue, position, consumer)
+            if self.channel_prefetch and len(self.unacked) >= self.channel_prefetch:
+                self.takes = False
+        connection = self.connection
+        body = message.body
+        consumer.writer.write(
+            connection.out,
+            tag,
+            redelivered,
+            message.exchange,
+            message.routing_key,
+            message.properties,
+            body,
+        )
+        connection.gathered(len(body) + FRAMES_BYTES)
+
+    def send_got(self, queue: Queue, got: Got, *, no_ack: bool) -> None:
+        """Answer basic.get with a message."""
+        tag = self._next_tag
+        self._next_tag = tag + 1
+        if not no_ack:
+            self.unacked[tag] = Unacked(tag, queue, got.position, None)
+        message = got.message
+        answer = basic.GetOk(
+            tag, got.redelivered, message.exchange, message.routing_key, got.left
+        )
+        self._send_content(answer, message)
+
+    def update(self) -> None:
+        """See whether deliveries may go on, and have them go on."""
+        limit = self.channel_prefetch
+        takes = (
+            self.flow_active
+            and self.connection.can_send
+            and not self.closing
+            and not (limit and len(self.unacked) >= limit)
+        )
+        if takes and not self.takes:
+            self.takes = True
+            self.serve({consumer.queue for consumer in self.consumers.values()})
+        self.takes = self.takes and takes
+
+    def serve(self, queues: Iterable[Queue]) -> None:
+        """Have queues deliver what waits."""
+        now_ms = self.queues.clock.now_ms()
+        for queue in queues:
+            if len(queue.ready) and not queue.deleted:
+                queue.serve(now_ms)
+
+    # --- acknowledging -------------------------------------------------------------------------
+
+    def acknowledge(self, tag: int, multiple: bool) -> None:
+        """The client is done with messages."""
+        if self.transaction is not None:
+            self.transaction.settled.append((self.take(tag, multiple), None))
+            return
+        if not multiple and tag:
+            one = self.unacked.pop(tag, None)
+            if one is None:
+                raise _unknown_tag(tag)
+            _, queue, position, consumer = one
+            queue.acknowledge(position)
+            if consumer is not None:
+                consumer.unacked -= 1
+                if len(queue.ready):
+                    queue.serve(self.queues.clock.now_ms())
+            if not self.takes:
+                self.update()
+            return
+        self.settle(self.take(tag, multiple), None)
+
+    def refuse(self, tag: int, *, multiple: bool, requeue: bool) -> None:
+        """The client is not done with messages: they go back, or are given up."""
+        if self.transaction is not None:
+            self.transaction.settled.append((self.take(tag, multiple), requeue))
+        else:
+            self.settle(self.take(tag, multiple), requeue)
+
+    def take(self, tag: int, multiple: bool) -> list[Unacked]:
+        """The messages that a delivery tag stands for; they are unacknowledged no more."""
+        unacked = self.unacked
+        if not multiple:
+            if tag not in unacked:
+                raise _unknown_tag(tag)
+            return [unacked.pop(tag)]
+        if tag == 0:
+            tags = list(unacked)
+        else:
+            tags = []
+            for known in unacked:  # in the order of their delivery
+                if known > tag:
+                    break
+                tags.append(known)
+            if not tags:
+                raise _unknown_tag(tag)
+        return [unacked.pop(known) for known in tags]
+
+    def settle(self, messages: list[Unacked], requeue: bool | None) -> None:
+        """Messages are acknowledged (None), requeued (True) or rejected (False)."""
+        touched: dict[Queue, list[int]] = {}
+        for _, queue, position, consumer in messages:
+            touched.setdefault(queue, []).append(position)
+            if consumer is not None:
+                consumer.unacked -= 1
+        for queue, positions in touched.items():
+            if queue.deleted:
+                continue
+            if requeue:
+                queue.requeue(positions)
+            else:
+                give = queue.acknowledge if requeue is None else queue.reject
+                for position in positions:
+                    give(position)
+        if not self.takes:
+            self.update()
+        self.serve(touched)
+
+    def restore(self, messages: list[Unacked]) -> None:
+        """Messages that were taken are unacknowledged after all."""
+        restored = {one.tag: one for one in messages} | self.unacked
+        self.unacked = dict(sorted(restored.items()))
+
+    def recover(self) -> None:
+        """Everything that is not acknowledged goes back to its queue."""
+        messages = list(self.unacked.values())
+        self.unacked.clear()
+        self.settle(messages, True)
+
+    # --- consumers -----------------------------------------------------------------------------
+
+    def consumer_cancelled(self, consumer: Consumer) -> None:
+        """The queue of a consumer is gone: tell the client."""
+        if self.consumers.pop(consumer.tag, None) is not None and not self.closing:
+            self.connection.send(self.number, basic.Cancel(consumer.tag, True))
+
+    def remove_consumer(self, consumer: ChannelConsumer) -> None:
+        """A consumer ends; what it has not acknowledged stays with the channel."""
+        queue = consumer.queue
+        if not queue.deleted:
+            queue.consumers.remove(consumer)
+            self.connection.services.declarations.consumer_left(self.vhost, queue)
+            self.serve([queue])
+
+    def leave(self) -> None:
+        """The channel ends: consumers go, and messages go back."""
+        self.takes = False
+        self.assembly.abandon()
+        consumers, self.consumers = list(self.consumers.values()), {}
+        left = []
+        for consumer in consumers:
+            queue = consumer.queue
+            if not queue.deleted:
+                queue.consumers.remove(consumer)
+                left.append(queue)
+        messages, self.unacked = list(self.unacked.values()), {}
+        if self.transaction is not None:
+            messages += [one for batch, _ in self.transaction.settled for one in batch]
+        self.settle(sorted(messages, key=lambda one: one.position), True)
+        if self.confirms is not None:
+            self.connection.unconfirmed -= self.confirms.close()
+        self.serve(left)
+        for queue in left:
+            self.connection.services.declarations.consumer_left(self.vhost, queue)
+
+    # --- confirming ----------------------------------------------------------------------------
+
+    @property
+    def has_confirms(self) -> bool:
+        """Whether there is something to confirm."""
+        return self.confirms is not None and self.confirms.is_due
+
+    def write_confirms(self) -> None:
+        """Confirm what has become safe."""
+        if self.confirms is not None:
+            count = self.confirms.write(self.connection.out, self.number)
+            self.connection.confirmed(count)
+
+
+def _unknown_tag(tag: int) -> AmqpError:
+    return precondition_failed(f"unknown delivery tag {tag}")

@@ -1,0 +1,112 @@
+"""basic: publish, consume, get, acknowledge. The most frequent ways are short-cut by the connection."""
+
+import secrets
+from typing import Any
+
+from strom.server.amqp.channel import Channel, ChannelConsumer
+from strom.server.amqp.handlers.queue_class import usable
+from strom.wire.amqp.delivering import DeliveryWriter
+from strom.wire.amqp.methods import basic as methods
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+
+
+def qos(channel: Channel, method: methods.Qos) -> None:
+    """How many messages may be unacknowledged: of each new consumer, or of the whole channel."""
+    if method.prefetch_size:
+        raise AmqpError(ReplyCode.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
+    if method.global_:
+        channel.channel_prefetch = method.prefetch_count
+        channel.update()
+    else:
+        channel.prefetch = method.prefetch_count
+    channel.connection.send(channel.number, methods.QosOk())
+
+
+def consume(channel: Channel, method: methods.Consume) -> None:
+    """Begin to deliver."""
+    queue = usable(channel, method.queue)
+    tag = method.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
+    if tag in channel.consumers:
+        raise AmqpError(
+            ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'"
+        )
+    consumer = ChannelConsumer(
+        queue,
+        channel,
+        tag,
+        no_ack=method.no_ack,
+        exclusive=method.exclusive,
+        limit=channel.prefetch,
+        arguments=method.arguments,
+    )
+    consumer.writer = DeliveryWriter(channel.number, tag, channel.connection.frame_max)
+    queue.consumers.add(consumer)
+    queue.had_consumers = True
+    channel.consumers[tag] = consumer
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.ConsumeOk(tag))
+    channel.connection.services.declarations.touch(queue)
+    channel.serve([queue])
+
+
+def cancel(channel: Channel, method: methods.Cancel) -> None:
+    """End a consumer; nothing if there is none."""
+    consumer = channel.consumers.pop(method.consumer_tag, None)
+    if consumer is not None:
+        channel.remove_consumer(consumer)
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.CancelOk(method.consumer_tag))
+
+
+def publish(channel: Channel, method: methods.Publish) -> None:
+    """A message is announced; its content follows."""
+    channel.assembly.begin(method)
+
+
+def get(channel: Channel, method: methods.Get) -> None:
+    """Take one message."""
+    queue = usable(channel, method.queue)
+    channel.connection.services.declarations.touch(queue)
+    got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
+    if got is None:
+        channel.connection.send(channel.number, methods.GetEmpty())
+    else:
+        channel.send_got(queue, got, no_ack=method.no_ack)
+
+
+def ack(channel: Channel, method: methods.Ack) -> None:
+    """Done with messages."""
+    channel.acknowledge(method.delivery_tag, method.multiple)
+
+
+def nack(channel: Channel, method: methods.Nack) -> None:
+    """Not done with messages."""
+    channel.refuse(method.delivery_tag, multiple=method.multiple, requeue=method.requeue)
+
+
+def reject(channel: Channel, method: methods.Reject) -> None:
+    """Not done with a message."""
+    channel.refuse(method.delivery_tag, multiple=False, requeue=method.requeue)
+
+
+def recover(channel: Channel, method: methods.Recover | methods.RecoverAsync) -> None:
+    """Deliver again what is not acknowledged; only ever to whoever comes first."""
+    if not method.requeue:
+        raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "requeue=false")
+    if isinstance(method, methods.Recover):
+        channel.connection.send(channel.number, methods.RecoverOk())
+    channel.recover()
+
+
+HANDLERS: dict[type[Any], Any] = {
+    methods.Qos: qos,
+    methods.Consume: consume,
+    methods.Cancel: cancel,
+    methods.Publish: publish,
+    methods.Get: get,
+    methods.Ack: ack,
+    methods.Nack: nack,
+    methods.Reject: reject,
+    methods.Recover: recover,
+    methods.RecoverAsync: recover,
+}

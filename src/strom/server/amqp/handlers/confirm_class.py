@@ -1,0 +1,21 @@
+"""confirm: have published messages acknowledged."""
+
+from typing import Any
+
+from strom.queues.refusals import precondition_failed
+from strom.server.amqp.channel import Channel
+from strom.server.amqp.confirms import Confirms
+from strom.wire.amqp.methods import confirm as methods
+
+
+def select(channel: Channel, method: methods.Select) -> None:
+    """From now on."""
+    if channel.transaction is not None:
+        raise precondition_failed("cannot switch from tx to confirm mode")
+    if channel.confirms is None:
+        channel.confirms = Confirms(channel.connection.flush_soon)
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.SelectOk())
+
+
+HANDLERS: dict[type[Any], Any] = {methods.Select: select}

@@ -1,0 +1,55 @@
+"""Which handler a method has."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from strom.model.errors import StromError
+from strom.server.amqp.channel import Channel
+from strom.server.amqp.handlers import (
+    basic_class,
+    channel_class,
+    confirm_class,
+    exchange_class,
+    queue_class,
+    tx_class,
+)
+from strom.wire.amqp.methods import access
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+from strom.wire.amqp.schema import Method
+
+Work: TypeAlias = Coroutine[Any, Any, None] | None
+Handler: TypeAlias = Callable[[Channel, Any], Work]
+
+
+def _access(channel: Channel, method: access.Request) -> None:
+    """Tickets have no meaning any more; everyone gets one."""
+    channel.connection.send(channel.number, access.RequestOk(1))
+
+
+HANDLERS: dict[type[Method], Handler] = {
+    access.Request: _access,
+    **channel_class.HANDLERS,
+    **exchange_class.HANDLERS,
+    **queue_class.HANDLERS,
+    **basic_class.HANDLERS,
+    **confirm_class.HANDLERS,
+    **tx_class.HANDLERS,
+}
+
+
+def handle(channel: Channel, method: Method) -> Work:
+    """Do what a method asks for; what is returned is to be awaited."""
+    handler = HANDLERS.get(type(method))
+    if handler is None:
+        raise AmqpError(ReplyCode.COMMAND_INVALID, f"{method!r} was not expected")
+    work = handler(channel, method)
+    return None if work is None else _placed(channel, method, work)
+
+
+async def _placed(channel: Channel, method: Method, work: Coroutine[Any, Any, None]) -> None:
+    """Let an error say where it happened."""
+    try:
+        await work
+    except StromError as error:
+        error.place = (channel.number, method)  # type: ignore[attr-defined]
+        raise

@@ -1,0 +1,70 @@
+"""exchange: declare, delete, bind, unbind."""
+
+from collections.abc import Coroutine
+from typing import Any, TypeAlias
+
+from strom.queues.definitions import EXCHANGE, Binding, ExchangeDefinition
+from strom.server.amqp.channel import Channel
+from strom.wire.amqp.methods import exchange as methods
+
+Work: TypeAlias = Coroutine[Any, Any, None] | None
+
+
+async def declare(channel: Channel, method: methods.Declare) -> None:
+    """Make sure that an exchange is there."""
+    wanted = ExchangeDefinition(
+        channel.vhost.name,
+        method.exchange,
+        method.type,
+        method.durable,
+        method.auto_delete,
+        method.internal,
+        method.arguments,
+    )
+    declarations = channel.connection.services.declarations
+    await declarations.declare_exchange(channel.vhost, wanted, passive=method.passive)
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.DeclareOk())
+
+
+async def delete(channel: Channel, method: methods.Delete) -> None:
+    """Remove an exchange."""
+    declarations = channel.connection.services.declarations
+    await declarations.delete_exchange(
+        channel.vhost, method.exchange, if_unused=method.if_unused
+    )
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.DeleteOk())
+
+
+def _binding(channel: Channel, method: methods.Bind | methods.Unbind) -> Binding:
+    return Binding(
+        channel.vhost.name,
+        method.source,
+        EXCHANGE,
+        method.destination,
+        method.routing_key,
+        method.arguments,
+    )
+
+
+async def bind(channel: Channel, method: methods.Bind) -> None:
+    """Let messages pass from one exchange to another."""
+    await channel.connection.services.declarations.bind(channel.vhost, _binding(channel, method))
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.BindOk())
+
+
+async def unbind(channel: Channel, method: methods.Unbind) -> None:
+    """Let them pass no more."""
+    await channel.connection.services.declarations.unbind(channel.vhost, _binding(channel, method))
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.UnbindOk())
+
+
+HANDLERS: dict[type[Any], Any] = {
+    methods.Declare: declare,
+    methods.Delete: delete,
+    methods.Bind: bind,
+    methods.Unbind: unbind,
+}

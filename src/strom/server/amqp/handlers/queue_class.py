@@ -1,0 +1,105 @@
+"""queue: declare, bind, unbind, purge, delete."""
+
+from typing import Any
+
+from strom.queues.definitions import QUEUE, Binding, QueueDefinition
+from strom.queues.queue import Queue
+from strom.queues.refusals import not_found
+from strom.server.amqp.channel import Channel
+from strom.wire.amqp.methods import queue as methods
+
+
+def named(channel: Channel, name: str) -> str:
+    """A queue's name; an empty one stands for the last that was declared on the channel."""
+    if name:
+        return name
+    if not channel.last_queue:
+        raise not_found("queue", "", channel.vhost.name)
+    return channel.last_queue
+
+
+def usable(channel: Channel, name: str) -> Queue:
+    """The queue that a method names, if this connection may use it."""
+    declarations = channel.connection.services.declarations
+    return declarations.usable(channel.vhost, named(channel, name), channel.connection)
+
+
+async def declare(channel: Channel, method: methods.Declare) -> None:
+    """Make sure that a queue is there."""
+    name = method.queue
+    if method.passive:
+        name = named(channel, name)
+    wanted = QueueDefinition(
+        channel.vhost.name,
+        name,
+        method.durable,
+        method.exclusive,
+        method.auto_delete,
+        method.arguments,
+    )
+    connection = channel.connection
+    queue = await connection.services.declarations.declare_queue(
+        channel.vhost, wanted, connection, passive=method.passive
+    )
+    channel.last_queue = queue.name
+    if not method.no_wait:
+        answer = methods.DeclareOk(queue.name, queue.waiting, len(queue.consumers))
+        connection.send(channel.number, answer)
+
+
+def _binding(channel: Channel, method: methods.Bind | methods.Unbind) -> Binding:
+    key = method.routing_key
+    if not method.queue and not key:
+        key = channel.last_queue
+    return Binding(
+        channel.vhost.name,
+        method.exchange,
+        QUEUE,
+        usable(channel, method.queue).name,
+        key,
+        method.arguments,
+    )
+
+
+async def bind(channel: Channel, method: methods.Bind) -> None:
+    """Let messages pass from an exchange to a queue."""
+    await channel.connection.services.declarations.bind(channel.vhost, _binding(channel, method))
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.BindOk())
+
+
+async def unbind(channel: Channel, method: methods.Unbind) -> None:
+    """Let them pass no more."""
+    await channel.connection.services.declarations.unbind(channel.vhost, _binding(channel, method))
+    channel.connection.send(channel.number, methods.UnbindOk())
+
+
+def purge(channel: Channel, method: methods.Purge) -> None:
+    """Remove what waits."""
+    count = usable(channel, method.queue).purge()
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.PurgeOk(count))
+
+
+async def delete(channel: Channel, method: methods.Delete) -> None:
+    """Remove a queue; nothing if there is none."""
+    declarations = channel.connection.services.declarations
+    count = 0
+    if named(channel, method.queue) in channel.vhost.queues:
+        count = await declarations.delete_queue(
+            channel.vhost,
+            usable(channel, method.queue),
+            if_unused=method.if_unused,
+            if_empty=method.if_empty,
+        )
+    if not method.no_wait:
+        channel.connection.send(channel.number, methods.DeleteOk(count))
+
+
+HANDLERS: dict[type[Any], Any] = {
+    methods.Declare: declare,
+    methods.Bind: bind,
+    methods.Unbind: unbind,
+    methods.Purge: purge,
+    methods.Delete: delete,
+}

@@ -1,0 +1,45 @@
+"""tx: transactions on a channel."""
+
+from typing import Any
+
+from strom.queues.refusals import precondition_failed
+from strom.server.amqp.channel import Channel
+from strom.server.amqp.transaction import Transaction
+from strom.wire.amqp.methods import tx as methods
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+
+
+def select(channel: Channel, method: methods.Select) -> None:
+    """Begin; after every commit and rollback the next one begins by itself."""
+    if channel.confirms is not None:
+        raise precondition_failed("cannot switch from confirm to tx mode")
+    if channel.transaction is None:
+        channel.transaction = Transaction()
+    channel.connection.send(channel.number, methods.SelectOk())
+
+
+def _running(channel: Channel) -> Transaction:
+    if channel.transaction is None:
+        raise precondition_failed("channel is not transactional")
+    return channel.transaction
+
+
+async def commit(channel: Channel, method: methods.Commit) -> None:
+    """Do all of it; answered when it is safe."""
+    receipt = _running(channel).commit(channel)
+    if not await receipt.done:
+        raise AmqpError(ReplyCode.RESOURCE_ERROR, "the disk did not take the transaction")
+    channel.connection.send(channel.number, methods.CommitOk())
+
+
+def rollback(channel: Channel, method: methods.Rollback) -> None:
+    """Forget all of it."""
+    _running(channel).rollback(channel)
+    channel.connection.send(channel.number, methods.RollbackOk())
+
+
+HANDLERS: dict[type[Any], Any] = {
+    methods.Select: select,
+    methods.Commit: commit,
+    methods.Rollback: rollback,
+}

@@ -1,0 +1,64 @@
+"""Listens for queue clients."""
+
+import asyncio
+import errno
+
+from strom.broker.queues.declaring import Declarations
+from strom.broker.queues.hub import MessageQueues
+from strom.model.broker_settings import BrokerSettings
+from strom.model.errors import UserError
+from strom.server.amqp.connection import AmqpConnection
+from strom.server.amqp.context import QueueServices
+
+
+class AmqpListener:
+    """One listening socket with its connections."""
+
+    def __init__(self, settings: BrokerSettings, queues: MessageQueues) -> None:
+        self.connections: set[AmqpConnection] = set()
+        self.declarations = Declarations(queues)
+        self.port = 0
+        self._settings = settings
+        self._queues = queues
+        self._server: asyncio.Server | None = None
+        self._services = QueueServices(queues, self.declarations, settings, f"strom@{settings.host}")
+        queues.when_blocked.append(self._tell_blocked)
+
+    async def start(self) -> None:
+        """Listen; UserError with what to do if the port cannot be had."""
+        host, port = self._settings.host, max(0, self._settings.amqp_port)
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: AmqpConnection(self._services, self.connections),
+                host,
+                port,
+                backlog=1024,
+                reuse_address=True,
+            )
+        except OSError as error:
+            raise UserError(_problem(host, port, error)) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+        self.declarations.resume()
+
+    async def stop(self) -> None:
+        """Say goodbye to everyone."""
+        if self._server is not None:
+            self._server.close()
+        self.declarations.stop()
+        for connection in tuple(self.connections):
+            connection.shut_down()
+        await asyncio.sleep(0)
+
+    def _tell_blocked(self, reason: str | None) -> None:
+        for connection in tuple(self.connections):
+            connection.tell_blocked(reason)
+
+
+def _problem(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"Port {port} on {host}, for queue clients (AMQP), is in use. Stop whoever uses it, choose "
+            "another with --amqp-port, or do without queues by --amqp-port 0."
+        )
+    return f"Cannot listen for queue clients (AMQP) on {host}:{port}: {error.strerror}."

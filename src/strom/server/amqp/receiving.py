@@ -1,0 +1,35 @@
+"""The receive buffer of a queue client: it grows with what comes, up to the largest frame."""
+
+SMALL_BYTES = 16 * 1024
+LARGE_BYTES = 256 * 1024
+
+
+class FrameBuffer:
+    """Bytes of one connection: [start, end) of them are not yet read."""
+
+    __slots__ = ("_bytes", "end", "start", "view")
+
+    def __init__(self) -> None:
+        self._bytes = bytearray(SMALL_BYTES)
+        self.view = memoryview(self._bytes)
+        self.start = 0
+        self.end = 0
+
+    def writable(self) -> memoryview:
+        """Where the next bytes go."""
+        return self.view[self.end :]
+
+    def make_room(self, wanted: int) -> None:
+        """Move what is left to the front, so that `wanted` bytes fit."""
+        left = self.end - self.start
+        size = len(self._bytes)
+        if self.end == size and size < LARGE_BYTES:
+            wanted = max(wanted, size * 4)  # it was filled at one go: a busy client
+        if wanted > size:
+            self._bytes = bytearray(max(wanted, min(size * 4, LARGE_BYTES)))
+            fresh = memoryview(self._bytes)
+            fresh[:left] = self.view[self.start : self.end]
+            self.view = fresh
+        elif self.start and left:
+            self.view[:left] = self.view[self.start : self.end]
+        self.start, self.end = 0, left
