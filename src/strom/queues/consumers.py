@@ -1,6 +1,7 @@
 """The consumers of a queue: who may take a message now, and whose turn it is."""
 
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from strom.queues.definitions import Arguments
@@ -69,9 +70,7 @@ class Consumer:
     @property
     def can_take(self) -> bool:
         """Whether it takes one more."""
-        return self.outlet.takes and (
-            self.no_ack or not self.limit or self.unacked < self.limit
-        )
+        return self.outlet.takes and (self.no_ack or not self.limit or self.unacked < self.limit)
 
 
 class Consumers:
@@ -85,7 +84,7 @@ class Consumers:
     def __len__(self) -> int:
         return len(self._by_arrival)
 
-    def __iter__(self):  # type: ignore[no-untyped-def]
+    def __iter__(self) -> Iterator[Consumer]:
         return iter(tuple(self._by_arrival))
 
     def add(self, consumer: Consumer) -> None:

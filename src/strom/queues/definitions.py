@@ -5,7 +5,7 @@ compacted: what is left is the topology.
 """
 
 import base64
-import datetime
+import datetime as dt
 import decimal
 import json
 from collections.abc import Mapping
@@ -83,16 +83,19 @@ _KINDS: dict[str, type[Definition]] = {
 
 def key_of(definition: Definition) -> bytes:
     """The record key: equal for what replaces each other."""
+    return json.dumps(_name(definition)).encode()
+
+
+def _name(definition: Definition) -> list[str]:
     match definition:
         case VirtualHostDefinition():
-            parts = ["vhost", definition.name]
+            return ["vhost", definition.name]
         case ExchangeDefinition():
-            parts = ["exchange", definition.vhost, definition.name]
+            return ["exchange", definition.vhost, definition.name]
         case QueueDefinition():
-            parts = ["queue", definition.vhost, definition.name]
+            return ["queue", definition.vhost, definition.name]
         case Binding():
-            parts = ["binding", definition.vhost, *definition.identity]
-    return json.dumps(parts).encode()
+            return ["binding", definition.vhost, *definition.identity]
 
 
 def encode(definition: Definition) -> tuple[bytes, bytes]:
@@ -114,7 +117,7 @@ def _plain(value: object) -> object:
     match value:
         case bytes() | bytearray():
             return {"!bytes": base64.b64encode(value).decode()}
-        case datetime.datetime():
+        case dt.datetime():
             return {"!time": value.timestamp()}
         case decimal.Decimal():
             return {"!decimal": str(value)}
@@ -126,7 +129,7 @@ def _unplain(table: dict[str, Any]) -> Any:
         case {"!bytes": str(text), **rest} if not rest:
             return base64.b64decode(text)
         case {"!time": float(at) | int(at), **rest} if not rest:
-            return datetime.datetime.fromtimestamp(at, datetime.UTC)
+            return dt.datetime.fromtimestamp(at, dt.UTC)
         case {"!decimal": str(text), **rest} if not rest:
             return decimal.Decimal(text)
     return table

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from strom.model.errors import CorruptData
 from strom.queues.message import Message
+from strom.wire.amqp.protocol import AmqpError
 from strom.wire.kafka.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 from strom.wire.kafka.records import Record, assemble
 
@@ -20,9 +21,7 @@ _TWO_HEADERS = b"\x04"
 _NO_PROPERTIES = b"\0\0"
 
 
-def build_message_batch(
-    messages: Sequence[tuple[int, Message]], base_offset: int
-) -> bytearray:
+def build_message_batch(messages: Sequence[tuple[int, Message]], base_offset: int) -> bytearray:
     """A batch of messages with their positions, to be appended at `base_offset`."""
     out = bytearray()
     base_timestamp = messages[0][1].timestamp_ms
@@ -99,5 +98,5 @@ def read_message(record: Record) -> Message:
     key = (record.key or b"").decode("utf-8", "surrogateescape")
     try:
         return Message(exchange, key, properties, record.value or b"", record.timestamp)
-    except Exception as error:
+    except AmqpError as error:
         raise CorruptData(f"no message at offset {record.offset}: {error}") from None

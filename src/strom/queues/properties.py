@@ -70,9 +70,7 @@ def change_properties(
 ) -> bytes:
     """The properties with some headers set or left out, all others as they are."""
     fields = split_properties(raw)
-    fields["headers"] = change_table(
-        fields.get("headers", EMPTY_TABLE), headers, without=without
-    )
+    fields["headers"] = change_table(fields.get("headers", EMPTY_TABLE), headers, without=without)
     if not keep_expiration:
         fields.pop("expiration", None)
     return join_properties(fields)

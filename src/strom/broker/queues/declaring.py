@@ -52,7 +52,9 @@ class Declarations:
                 _check_same_exchange(found.definition, wanted)
                 return
             if wanted.name.startswith(RESERVED):
-                raise access_refused(f"exchange name '{wanted.name}' contains reserved prefix 'amq.*'")
+                raise access_refused(
+                    f"exchange name '{wanted.name}' contains reserved prefix 'amq.*'"
+                )
             Exchange(wanted)  # refuses what there is not
             if wanted.durable:
                 await self._write([wanted])
@@ -195,9 +197,10 @@ class Declarations:
         """Remove exchanges that lived only as long as something was bound to them."""
         for name in {binding.source for binding in gone}:
             exchange = vhost.exchanges.get(name)
-            if exchange is not None and exchange.definition.auto_delete:
-                if exchange.was_bound and vhost.is_unused(exchange):
-                    await self._remove_exchange(vhost, exchange)
+            if exchange is None or not exchange.definition.auto_delete:
+                continue
+            if exchange.was_bound and vhost.is_unused(exchange):
+                await self._remove_exchange(vhost, exchange)
 
     # --- queues that go by themselves ----------------------------------------------------------
 

@@ -238,9 +238,7 @@ class QueueStore:
         if appended is None:  # all of them were consumed meanwhile
             _settle(receipts, safe=True)
             return
-        partition.when_safe(
-            appended, lambda code: _settle(receipts, safe=code is ErrorCode.NONE)
-        )
+        partition.when_safe(appended, lambda code: _settle(receipts, safe=code is ErrorCode.NONE))
         partition.sync_soon()
 
     def _settle_receipts(self, *, safe: bool) -> None:

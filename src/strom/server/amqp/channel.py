@@ -159,9 +159,7 @@ class Channel:
         if not no_ack:
             self.unacked[tag] = Unacked(tag, queue, got.position, None)
         message = got.message
-        answer = basic.GetOk(
-            tag, got.redelivered, message.exchange, message.routing_key, got.left
-        )
+        answer = basic.GetOk(tag, got.redelivered, message.exchange, message.routing_key, got.left)
         self._send_content(answer, message)
 
     def update(self) -> None:

@@ -254,9 +254,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         else:
             raise AmqpError(ReplyCode.COMMAND_INVALID, f"{method!r} was not expected")
 
-    def _handle_channel_method(
-        self, number: int, method: Method, channel: Channel | None
-    ) -> None:
+    def _handle_channel_method(self, number: int, method: Method, channel: Channel | None) -> None:
         if channel is not None:  # it is being closed
             if isinstance(method, channel_methods.CloseOk):
                 del self.channels[number]
@@ -265,7 +263,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
         elif not isinstance(method, channel_methods.Open):
             raise AmqpError(ReplyCode.CHANNEL_ERROR, "expected 'channel.open'")
         elif number > self.services.settings.amqp_channel_max:
-            raise AmqpError(ReplyCode.NOT_ALLOWED, f"there are no more channels than that: {number}")
+            raise AmqpError(
+                ReplyCode.NOT_ALLOWED, f"there are no more channels than that: {number}"
+            )
         else:
             self.channels[number] = Channel(self, number)
             self.send(number, channel_methods.OpenOk())

@@ -45,9 +45,7 @@ class Handshake:
             "capabilities": CAPABILITIES,
         }
         self._connection.reader.frame_max = RECEIVED_FRAME_MAX
-        self._connection.send(
-            0, methods.Start(server_properties=properties, mechanisms=MECHANISMS)
-        )
+        self._connection.send(0, methods.Start(server_properties=properties, mechanisms=MECHANISMS))
 
     def step(self, method: Method) -> None:
         """Take the client's next word."""

@@ -21,7 +21,9 @@ class AmqpListener:
         self._settings = settings
         self._queues = queues
         self._server: asyncio.Server | None = None
-        self._services = QueueServices(queues, self.declarations, settings, f"strom@{settings.host}")
+        self._services = QueueServices(
+            queues, self.declarations, settings, f"strom@{settings.host}"
+        )
         queues.when_blocked.append(self._tell_blocked)
 
     async def start(self) -> None:

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from strom.server.amqp.channel import Channel, Unacked
 
 
-
 class CommitReceipt:
     """Counts the queues that must make a transaction's messages safe."""
 
@@ -35,7 +34,7 @@ class Transaction:
 
     def __init__(self) -> None:
         self.published: list[tuple[Message, bool]] = []
-        self.settled: list[tuple[list["Unacked"], bool | None]] = []
+        self.settled: list[tuple[list[Unacked], bool | None]] = []
 
     def commit(self, channel: "Channel") -> CommitReceipt:
         """Do all of it; the receipt is done when it is safe."""

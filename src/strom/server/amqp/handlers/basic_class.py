@@ -27,9 +27,7 @@ def consume(channel: Channel, method: methods.Consume) -> None:
     queue = usable(channel, method.queue)
     tag = method.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
     if tag in channel.consumers:
-        raise AmqpError(
-            ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'"
-        )
+        raise AmqpError(ReplyCode.NOT_ALLOWED, f"attempt to reuse consumer tag '{tag}'")
     consumer = ChannelConsumer(
         queue,
         channel,

@@ -30,9 +30,7 @@ async def declare(channel: Channel, method: methods.Declare) -> None:
 async def delete(channel: Channel, method: methods.Delete) -> None:
     """Remove an exchange."""
     declarations = channel.connection.services.declarations
-    await declarations.delete_exchange(
-        channel.vhost, method.exchange, if_unused=method.if_unused
-    )
+    await declarations.delete_exchange(channel.vhost, method.exchange, if_unused=method.if_unused)
     if not method.no_wait:
         channel.connection.send(channel.number, methods.DeleteOk())
 
