@@ -14,7 +14,12 @@ DAY_MS = str(24 * 60 * 60 * 1000)
 STROM_SETTINGS = {"log.retention.check.interval.ms": DAY_MS}
 KAFKA_SETTINGS = {**STROM_SETTINGS, "log.initial.task.delay.ms": DAY_MS}
 
-TARGETS = {"strom": ["strom"], "kafka": ["kafka"], "both": ["strom", "kafka"]}
+TARGETS = {
+    "strom": ["strom"],
+    "kafka": ["kafka"],
+    "rabbitmq": [],  # only for tests/conformance_amqp
+    "both": ["strom", "kafka"],
+}
 
 
 class Target(NamedTuple):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from strom.broker.broker import Broker
@@ -19,16 +19,20 @@ from strom.queues.definitions import (
     QueueDefinition,
     VirtualHostDefinition,
 )
+from strom.queues.further_keys import BLIND_COPIES, COPIES, further_keys
 from strom.queues.message import Message
+from strom.queues.properties import change_properties
 from strom.queues.queue import Queue, Receipt
 from strom.queues.ready import FifoReady
 from strom.queues.refusals import precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
+from strom.wire.amqp.table import Table
 
 log = logging.getLogger(__name__)
 
 DEFAULT_VHOST = "/"
+SPECIAL_HEADERS = frozenset({COPIES, BLIND_COPIES})
 QUEUE_TOPIC_SETTINGS = {
     "flush": "os",  # what must be safe is synced by name
     "cleanup.policy": "delete",
@@ -156,13 +160,30 @@ class MessageQueues:
 
     def publish(self, vhost: VirtualHost, message: Message, receipt: Receipt | None) -> bool:
         """Take a message in; False if no queue is bound for it."""
-        now_ms = message.timestamp_ms
-        queues = vhost.route(message.exchange, message.routing_key, message.headers)
+        headers = message.headers
+        if headers is not None and not SPECIAL_HEADERS.isdisjoint(headers):
+            message, queues = self._route_special(vhost, message, headers)
+        else:
+            queues = vhost.route(message.exchange, message.routing_key, headers)
         for queue in queues:
-            if not queue.publish(message, now_ms, receipt) and receipt is not None:
+            if not queue.publish(message, message.timestamp_ms, receipt) and receipt is not None:
                 receipt.expect()
                 receipt.settle(safe=False)
         return len(queues) > 0
+
+    def _route_special(
+        self, vhost: VirtualHost, message: Message, headers: Table
+    ) -> tuple[Message, Collection[Queue]]:
+        """Route a message that names further keys in its headers."""
+        found: dict[Queue, None] = {}
+        for key in (message.routing_key, *further_keys(headers)):
+            found.update(dict.fromkeys(vhost.route(message.exchange, key, headers)))
+        if BLIND_COPIES in headers:
+            properties = change_properties(message.properties, {}, without=(BLIND_COPIES,))
+            message = Message(
+                message.exchange, message.routing_key, properties, message.body, message.timestamp_ms
+            )
+        return message, tuple(found)
 
     def give_up(self, queue: Queue, message: Message, reason: str) -> None:
         """A queue lets a message go; it may have to be sent on."""

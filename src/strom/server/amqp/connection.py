@@ -67,6 +67,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self.handshake: Handshake | None = Handshake(self)
         self.client_takes_blocked = False
         self.frame_max = FRAME_MAX_DEFAULT
+        self.channel_max = services.settings.amqp_channel_max
         self.user = ""
         self._connections = connections
         self._transport: asyncio.Transport | None = None
@@ -262,7 +263,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
                 self.send(number, channel_methods.CloseOk())
         elif not isinstance(method, channel_methods.Open):
             raise AmqpError(ReplyCode.CHANNEL_ERROR, "expected 'channel.open'")
-        elif number > self.services.settings.amqp_channel_max:
+        elif number > self.channel_max:
             raise AmqpError(
                 ReplyCode.NOT_ALLOWED, f"there are no more channels than that: {number}"
             )

@@ -96,6 +96,12 @@ class Handshake:
             )
         connection.frame_max = method.frame_max or FRAME_MAX_DEFAULT
         connection.reader.frame_max = connection.frame_max
+        limit = connection.services.settings.amqp_channel_max
+        if method.channel_max > limit:
+            raise AmqpError(
+                ReplyCode.NOT_ALLOWED, f"negotiated channel_max = {method.channel_max} is too large"
+            )
+        connection.channel_max = method.channel_max or limit
         self._heartbeat_s = method.heartbeat
         self._expected = methods.Open
 

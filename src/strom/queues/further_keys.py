@@ -1,0 +1,18 @@
+"""Further routing keys that a message names in its headers: copies, and copies nobody is told of."""
+
+from strom.queues.refusals import precondition_failed
+from strom.wire.amqp.table import Table
+
+COPIES = "CC"
+BLIND_COPIES = "BCC"
+
+
+def further_keys(headers: Table) -> list[str]:
+    """All of them; PRECONDITION_FAILED if they are no list of texts."""
+    keys = []
+    for name in (COPIES, BLIND_COPIES):
+        named = headers.get(name, [])
+        if not isinstance(named, list) or not all(isinstance(key, str) for key in named):
+            raise precondition_failed(f"the header {name} must be a list of routing keys")
+        keys += named
+    return keys
