@@ -51,10 +51,14 @@ def bodies(channel: Any, queue: str) -> list[bytes]:
     return taken
 
 
-def collect(channel: Any, queue: str, expected: int, **options: Any) -> list[tuple[Any, Any, bytes]]:
+def collect(
+    channel: Any, queue: str, expected: int, **options: Any
+) -> list[tuple[Any, Any, bytes]]:
     """Consume so many messages, then end the consumer without acknowledging anything more."""
     found = []
-    for method, properties, body in channel.consume(queue, inactivity_timeout=PATIENCE_S, **options):
+    for method, properties, body in channel.consume(
+        queue, inactivity_timeout=PATIENCE_S, **options
+    ):
         assert method is not None, f"only {len(found)} of {expected} messages came"
         found.append((method, properties, body))
         if len(found) == expected:

@@ -35,7 +35,14 @@ def test_all_properties_arrive_as_they_were_sent(channel, queue):
     sent = pika.BasicProperties(
         content_type="application/json",
         content_encoding="utf-8",
-        headers={"text": "ä", "number": 7, "big": 2**40, "yes": True, "none": None, "list": [1, "a"]},
+        headers={
+            "text": "ä",
+            "number": 7,
+            "big": 2**40,
+            "yes": True,
+            "none": None,
+            "list": [1, "a"],
+        },
         delivery_mode=2,
         priority=3,
         correlation_id="c",
@@ -199,7 +206,9 @@ def test_a_consumer_gets_no_more_than_its_prefetch(connect, name):
     fill(channel, queue, 5)
     channel.basic_qos(prefetch_count=2)
     got = []
-    channel.basic_consume(queue, lambda _, method, __, body: got.append((method.delivery_tag, body)))
+    channel.basic_consume(
+        queue, lambda _, method, __, body: got.append((method.delivery_tag, body))
+    )
     connection.process_data_events(time_limit=0.5)
     assert [body for _, body in got] == [b"0", b"1"]
     channel.basic_ack(got[0][0])

@@ -59,7 +59,7 @@ def test_a_fanout_exchange_sends_to_everyone_once(channel, name):
         ("lazy.#", "lazy.orange.male.rabbit", True),
         ("#", "", True),
         ("#", "a.b.c", True),
-        ("*", "", True),
+        ("*", "", False),
         ("*", "a", True),
         ("*", "a.b", False),
         ("#.b", "b", True),
@@ -115,7 +115,9 @@ def test_an_unknown_form_of_headers_matching_is_refused(channel, name):
         channel.queue_bind(queue, exchange, "", arguments={"x-match": "some"})
 
 
-@pytest.mark.parametrize("exchange", ["amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match"])
+@pytest.mark.parametrize(
+    "exchange", ["amq.direct", "amq.fanout", "amq.topic", "amq.headers", "amq.match"]
+)
 def test_some_exchanges_are_always_there(channel, exchange):
     channel.exchange_declare(exchange, passive=True)
 
@@ -159,7 +161,8 @@ def test_declaring_the_same_again_is_fine(channel, name):
 
 
 @pytest.mark.parametrize(
-    "change", [{"exchange_type": "fanout"}, {"durable": True}, {"auto_delete": True}, {"internal": True}]
+    "change",
+    [{"exchange_type": "fanout"}, {"durable": True}, {"auto_delete": True}, {"internal": True}],
 )
 def test_declaring_it_otherwise_is_refused(channel, name, change):
     exchange = name("x")

@@ -8,7 +8,6 @@ import pytest
 from tests.conformance_amqp.asking import (
     bodies,
     closes_channel,
-    collect,
     count,
     eventually,
 )
@@ -342,7 +341,9 @@ def test_rejected_messages_go_to_the_dead_letter_exchange(channel, name, grave):
 
 def test_expired_messages_go_there_without_their_expiration(channel, name, grave):
     exchange, dead = grave
-    queue = declare(channel, name, x_dead_letter_exchange=exchange, x_dead_letter_routing_key="gone")
+    queue = declare(
+        channel, name, x_dead_letter_exchange=exchange, x_dead_letter_routing_key="gone"
+    )
     publish(channel, queue, b"m", expiration="50")
     method, properties, _ = the_dead(channel, dead)
     assert method.routing_key == "gone"
@@ -463,11 +464,15 @@ def test_delivery_limits_as_quorum_queues_have_them(channel, name, grave):
     channel.confirm_delivery()
     publish(channel, queue, b"m")
     counts = []
-    for _ in range(3):
-        [(method, properties, _)] = collect(channel, queue, 1)
+
+    def give_back(consumer, method, properties, body):
         counts.append((properties.headers or {}).get("x-delivery-count"))
-        channel.basic_nack(method.delivery_tag, requeue=True)
-        channel.cancel()
+        consumer.basic_nack(method.delivery_tag, requeue=True)
+
+    consumer = channel.connection.channel()
+    consumer.basic_qos(prefetch_count=1)
+    consumer.basic_consume(queue, give_back)
+    consumer.connection.process_data_events(time_limit=1)
     assert counts == [None, 1, 2]
     _, properties, _ = the_dead(channel, dead)
     assert properties.headers["x-death"][0]["reason"] == "delivery_limit"

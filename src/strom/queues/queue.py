@@ -287,10 +287,13 @@ class Queue:
 
     # --- time ----------------------------------------------------------------------------------
 
+    def woken(self, now_ms: int) -> None:
+        """It is the time that was asked for, or almost."""
+        self._wakes_at = None
+        self.expire(now_ms)
+
     def expire(self, now_ms: int) -> None:
         """Drop what is too old at the head; ask to be woken for the next."""
-        if self._wakes_at is not None and self._wakes_at <= now_ms:
-            self._wakes_at = None
         while (position := self.ready.peek()) is not None:
             message = self.store.get(position)
             if message is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from strom.broker.broker import Broker
-from strom.broker.queues.store import QueueStore
+from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.broker.queues.topology import TopologyLog
 from strom.broker.queues.turn import EndOfTurn
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline
@@ -62,6 +62,7 @@ class MessageQueues:
         self.when_blocked: list[Callable[[str | None], None]] = []
         self.delete_expired: Callable[[Queue], None] = lambda queue: None
         self._stores: dict[QueueStore, QueueDefinition] = {}
+        self._memory = MemoryShare()
         self._dead: list[tuple[Queue, Message, str]] = []
         self._timers: dict[Queue, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -124,9 +125,10 @@ class MessageQueues:
     def make_queue(self, definition: QueueDefinition) -> Queue:
         """A queue with a store of its own, not yet in its virtual host."""
         durable = definition.durable and not definition.exclusive
-        store = QueueStore(self.turn, self.clock, durable=durable)
+        store = QueueStore(self.turn, self.clock, self._memory, durable=durable)
         queue = Queue(definition, store, self)
         self._stores[store] = definition
+        self._memory.divide(len(self._stores))
         return queue
 
     def add_vhost(self, name: str) -> VirtualHost:
@@ -181,7 +183,11 @@ class MessageQueues:
         if BLIND_COPIES in headers:
             properties = change_properties(message.properties, {}, without=(BLIND_COPIES,))
             message = Message(
-                message.exchange, message.routing_key, properties, message.body, message.timestamp_ms
+                message.exchange,
+                message.routing_key,
+                properties,
+                message.body,
+                message.timestamp_ms,
             )
         return message, tuple(found)
 
@@ -228,7 +234,7 @@ class MessageQueues:
     def _wake(self, queue: Queue) -> None:
         self._timers.pop(queue, None)
         if not queue.deleted:
-            queue.expire(self.clock.now_ms())
+            queue.woken(self.clock.now_ms())
 
     async def sync_progress(self) -> None:
         """Have what was acknowledged synced to disk."""
@@ -270,6 +276,7 @@ class MessageQueues:
         if running is not None:
             running.cancel()
         self._stores.pop(store, None)
+        self._memory.divide(len(self._stores))
         if store.topic is not None:
             self.run(self.broker.delete_topic(store.topic.topic.name))
 

@@ -29,12 +29,24 @@ log = logging.getLogger(__name__)
 
 OVERHEAD = 400
 """About what a message takes in memory besides its bytes."""
-IN_MEMORY = 2 * 1024 * 1024
-"""How many bytes of messages a queue keeps in memory; what is more goes to the log."""
+MOST_IN_MEMORY = 16 * 1024 * 1024
+LEAST_IN_MEMORY = 256 * 1024
+ALL_IN_MEMORY = 128 * 1024 * 1024
 READ_BYTES = 256 * 1024
-BATCH_BYTES = 1024 * 1024
+BATCH_BYTES = 512 * 1024
 CHANGES_AT_MOST = 1000
 """So many records about progress are written before one that stands for all of them."""
+
+
+class MemoryShare:
+    """How many bytes of messages each queue keeps in memory; what is more goes to the log."""
+
+    def __init__(self) -> None:
+        self.each = MOST_IN_MEMORY
+
+    def divide(self, queues: int) -> None:
+        """Share out anew, when there are more queues or fewer."""
+        self.each = max(LEAST_IN_MEMORY, min(MOST_IN_MEMORY, ALL_IN_MEMORY // max(1, queues)))
 
 
 class Turn(Protocol):
@@ -56,13 +68,14 @@ class Turn(Protocol):
 class QueueStore:
     """Messages by position."""
 
-    def __init__(self, turn: Turn, clock: Clock, *, durable: bool) -> None:
+    def __init__(self, turn: Turn, clock: Clock, memory: MemoryShare, *, durable: bool) -> None:
         self.acknowledged = Acknowledged()
         self.next_position = 0
         self.topic: HostedTopic | None = None
         self.closed = False
         self._turn = turn
         self._clock = clock
+        self._memory = memory
         self._durable = durable
         self._messages: Partition | None = None
         self._progress: Partition | None = None
@@ -129,7 +142,7 @@ class QueueStore:
             if receipt is not None:
                 receipt.expect()
                 self._receipts.append((position, receipt))
-        if not self._is_due and (self._must_write or self._pending_bytes > IN_MEMORY):
+        if not self._is_due and (self._must_write or self._pending_bytes > self._memory.each):
             self._due()
         return position
 
@@ -195,7 +208,7 @@ class QueueStore:
     def write_messages(self) -> None:
         """Write what must be safe, or is too much."""
         self._is_due = False
-        if self.closed or not (self._must_write or self._pending_bytes > IN_MEMORY):
+        if self.closed or not (self._must_write or self._pending_bytes > self._memory.each):
             return
         if self._messages is None:
             if not self._wants_topic:
@@ -215,22 +228,15 @@ class QueueStore:
     def _append_pending(self, partition: Partition) -> Appended | None:
         appended = None
         now_ms = self._clock.now_ms()
-        items = list(self._pending.items())
-        while items:
-            size = count = 0
-            for _, message in items:
-                size += len(message.body) + len(message.properties)
-                count += 1
-                if size >= BATCH_BYTES:
-                    break
-            batch = build_message_batch(items[:count], partition.log.end_offset)
-            appended = partition.append(batch, now_ms, from_client=False)
-            for position, message in items[:count]:
+        self._evict_delivered()
+        for batch in _batches(list(self._pending.items())):
+            data = build_message_batch(batch, partition.log.end_offset)
+            appended = partition.append(data, now_ms, from_client=False)
+            for position, message in batch:
                 del self._pending[position]
                 self._pending_bytes -= len(message.body) + OVERHEAD
                 message.record = None
                 self._cache(position, message)
-            items = items[count:]
         return appended
 
     def _await_disk(self, partition: Partition, appended: Appended | None) -> None:
@@ -336,17 +342,17 @@ class QueueStore:
             self._turn.write_later(self)
 
     def _cache(self, position: int, message: Message) -> None:
+        """Keep a message in memory that is in the log too, if there is room."""
         size = len(message.body) + OVERHEAD
-        if self._cached_bytes + size > IN_MEMORY:
-            self._evict_delivered()
-            if self._cached_bytes + size > IN_MEMORY:
-                return
-        self._cached[position] = message
-        self._cached_bytes += size
+        if self._cached_bytes + size <= self._memory.each:
+            self._cached[position] = message
+            self._cached_bytes += size
 
     def _evict_delivered(self) -> None:
-        for position in [at for at in self._cached if at < self._delivered]:
-            self._drop_from_memory(position)
+        """Make room: what is out with consumers is needed only if it comes back."""
+        if self._cached_bytes > self._memory.each // 2:
+            for position in [at for at in self._cached if at < self._delivered]:
+                self._drop_from_memory(position)
 
     def _drop_from_memory(self, position: int) -> None:
         message = self._pending.pop(position, None)
@@ -361,10 +367,13 @@ class QueueStore:
         partition = self._messages
         if partition is None or not partition.log.start_offset <= position < self._written_end:
             return None
+        self._evict_delivered()
         try:
             data = partition.log.read(position, READ_BYTES).data
             found = None
             for at, header in headers(data):
+                if found is not None and self._cached_bytes >= self._memory.each:
+                    break
                 for record in read_records(data, at, header):
                     if record.offset == position:
                         found = read_message(record)
@@ -380,8 +389,20 @@ class QueueStore:
         return (
             position >= self._delivered
             and position not in self._cached
-            and self._cached_bytes < IN_MEMORY
+            and self._cached_bytes < self._memory.each
         )
+
+
+def _batches(items: list[tuple[int, Message]]) -> Iterator[list[tuple[int, Message]]]:
+    """Split messages into batches that are small enough to be read again for one of them."""
+    start = size = 0
+    for index, (_, message) in enumerate(items):
+        size += len(message.body) + OVERHEAD
+        if size >= BATCH_BYTES:
+            yield items[start : index + 1]
+            start, size = index + 1, 0
+    if start < len(items):
+        yield items[start:]
 
 
 def _settle(receipts: list[tuple[int, Receipt]], *, safe: bool) -> None:

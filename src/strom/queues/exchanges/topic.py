@@ -32,7 +32,7 @@ class Topic(Generic[T]):
     def bind(self, destination: T, key: str, arguments: Arguments) -> None:
         """Add a pattern."""
         step = self._root
-        for word in key.split("."):
+        for word in _words(key):
             following = step.steps.get(word)
             if following is None:
                 following = step.steps[word] = _Step()
@@ -42,7 +42,7 @@ class Topic(Generic[T]):
     def unbind(self, destination: T, key: str, arguments: Arguments) -> None:
         """Take a pattern away, and the steps that only it needed."""
         path = [self._root]
-        words = key.split(".")
+        words = _words(key)
         for word in words:
             path.append(path[-1].steps[word])
         bound = path[-1].bound
@@ -57,7 +57,7 @@ class Topic(Generic[T]):
     def match(self, key: str, headers: dict[str, Any]) -> Iterable[T]:
         """The destinations of every pattern that the key fits."""
         found: dict[T, None] = {}
-        words = key.split(".")
+        words = _words(key)
         seen: set[tuple[int, int]] = set()
         todo = [(self._root, 0)]
         while todo:
@@ -76,3 +76,8 @@ class Topic(Generic[T]):
             if after_any is not None:
                 todo += [(after_any, later) for later in range(at, len(words) + 1)]
         return found
+
+
+def _words(key: str) -> list[str]:
+    """The words of a key; an empty one has none."""
+    return key.split(".") if key else []

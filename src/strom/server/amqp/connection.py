@@ -76,6 +76,8 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._closing = False
         self._busy: asyncio.Task[Any] | None = None
         self._flush_due = False
+        self._has_rest = False
+        """Whether the socket surely holds more than was read."""
         self._writing_paused = False
         self._told_blocked = False
         self._heartbeat_s = 0
@@ -110,8 +112,11 @@ class AmqpConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
-        self._buffer.end += nbytes
+        buffer = self._buffer
+        buffer.end += nbytes
         self._last_received = self.loop.time()
+        # Some event loops read on while there is more, and would not come to the end of their turn.
+        self._has_rest = not buffer.room
         self._work()
 
     def eof_received(self) -> bool:
@@ -171,6 +176,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
     def _may_go_on(self) -> bool:
         return self._busy is None and self.unconfirmed < MAX_UNCONFIRMED and not self._is_held()
 
+    def _may_read(self) -> bool:
+        return self._may_go_on() and not self._has_rest
+
     def _is_held(self) -> bool:
         """Whether publishers are held back, and this is one."""
         return self.services.queues.blocked is not None and any(
@@ -181,11 +189,17 @@ class AmqpConnection(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._may_go_on():
+        if self._may_read():
             if not transport.is_reading():
                 transport.resume_reading()
         elif transport.is_reading():
             transport.pause_reading()
+            if self._has_rest:
+                self.loop.call_soon(self._take_rest)
+
+    def _take_rest(self) -> None:
+        self._has_rest = False
+        self._read_or_not()
 
     def go_on(self) -> None:
         """What was waited for has come."""

@@ -15,6 +15,11 @@ class FrameBuffer:
         self.start = 0
         self.end = 0
 
+    @property
+    def room(self) -> int:
+        """How many bytes still fit."""
+        return len(self._bytes) - self.end
+
     def writable(self) -> memoryview:
         """Where the next bytes go."""
         return self.view[self.end :]
