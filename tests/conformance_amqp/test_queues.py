@@ -472,7 +472,9 @@ def test_delivery_limits_as_quorum_queues_have_them(channel, name, grave):
     consumer = channel.connection.channel()
     consumer.basic_qos(prefetch_count=1)
     consumer.basic_consume(queue, give_back)
-    consumer.connection.process_data_events(time_limit=1)
+    deadline = time.monotonic() + 10
+    while len(counts) < 3 and time.monotonic() < deadline:
+        consumer.connection.process_data_events(time_limit=0.2)
     assert counts == [None, 1, 2]
     _, properties, _ = the_dead(channel, dead)
     assert properties.headers["x-death"][0]["reason"] == "delivery_limit"

@@ -1,0 +1,78 @@
+"""Delayed messages of one virtual host: a log like that of a queue, and a clock.
+
+A message with the header `x-delay` waits here before it is published to its exchange. A restart does not
+shorten or lose the wait.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from strom.broker.queues.store import MemoryShare, QueueStore, Turn
+from strom.broker.topics import HostedTopic
+from strom.model.clock import Clock
+from strom.queues.delays import Delays, released
+from strom.queues.message import Message
+from strom.queues.queue import Receipt
+
+MOST_AT_ONCE = 1000
+"""So many are published in one turn of the event loop."""
+LONGEST_SLEEP_S = 3600.0
+
+
+class DelayedMessages:
+    """Holds messages until they are due."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        clock: Clock,
+        memory: MemoryShare,
+        publish: Callable[[Message], None],
+    ) -> None:
+        self.store = QueueStore(turn, clock, memory, durable=True)
+        self._clock = clock
+        self._publish = publish
+        self._delays = Delays()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def __len__(self) -> int:
+        return len(self._delays)
+
+    def load(self, topic: HostedTopic) -> None:
+        """Take up what waited before a restart."""
+        self.store.load(topic)
+        for position, message in self.store.live_messages():
+            self._delays.add(position, message)
+        self._set_timer()
+
+    def add(self, message: Message, receipt: Receipt | None) -> None:
+        """Hold a message."""
+        self._delays.add(self.store.add(message, receipt), message)
+        self._set_timer()
+
+    def stop(self) -> None:
+        """Publish no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _set_timer(self) -> None:
+        due_ms = self._delays.next_ms
+        self.stop()
+        if due_ms is not None:
+            seconds = max(0, due_ms - self._clock.now_ms()) / 1000
+            self._timer = self._loop.call_later(min(seconds, LONGEST_SLEEP_S), self._release)
+
+    def _release(self) -> None:
+        now_ms = self._clock.now_ms()
+        for _ in range(MOST_AT_ONCE):
+            position = self._delays.take_due(now_ms)
+            if position is None:
+                break
+            message = self.store.get(position)
+            if message is not None:
+                self._publish(released(message, now_ms))
+            self.store.gone(position)
+        self._set_timer()
+
+
