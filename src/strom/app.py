@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 ANY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - recognised, not bound
 QUEUE_SYNC_MS = 100
 """How often acknowledgements of queues are synced to disk."""
+QUEUE_NOTE_MS = 1000
+"""How often it is noted down how far topics that feed exchanges were read."""
 QUEUE_TRIM_MS = 5000
 """How often segments of queues that nobody needs any more are dropped."""
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -91,8 +93,9 @@ class Node:
             lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
         )
         if self._queues is not None:
-            self._housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync_progress)
+            self._housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync)
             self._housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
+            self._housekeeping.every(lambda: QUEUE_NOTE_MS, self._queues.bridges.note_positions)
         endpoint = _endpoint(settings, listener.port)
         return Ready(
             bootstrap_servers=f"{endpoint.host}:{endpoint.port}",

@@ -99,7 +99,8 @@ class QueueLoad:
         self.acked: set[int] = set()
         self.wrong: list[str] = []
         self._threads = [
-            threading.Thread(target=self._go_on, args=(work,)) for work in (self._publish, self._consume)
+            threading.Thread(target=self._go_on, args=(work,))
+            for work in (self._publish, self._consume)
         ]
 
     def __enter__(self) -> "QueueLoad":

@@ -1,4 +1,4 @@
-"""kill -9 under load of a queue: what was confirmed is delivered, in order, and what comes again says so."""
+"""kill -9 under load of a queue: what was confirmed is delivered, in order; what comes again says so."""
 
 import random
 import time

@@ -27,8 +27,6 @@ class QueueRules:
     single_active_consumer: bool = False
     counts_deliveries: bool = False
     """As quorum queues do: a returned message says in a header how often it was delivered."""
-    topic: str | None = None
-    """The Kafka topic that also feeds this queue."""
 
     @property
     def is_limited(self) -> bool:
@@ -97,7 +95,6 @@ _KNOWN: dict[str, tuple[str, Callable[[object], str | None]]] = {
     "x-delivery-limit": ("delivery_limit", _integer(0, 2**31 - 1)),
     "x-single-active-consumer": ("single_active_consumer", _boolean),
     "x-queue-type": ("kind", _one_of("classic", "quorum")),
-    "x-strom-topic": ("topic", _text),
 }
 
 

@@ -71,13 +71,25 @@ class Binding:
         return self.source, self.kind, self.destination, self.routing_key, arguments
 
 
-Definition: TypeAlias = VirtualHostDefinition | ExchangeDefinition | QueueDefinition | Binding
+@dataclass(frozen=True)
+class Cursor:
+    """How far the partitions of the topic that feeds an exchange were read."""
+
+    vhost: str
+    exchange: str
+    positions: Mapping[str, int] = field(default_factory=dict)
+
+
+Definition: TypeAlias = (
+    VirtualHostDefinition | ExchangeDefinition | QueueDefinition | Binding | Cursor
+)
 
 _KINDS: dict[str, type[Definition]] = {
     "vhost": VirtualHostDefinition,
     "exchange": ExchangeDefinition,
     "queue": QueueDefinition,
     "binding": Binding,
+    "cursor": Cursor,
 }
 
 
@@ -96,6 +108,8 @@ def _name(definition: Definition) -> list[str]:
             return ["queue", definition.vhost, definition.name]
         case Binding():
             return ["binding", definition.vhost, *definition.identity]
+        case Cursor():
+            return ["cursor", definition.vhost, definition.exchange]
 
 
 def encode(definition: Definition) -> tuple[bytes, bytes]:

@@ -17,8 +17,12 @@ DEFAULT = ""
 DELAYED = "x-delayed-message"
 """The type of an exchange that takes `x-delay` and then routes by its `x-delayed-type`."""
 ALTERNATE = "alternate-exchange"
-FEEDS_TOPIC = "x-strom-topic"
+TO_TOPIC = "x-strom-to-topic"
 """An exchange with this argument also writes every message to a Kafka topic."""
+FROM_TOPIC = "x-strom-from-topic"
+"""An exchange with this argument gets every record of a Kafka topic."""
+FROM_OFFSET = "x-strom-offset"
+"""Where such an exchange begins to read: at the `first` record, or with the `next` one (default)."""
 _MAX_KNOWN_ROUTES = 4096
 
 _KINDS: dict[str, type[Matcher[Any]]] = {
@@ -36,15 +40,10 @@ class Exchange:
         self.definition = definition
         self.name = definition.name
         self.alternate: str | None = definition.arguments.get(ALTERNATE)
-        self.feeds: str | None = definition.arguments.get(FEEDS_TOPIC)
+        self.to_topic, self.from_topic = _topics_of(definition)
         self.internal = definition.internal
         self.matcher: Matcher[Destination] = _KINDS[_kind_of(definition)]()
         self.was_bound = False
-
-    @property
-    def is_special(self) -> bool:
-        """Whether more happens to its messages than going to queues."""
-        return self.feeds is not None
 
 
 Destination: TypeAlias = Queue | Exchange
@@ -61,6 +60,20 @@ def _kind_of(definition: ExchangeDefinition) -> str:
     return kind
 
 
+def _topics_of(definition: ExchangeDefinition) -> tuple[str | None, str | None]:
+    """The topics that an exchange feeds, and that feeds it."""
+    arguments = definition.arguments
+    topics = arguments.get(TO_TOPIC), arguments.get(FROM_TOPIC)
+    for topic in topics:
+        if topic is not None and not isinstance(topic, str):
+            raise precondition_failed(f"{topic!r} is no name of a topic")
+    if topics[0] is not None and topics[0] == topics[1]:
+        raise precondition_failed("a topic cannot feed the exchange that feeds it")
+    if arguments.get(FROM_OFFSET, "next") not in ("first", "next"):
+        raise precondition_failed(f"invalid {FROM_OFFSET}: it must be first or next")
+    return topics
+
+
 class VirtualHost:
     """Exchanges, queues and bindings of one name space."""
 
@@ -69,6 +82,8 @@ class VirtualHost:
         self.exchanges: dict[str, Exchange] = {}
         self.queues: dict[str, Queue] = {}
         self.bindings: dict[tuple[str, ...], Binding] = {}
+        self.has_feeds = False
+        """Whether any exchange ever fed a topic."""
         self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
         for exchange in predeclared(name):
             self.exchanges[exchange.name] = Exchange(exchange)
@@ -94,6 +109,7 @@ class VirtualHost:
     def add_exchange(self, definition: ExchangeDefinition) -> Exchange:
         """A new exchange; COMMAND_INVALID if there is no such kind."""
         exchange = self.exchanges[definition.name] = Exchange(definition)
+        self.has_feeds = self.has_feeds or exchange.to_topic is not None
         self._routes.clear()
         return exchange
 

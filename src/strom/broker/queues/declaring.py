@@ -58,7 +58,8 @@ class Declarations:
             Exchange(wanted)  # refuses what there is not
             if wanted.durable:
                 await self._write([wanted])
-            vhost.add_exchange(wanted)
+            exchange = vhost.add_exchange(wanted)
+            await self._queues.bridges.open(vhost, exchange, None)
 
     async def delete_exchange(self, vhost: VirtualHost, name: str, *, if_unused: bool) -> None:
         """Remove an exchange with its bindings; nothing if there is none."""
@@ -77,6 +78,7 @@ class Declarations:
         gone = vhost.remove_exchange(exchange)
         if exchange.definition.durable:
             await self._write([], [exchange.definition, *gone])
+        await self._queues.bridges.close(exchange)
         await self._unbound(vhost, gone)
 
     # --- queues --------------------------------------------------------------------------------

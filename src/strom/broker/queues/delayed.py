@@ -29,7 +29,7 @@ class DelayedMessages:
         memory: MemoryShare,
         publish: Callable[[Message], None],
     ) -> None:
-        self.store = QueueStore(turn, clock, memory, durable=True)
+        self.store = QueueStore(turn, clock, memory, durable=True, keeps_all=True)
         self._clock = clock
         self._publish = publish
         self._delays = Delays()
@@ -74,5 +74,3 @@ class DelayedMessages:
                 self._publish(released(message, now_ms))
             self.store.gone(position)
         self._set_timer()
-
-

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from strom.broker.partition import Partition
 from strom.broker.topics import HostedTopic
+from strom.model.clock import Clock
 from strom.model.errors import ApiError, CorruptData
 from strom.queues.message import Message
 from strom.queues.properties import make_properties
@@ -54,6 +55,7 @@ class PartitionReader:
         exchange: str,
         publish: Callable[[Message, Receipt], None],
         moved: Callable[[], None],
+        clock: Clock,
     ) -> None:
         self.position = position
         """All before it is safe in the queues."""
@@ -61,6 +63,7 @@ class PartitionReader:
         self._exchange = exchange
         self._publish = publish
         self._moved = moved
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._is_reading = False
         self._stopped = False
@@ -94,7 +97,7 @@ class PartitionReader:
         self._is_reading = True
         receipt = BatchReceipt(lambda safe: self._finish(after, safe))
         for record in records:
-            self._publish(_message(self._exchange, record), receipt)
+            self._publish(_message(self._exchange, record, self._clock.now_ms()), receipt)
         receipt.settle(safe=True)
 
     def _finish(self, after: int, safe: bool) -> None:
@@ -116,6 +119,7 @@ class TopicReader:
         positions: dict[int, int],
         exchange: str,
         publish: Callable[[Message, Receipt], None],
+        clock: Clock,
         *,
         from_first: bool,
     ) -> None:
@@ -130,6 +134,7 @@ class TopicReader:
                 exchange,
                 publish,
                 self._moved,
+                clock,
             )
             for index, partition in enumerate(topic.partitions)
         ]
@@ -168,10 +173,10 @@ def _committed(chunk: Chunk, start: int) -> tuple[list[Record], int]:
     return found, after
 
 
-def _message(exchange: str, record: Record) -> Message:
+def _message(exchange: str, record: Record, now_ms: int) -> Message:
     key = (record.key or b"").decode("utf-8", "replace")
     properties = make_properties(dict(_texts(record)), timestamp_ms=record.timestamp)
-    return Message(exchange, key[:255], properties, record.value or b"", record.timestamp)
+    return Message(exchange, key[:255], properties, record.value or b"", now_ms)
 
 
 def _texts(record: Record) -> Iterator[tuple[str, object]]:

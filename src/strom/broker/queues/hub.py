@@ -6,6 +6,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from strom.broker.broker import Broker
+from strom.broker.queues.bridges import Bridges
+from strom.broker.queues.delayed import DelayedMessages
+from strom.broker.queues.naming import topic_of
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.broker.queues.topology import TopologyLog
 from strom.broker.queues.turn import EndOfTurn
@@ -14,11 +17,13 @@ from strom.model.topics import QUEUE_TOPIC_PREFIX
 from strom.queues.dead_letters import dead_letter, is_circle
 from strom.queues.definitions import (
     Binding,
+    Cursor,
     Definition,
     ExchangeDefinition,
     QueueDefinition,
     VirtualHostDefinition,
 )
+from strom.queues.delays import DELAY, delay_of
 from strom.queues.further_keys import BLIND_COPIES, COPIES, further_keys
 from strom.queues.message import Message
 from strom.queues.properties import change_properties
@@ -32,6 +37,8 @@ from strom.wire.amqp.table import Table
 log = logging.getLogger(__name__)
 
 DEFAULT_VHOST = "/"
+NO_QUEUE = ""
+"""No queue has this name; the log of delayed messages goes by it."""
 SPECIAL_HEADERS = frozenset({COPIES, BLIND_COPIES})
 QUEUE_TOPIC_SETTINGS = {
     "flush": "os",  # what must be safe is synced by name
@@ -63,6 +70,8 @@ class MessageQueues:
         self.delete_expired: Callable[[Queue], None] = lambda queue: None
         self._stores: dict[QueueStore, QueueDefinition] = {}
         self._memory = MemoryShare()
+        self.bridges = Bridges(self)
+        self._delayed: dict[str, DelayedMessages] = {}
         self._dead: list[tuple[Queue, Message, str]] = []
         self._timers: dict[Queue, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -77,6 +86,11 @@ class MessageQueues:
             for definition in definitions:
                 if isinstance(definition, kind):
                     self._restore(definition)
+        for name in self.vhosts:
+            topic = self.broker.find_topic(topic_of(name, NO_QUEUE))
+            if topic is not None:
+                self._delayed_of(name).load(topic)
+        await self._restore_bridges(definitions)
         used = {definition.topic for definition in self._stores.values()}
         for hosted in self.broker.topics():
             name = hosted.topic.name
@@ -96,6 +110,16 @@ class MessageQueues:
                     self.vhosts[definition.vhost].bind(definition)
                 except AmqpError as error:
                     log.warning("A binding is left out: %s", error)
+
+    async def _restore_bridges(self, definitions: list[Definition]) -> None:
+        cursors = {(one.vhost, one.exchange): one for one in definitions if isinstance(one, Cursor)}
+        for vhost in self.vhosts.values():
+            for exchange in vhost.exchanges.values():
+                try:
+                    cursor = cursors.get((vhost.name, exchange.name))
+                    await self.bridges.open(vhost, exchange, cursor)
+                except AmqpError as error:
+                    log.warning("Exchange %r is not joined to its topic: %s", exchange.name, error)
 
     def _restore_queue(self, definition: QueueDefinition) -> None:
         hosted = self.broker.find_topic(definition.topic)
@@ -143,6 +167,9 @@ class MessageQueues:
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
+        for delayed in self._delayed.values():
+            delayed.stop()
+        await self.bridges.stop()
         self.turn.end()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
@@ -163,6 +190,14 @@ class MessageQueues:
     def publish(self, vhost: VirtualHost, message: Message, receipt: Receipt | None) -> bool:
         """Take a message in; False if no queue is bound for it."""
         headers = message.headers
+        if headers is not None and DELAY in headers and delay_of(headers):
+            vhost.exchange(message.exchange)
+            self._delayed_of(vhost.name).add(message, receipt)
+            return True
+        return self._publish_now(vhost, message, receipt)
+
+    def _publish_now(self, vhost: VirtualHost, message: Message, receipt: Receipt | None) -> bool:
+        headers = message.headers
         if headers is not None and not SPECIAL_HEADERS.isdisjoint(headers):
             message, queues = self._route_special(vhost, message, headers)
         else:
@@ -171,7 +206,31 @@ class MessageQueues:
             if not queue.publish(message, message.timestamp_ms, receipt) and receipt is not None:
                 receipt.expect()
                 receipt.settle(safe=False)
+        if vhost.has_feeds:
+            passed = vhost.exchanges_passed(message.exchange, message.routing_key, headers)
+            return self.bridges.feed(passed, message, receipt) or len(queues) > 0
         return len(queues) > 0
+
+    def _delayed_of(self, vhost: str) -> DelayedMessages:
+        delayed = self._delayed.get(vhost)
+        if delayed is None:
+            delayed = DelayedMessages(
+                self.turn,
+                self.clock,
+                self._memory,
+                lambda message: self._publish_delayed(vhost, message),
+            )
+            self._delayed[vhost] = delayed
+            topic = topic_of(vhost, NO_QUEUE)
+            self._stores[delayed.store] = QueueDefinition(vhost, NO_QUEUE, topic=topic)
+        return delayed
+
+    def _publish_delayed(self, vhost: str, message: Message) -> None:
+        """The time of a message has come; its exchange may be gone by now."""
+        try:
+            self._publish_now(self.vhosts[vhost], message, None)
+        except AmqpError as error:
+            log.warning("A delayed message is dropped: %s", error)
 
     def _route_special(
         self, vhost: VirtualHost, message: Message, headers: Table
@@ -236,10 +295,10 @@ class MessageQueues:
         if not queue.deleted:
             queue.woken(self.clock.now_ms())
 
-    async def sync_progress(self) -> None:
-        """Have what was acknowledged synced to disk."""
+    async def sync(self) -> None:
+        """Have what was written without anyone waiting for it synced to disk."""
         for store in self._stores:
-            store.sync_progress()
+            store.sync()
 
     async def trim(self) -> None:
         """Drop segments that nobody needs any more."""

@@ -68,7 +68,15 @@ class Turn(Protocol):
 class QueueStore:
     """Messages by position."""
 
-    def __init__(self, turn: Turn, clock: Clock, memory: MemoryShare, *, durable: bool) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        clock: Clock,
+        memory: MemoryShare,
+        *,
+        durable: bool,
+        keeps_all: bool = False,
+    ) -> None:
         self.acknowledged = Acknowledged()
         self.next_position = 0
         self.topic: HostedTopic | None = None
@@ -77,6 +85,8 @@ class QueueStore:
         self._clock = clock
         self._memory = memory
         self._durable = durable
+        self._keeps_all = keeps_all
+        """Whether even messages survive that do not ask for it."""
         self._messages: Partition | None = None
         self._progress: Partition | None = None
         self._pending: dict[int, Message] = {}
@@ -93,7 +103,7 @@ class QueueStore:
         self._changes = 0
         self._is_due = False
         self._wants_topic = False
-        self.progress_unsynced = False
+        self._unsynced: dict[Partition, None] = {}
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -137,7 +147,7 @@ class QueueStore:
         self.next_position = position + 1
         self._pending[position] = message
         self._pending_bytes += len(message.body) + OVERHEAD
-        if self._durable and message.persistent:
+        if self._durable and (message.persistent or self._keeps_all):
             self._must_write = True
             if receipt is not None:
                 receipt.expect()
@@ -222,6 +232,7 @@ class QueueStore:
             self._turn.failed(self, error)
             return
         self._must_write = False
+        self._unsynced[self._messages] = None
         if self._receipts:
             self._await_disk(self._messages, appended)
 
@@ -308,16 +319,18 @@ class QueueStore:
             return None
         self._gone.clear()
         self._returned_changed.clear()
-        self.progress_unsynced = True
+        self._unsynced[self._progress] = None
         return appended
 
     # --- background ----------------------------------------------------------------------------
 
-    def sync_progress(self) -> None:
-        """Have what was written about progress synced to disk."""
-        if self.progress_unsynced and self._progress is not None and not self.closed:
-            self.progress_unsynced = False
-            self._progress.sync_soon()
+    def sync(self) -> None:
+        """Have what was written synced to disk."""
+        if self._unsynced:
+            partitions, self._unsynced = self._unsynced, {}
+            for partition in partitions:
+                if not self.closed:
+                    partition.sync_soon()
 
     def trim(self) -> None:
         """Drop whole segments whose messages are all gone."""

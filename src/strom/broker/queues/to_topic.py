@@ -7,6 +7,7 @@ to partitions as Kafka's own producers send them there, so both kinds of produce
 import logging
 from collections.abc import Callable
 
+from strom.broker.queues.turn import EndOfTurn
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
@@ -17,17 +18,20 @@ from strom.wire.kafka.records import Record, build_batch
 
 log = logging.getLogger(__name__)
 
-BATCH_BYTES = 512 * 1024
+BATCH_RECORDS = 1000
 
 
 class TopicFeed:
     """Gathers messages for one topic during a turn, and appends them at its end."""
 
     def __init__(
-        self, topic: Callable[[], HostedTopic | None], due: Callable[[], None], clock: Clock
+        self,
+        topic: Callable[[], HostedTopic | None],
+        turn: EndOfTurn,
+        clock: Clock,
     ) -> None:
         self._topic = topic
-        self._due = due
+        self._turn = turn
         self._clock = clock
         self._waiting: list[tuple[Message, Receipt | None]] = []
 
@@ -36,10 +40,13 @@ class TopicFeed:
         if receipt is not None:
             receipt.expect()
         if not self._waiting:
-            self._due()
+            self._turn.write_later(self)
         self._waiting.append((message, receipt))
 
-    def write(self) -> None:
+    def write_progress(self) -> None:
+        """A topic keeps everything."""
+
+    def write_messages(self) -> None:
         """Append them; those that the topic does not take are not confirmed."""
         waiting, self._waiting = self._waiting, []
         topic = self._topic()
@@ -52,8 +59,8 @@ class TopicFeed:
             index = partition_of(key, len(topic.partitions))
             parts.setdefault(index, []).append((message, receipt))
         for index, items in parts.items():
-            for start in range(0, len(items), 1000):
-                self._append(topic, index, items[start : start + 1000])
+            for start in range(0, len(items), BATCH_RECORDS):
+                self._append(topic, index, items[start : start + BATCH_RECORDS])
 
     def _append(
         self, topic: HostedTopic, index: int, items: list[tuple[Message, Receipt | None]]
@@ -82,9 +89,7 @@ def _settle(items: list[tuple[Message, Receipt | None]], code: ErrorCode) -> Non
 
 def _record(offset: int, message: Message) -> Record:
     key = message.routing_key.encode("utf-8", "surrogateescape")
-    headers = tuple(
-        (name, _as_bytes(value)) for name, value in (message.headers or {}).items()
-    )
+    headers = tuple((name, _as_bytes(value)) for name, value in (message.headers or {}).items())
     return Record(offset, message.timestamp_ms, key, message.body, headers)
 
 

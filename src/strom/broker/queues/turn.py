@@ -25,6 +25,18 @@ class Sender(Protocol):
         ...
 
 
+class Writable(Protocol):
+    """What has something to write."""
+
+    def write_messages(self) -> None:
+        """Write messages."""
+        ...
+
+    def write_progress(self) -> None:
+        """Then write which are gone."""
+        ...
+
+
 class EndOfTurn:
     """Gathers what is to be done."""
 
@@ -40,12 +52,12 @@ class EndOfTurn:
         self._need_topic = need_topic
         self._blocked = blocked
         self._offline = offline
-        self._stores: dict[QueueStore, None] = {}
+        self._stores: dict[Writable, None] = {}
         self._senders: dict[Sender, None] = {}
         self._is_due = False
         self._failing: dict[QueueStore, None] = {}
 
-    def write_later(self, store: QueueStore) -> None:
+    def write_later(self, store: Writable) -> None:
         """Have the store written."""
         self._stores[store] = None
         self.soon()
