@@ -1,0 +1,134 @@
+"""Single scenes of a queue: time, limits, priorities, whose turn it is."""
+
+import pytest
+
+from strom.queues.consumers import Consumer
+from strom.wire.amqp.protocol import AmqpError
+from tests.queues.memory_store import CollectingOutlet, make_message, make_queue
+
+
+def consume(queue, tag="c", **options):
+    consumer = Consumer(queue, CollectingOutlet(), tag, **options)
+    queue.consumers.add(consumer)
+    return consumer
+
+
+def taken(queue, now_ms=0):
+    found = []
+    while (got := queue.get(now_ms, no_ack=True)) is not None:
+        found.append(got.message.body)
+    return found
+
+
+def test_messages_expire_in_their_turn_and_the_clock_is_set_for_the_next():
+    queue = make_queue(message_ttl=100)
+    for at in (0, 50):
+        queue.publish(make_message(str(at).encode(), at), at)
+    assert queue._host.wakes == [100]
+    queue.woken(100)
+    assert queue._host.given_up == [(b"0", "expired")]
+    assert queue._host.wakes == [100, 150]
+    assert taken(queue, 149) == [b"50"]
+
+
+def test_waking_a_moment_too_early_sets_the_clock_again():
+    queue = make_queue(message_ttl=100)
+    queue.publish(make_message(b"m", 0), 0)
+    queue.woken(99)
+    assert queue._host.wakes == [100, 100]
+
+
+def test_the_shorter_of_both_times_counts():
+    queue = make_queue(message_ttl=100)
+    queue.publish(make_message(b"m", 0, expiration="10"), 0)
+    queue.woken(10)
+    assert queue._host.given_up == [(b"m", "expired")]
+
+
+def test_a_message_that_lives_no_time_is_for_whoever_waits():
+    queue = make_queue(message_ttl=0)
+    queue.publish(make_message(b"1"), 0)
+    assert queue._host.given_up == [(b"1", "expired")]
+    consumer = consume(queue, no_ack=True)
+    queue.publish(make_message(b"2"), 0)
+    assert [body for _, _, body, _ in consumer.outlet.got] == [b"2"]
+
+
+def test_a_full_queue_drops_from_its_head():
+    queue = make_queue(max_length=2)
+    for body in (b"1", b"2", b"3"):
+        assert queue.publish(make_message(body), 0)
+    assert queue._host.given_up == [(b"1", "maxlen")]
+    assert taken(queue) == [b"2", b"3"]
+
+
+def test_a_full_queue_may_refuse():
+    queue = make_queue(max_length=1, overflow="reject-publish")
+    assert queue.publish(make_message(b"1"), 0)
+    assert not queue.publish(make_message(b"2"), 0)
+    assert queue._host.given_up == []
+
+
+def test_a_message_too_large_for_the_queue_goes_at_once():
+    queue = make_queue(max_length_bytes=3)
+    queue.publish(make_message(b"1234"), 0)
+    assert (queue.waiting, queue.ready_bytes) == (0, 0)
+
+
+def test_priorities_beyond_the_highest_count_as_the_highest():
+    queue = make_queue(max_priority=3)
+    for body, priority in ((b"a", 9), (b"b", 3), (b"c", 0)):
+        queue.publish(make_message(body, priority=priority), 0)
+    assert taken(queue) == [b"a", b"b", b"c"]
+
+
+def test_a_returned_message_keeps_its_place_among_its_priority():
+    queue = make_queue(max_priority=3)
+    for body in (b"a", b"b"):
+        queue.publish(make_message(body, priority=1), 0)
+    position = queue.get(0, no_ack=False).position
+    queue.requeue([position])
+    assert taken(queue) == [b"a", b"b"]
+
+
+def test_a_message_is_given_up_after_its_last_delivery():
+    queue = make_queue(delivery_limit=2)
+    queue.publish(make_message(b"m"), 0)
+    for _ in range(3):
+        queue.requeue([queue.get(0, no_ack=False).position])
+    assert queue._host.given_up == [(b"m", "delivery_limit")]
+
+
+def test_consumers_take_turns_and_who_cannot_take_is_passed_over():
+    queue = make_queue()
+    one, two = consume(queue, "one", limit=1), consume(queue, "two")
+    for number in range(4):
+        queue.publish(make_message(str(number).encode()), 0)
+    assert len(one.outlet.got) == 1
+    assert len(two.outlet.got) == 3
+
+
+def test_only_the_oldest_of_single_active_consumers_gets_messages():
+    queue = make_queue(single_active_consumer=True)
+    one, two = consume(queue, "one", limit=1), consume(queue, "two")
+    for number in range(3):
+        queue.publish(make_message(str(number).encode()), 0)
+    assert (len(one.outlet.got), len(two.outlet.got)) == (1, 0)
+    queue.consumers.remove(one)
+    queue.serve(0)
+    assert len(two.outlet.got) == 2
+
+
+def test_an_exclusive_consumer_wants_to_be_alone():
+    queue = make_queue()
+    consume(queue, exclusive=True)
+    with pytest.raises(AmqpError, match="exclusive"):
+        consume(queue, "other")
+
+
+def test_a_hole_in_the_log_is_passed_over():
+    queue = make_queue()
+    for body in (b"1", b"2", b"3"):
+        queue.publish(make_message(body), 0)
+    del queue.store.messages[1]
+    assert taken(queue) == [b"1", b"3"]
