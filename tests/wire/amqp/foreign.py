@@ -39,7 +39,7 @@ def as_pika_has_it(value: Any) -> Any:
 
 
 @cache
-def _without_validation(cls: type) -> type:
+def _without_validation(cls: Any) -> Any:
     # pamqp refuses what is deprecated, though it can write it.
     return type(cls.__name__, (cls,), {"validate": lambda self: None, "__slots__": cls.__slots__})
 

@@ -119,8 +119,8 @@ def test_a_name_that_is_too_long_is_not_written():
         basic.Ack(delivery_tag=-1),
         basic.Ack(delivery_tag=2**64),
         basic.Qos(prefetch_count="many"),  # type: ignore[arg-type]
-        queue.Declare(queue=None),  # type: ignore[arg-type]
-        connection.Secure(challenge=None),  # type: ignore[arg-type]
+        queue.Declare(queue=None),
+        connection.Secure(challenge=None),
     ],
     ids=repr,
 )

@@ -1,6 +1,7 @@
 """Contents: properties, and bodies in frames."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pamqp.commands
 import pika
@@ -144,7 +145,7 @@ def test_the_bytes_of_the_specification():
 
 
 def frames_of(channel, properties, body, frame_max) -> list[Frame]:
-    out: list = []
+    out: list[Any] = []
     write_content(out, channel, properties, body, frame_max)
     data = memoryview(b"".join(out))
     reader = FrameReader(max(frame_max, len(data)))
@@ -285,7 +286,9 @@ def test_pikas_content_is_read():
     data = memoryview(header + pika.frame.Body(3, body).marshal())
     reader = FrameReader()
     first = reader.read(data, 0, len(data))
+    assert isinstance(first, Frame)
     second = reader.read(data, first.end, len(data))
+    assert isinstance(second, Frame)
     assembly: ContentAssembly[str] = ContentAssembly()
     assembly.begin("method")
     assert assembly.add_header(first.payload) is None

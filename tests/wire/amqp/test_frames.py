@@ -1,6 +1,7 @@
 """Frames out of bytes: whole, in pieces, damaged, and the short cuts for the frequent ones."""
 
 import struct
+from typing import Any
 
 import pamqp.body
 import pamqp.commands
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strom.wire.amqp.codec import method_frame
+from strom.wire.amqp.codec import encode_method, method_frame
 from strom.wire.amqp.content import (
     BasicProperties,
     Content,
@@ -40,12 +41,12 @@ def frame(kind: int, channel: int, payload: bytes, mark: int = 0xCE) -> bytes:
 
 
 def published(channel: int, method: basic.Publish, properties: bytes, body: bytes) -> bytes:
-    out: list = [method_frame(channel, method)]
+    out: list[Any] = [method_frame(channel, method)]
     write_content(out, channel, properties, body, FRAME_MAX)
     return b"".join(out)
 
 
-def read_all(data: bytes, reader: FrameReader | None = None) -> tuple[list, int]:
+def read_all(data: bytes, reader: FrameReader | None = None) -> tuple[list[Any], int]:
     """Every item, and how far the bytes were read."""
     reader = reader or FrameReader(FRAME_MAX)
     view, position, items = memoryview(data), 0, []
@@ -56,17 +57,31 @@ def read_all(data: bytes, reader: FrameReader | None = None) -> tuple[list, int]
     return items, position
 
 
-def meaning(data: bytes) -> list:
+class PlainReader(FrameReader):
+    """Reads frame by frame, without the short cuts."""
+
+    def read(self, buffer, position, filled):
+        return self._frame(buffer, position, filled)
+
+
+def meaning(data: bytes, reader: FrameReader | None = None) -> list[Any]:
     """What the frames say, however they are read; one assembly per channel, as a server has."""
-    assemblies: dict[int, ContentAssembly] = {}
-    said: list = []
-    for item in read_all(data)[0]:
+    assemblies: dict[int, ContentAssembly[Any]] = {}
+    said: list[Any] = []
+    for item in read_all(data, reader)[0]:
         assembly = assemblies.setdefault(item.channel, ContentAssembly())
         said += said_by(item, assembly)
     return said
 
 
-def said_by(item, assembly: ContentAssembly) -> list:
+def outcome(data: bytes, reader: FrameReader) -> Any:
+    try:
+        return meaning(data, reader)
+    except AmqpError as error:
+        return error.code
+
+
+def said_by(item, assembly: ContentAssembly[Any]) -> list[Any]:
     if isinstance(item, Publication):
         assembly.expect_method()
         return [(item.channel, Content(item.method, item.properties, item.body))]
@@ -117,6 +132,73 @@ def test_a_body_in_several_frames_is_read_frame_by_frame():
     assert meaning(data) == [(2, Content(basic.Publish(0, "x", "k"), SOME, body))]
 
 
+USUAL = {
+    "method_channel": 1,
+    "header_channel": 1,
+    "body_channel": 1,
+    "header_type": 2,
+    "body_type": 3,
+    "class_id": 60,
+    "weight": 0,
+    "announced": 4,
+    "properties": SOME,
+    "body": b"body",
+    "routing_key": "k",
+}
+
+
+def publication(**unusual: Any) -> bytes:
+    """A publish with its content, of which anything may be wrong."""
+    parts = {**USUAL, **unusual}
+    header = struct.pack(">HHQ", parts["class_id"], parts["weight"], parts["announced"])
+    method = basic.Publish(0, "x", parts["routing_key"])
+    return b"".join(
+        (
+            frame(1, parts["method_channel"], encode_method(method)),
+            frame(parts["header_type"], parts["header_channel"], header + parts["properties"]),
+            frame(parts["body_type"], parts["body_channel"], parts["body"]),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("unusual", "code"),
+    [
+        ({"method_channel": 2}, ReplyCode.UNEXPECTED_FRAME),
+        ({"header_channel": 2}, ReplyCode.UNEXPECTED_FRAME),
+        ({"body_channel": 2}, ReplyCode.UNEXPECTED_FRAME),
+        ({"header_type": 3}, ReplyCode.UNEXPECTED_FRAME),
+        ({"body_type": 2}, ReplyCode.UNEXPECTED_FRAME),
+        ({"class_id": 50}, ReplyCode.UNEXPECTED_FRAME),
+        ({"weight": 1}, ReplyCode.UNEXPECTED_FRAME),
+        ({"announced": 0}, ReplyCode.UNEXPECTED_FRAME),
+        ({"announced": 3}, ReplyCode.FRAME_ERROR),
+        ({"announced": 2**63}, ReplyCode.FRAME_ERROR),
+        ({"properties": b""}, ReplyCode.FRAME_ERROR),
+        ({"properties": b"x"}, ReplyCode.FRAME_ERROR),
+        ({"properties": bytes(FRAME_MAX)}, ReplyCode.FRAME_ERROR),
+        ({"body": bytes(FRAME_MAX + 1), "announced": FRAME_MAX + 1}, ReplyCode.FRAME_ERROR),
+    ],
+    ids=str,
+)
+def test_a_publish_with_something_wrong_is_refused_as_frame_by_frame(unusual, code):
+    assert outcome(publication(**unusual), PlainReader(FRAME_MAX)) is code
+    assert outcome(publication(**unusual), FrameReader(FRAME_MAX)) is code
+
+
+def test_a_publish_method_that_is_too_large_is_refused():
+    data = publication(routing_key="k" * 200)
+    assert outcome(data, FrameReader(100)) is ReplyCode.FRAME_ERROR
+    assert len(outcome(data, FrameReader(FRAME_MAX))) == 1
+
+
+def test_more_of_a_body_may_be_announced_than_has_come():
+    data = publication(announced=5)
+    assert outcome(data, FrameReader(FRAME_MAX)) == []
+    (said,) = outcome(data + frame(3, 1, b"!"), FrameReader(FRAME_MAX))
+    assert said[1].body == b"body!"
+
+
 @given(tag=st.integers(0, 2**64 - 1), channel=st.integers(0, 65535), multiple=st.booleans())
 def test_an_acknowledgement_is_read_at_once(tag, channel, multiple):
     data = method_frame(channel, basic.Ack(tag, multiple))
@@ -145,8 +227,8 @@ def test_bytes_in_any_two_pieces_say_the_same():
         assert end <= cut
         reader = FrameReader(FRAME_MAX)
         rest, _ = read_all(STREAM[end:], reader)
-        assemblies: dict[int, ContentAssembly] = {}
-        said: list = []
+        assemblies: dict[int, ContentAssembly[Any]] = {}
+        said: list[Any] = []
         for item in [*items, *rest]:
             said += said_by(item, assemblies.setdefault(item.channel, ContentAssembly()))
         assert said == expected
@@ -219,7 +301,7 @@ def test_a_publish_with_too_large_parts_is_left_to_the_frames():
 
 
 def test_a_malformed_publish_is_a_syntax_error():
-    out: list = [frame(1, 1, basic.Publish.INDEX.to_bytes(4, "big") + b"\x00\x00\xff")]
+    out: list[Any] = [frame(1, 1, basic.Publish.INDEX.to_bytes(4, "big") + b"\x00\x00\xff")]
     write_content(out, 1, SOME, b"body", FRAME_MAX)
     assert code_of(b"".join(out)) is ReplyCode.SYNTAX_ERROR
 
@@ -234,14 +316,12 @@ def test_a_reader_remembers_only_so_many_publishes():
 
 @given(st.data())
 @settings(max_examples=300, deadline=None)
-def test_flipped_bits_give_other_frames_or_an_error(data):
+def test_flipped_bits_are_read_alike_with_and_without_short_cuts(data):
     damaged = bytearray(STREAM)
     for place in data.draw(st.lists(st.integers(0, len(STREAM) * 8 - 1), min_size=1, max_size=3)):
         damaged[place // 8] ^= 1 << place % 8
-    try:
-        meaning(bytes(damaged))
-    except AmqpError:
-        pass
+    expected = outcome(bytes(damaged), PlainReader(FRAME_MAX))
+    assert outcome(bytes(damaged), FrameReader(FRAME_MAX)) == expected
 
 
 @given(
@@ -256,12 +336,10 @@ def test_flipped_bits_give_other_frames_or_an_error(data):
     )
 )
 @settings(max_examples=300, deadline=None)
-def test_random_frames_are_read_or_refused(frames):
+def test_random_frames_are_read_alike_with_and_without_short_cuts(frames):
     data = b"".join(frame(kind, channel, start + rest) for kind, channel, start, rest in frames)
-    try:
-        meaning(data)
-    except AmqpError:
-        pass
+    expected = outcome(data, PlainReader(FRAME_MAX))
+    assert repr(outcome(data, FrameReader(FRAME_MAX))) == repr(expected)
 
 
 @given(st.binary(max_size=200))

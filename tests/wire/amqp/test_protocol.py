@@ -1,12 +1,14 @@
 """Reply codes, as the specification and RabbitMQ's clients have them."""
 
+from typing import Any
+
 import pamqp.exceptions
 import pytest
 
 from strom.model.errors import ProtocolError
 from strom.wire.amqp.protocol import AmqpError, Closes, ReplyCode
 
-SPECIFIED = pamqp.exceptions.CLASS_MAPPING
+SPECIFIED: dict[int, Any] = pamqp.exceptions.CLASS_MAPPING
 
 
 @pytest.mark.parametrize("number", sorted(SPECIFIED))
