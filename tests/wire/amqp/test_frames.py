@@ -1,6 +1,7 @@
 """Frames out of bytes: whole, in pieces, damaged, and the short cuts for the frequent ones."""
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import pamqp.body
@@ -46,15 +47,20 @@ def published(channel: int, method: basic.Publish, properties: bytes, body: byte
     return b"".join(out)
 
 
-def read_all(data: bytes, reader: FrameReader | None = None) -> tuple[list[Any], int]:
-    """Every item, and how far the bytes were read."""
+def items_of(data: bytes, reader: FrameReader | None = None) -> Iterator[Any]:
+    """Each item, read when the one before has been dealt with."""
     reader = reader or FrameReader(FRAME_MAX)
-    view, position, items = memoryview(data), 0, []
+    view, position = memoryview(data), 0
     while (item := reader.read(view, position, len(view))) is not None:
         assert item.end > position
-        items.append(item)
+        yield item
         position = item.end
-    return items, position
+
+
+def read_all(data: bytes, reader: FrameReader | None = None) -> tuple[list[Any], int]:
+    """Every item, and how far the bytes were read."""
+    items = list(items_of(data, reader))
+    return items, items[-1].end if items else 0
 
 
 class PlainReader(FrameReader):
@@ -68,7 +74,7 @@ def meaning(data: bytes, reader: FrameReader | None = None) -> list[Any]:
     """What the frames say, however they are read; one assembly per channel, as a server has."""
     assemblies: dict[int, ContentAssembly[Any]] = {}
     said: list[Any] = []
-    for item in read_all(data, reader)[0]:
+    for item in items_of(data, reader):
         assembly = assemblies.setdefault(item.channel, ContentAssembly())
         said += said_by(item, assembly)
     return said
