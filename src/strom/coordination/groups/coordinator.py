@@ -14,6 +14,8 @@ from typing import Any
 from strom.coordination.groups.classic_group import ClassicGroup
 from strom.coordination.groups.classic_groups import ClassicGroups
 from strom.coordination.groups.commands import Command, Commit, DeleteGroup, DeleteOffsets
+from strom.coordination.groups.consumer.group import ConsumerGroup
+from strom.coordination.groups.consumer.rules import ConsumerGroups
 from strom.coordination.groups.kinds import AnyGroup, GroupKind, KindOfGroup, Surroundings
 from strom.coordination.groups.outcome import (
     Answer,
@@ -37,7 +39,7 @@ from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.schema import Uuid
 
-KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups,)
+KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ConsumerGroups)
 """Every kind of group that there is."""
 
 
@@ -77,6 +79,17 @@ class GroupCoordinator:
         """The group of that name, if it is a classic one."""
         found = self._groups.get(group)
         return found if isinstance(found, ClassicGroup) else None
+
+    def find_consumer(self, group: str) -> ConsumerGroup | None:
+        """The group of that name, if it is a consumer group."""
+        found = self._groups.get(group)
+        return found if isinstance(found, ConsumerGroup) else None
+
+    def check_may_fetch(self, group: str, member: str | None, epoch: int) -> None:
+        """Refuse (by an ApiError) to tell offsets to whoever wrongly takes itself for a member."""
+        found = self._groups.get(group)
+        if found is not None:
+            self._kinds[found.kind].check_may_fetch(found, member, epoch)
 
     def committed(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
         """How far a group has read; empty for a group that nobody knows."""

@@ -153,6 +153,11 @@ class Outcome:
         """Have a record written, and replayed."""
         self.records.append(record)
 
+    def discard(self) -> None:
+        """Have nothing written or set after all."""
+        self.records.clear()
+        self.timers.clear()
+
     def answer(self, ticket: Ticket, answer: Answer) -> None:
         """Have a request answered."""
         self.answers.append((ticket, answer))

@@ -1,12 +1,13 @@
 """OffsetFetch, api key 9: how far groups have read; null topics stand for all of them.
 
 Behaviour: nothing is told that a crash could take back. What was never committed is -1, without an error.
-Versions: 2 all topics of a group, 8 several groups, 10 topic ids. There are no transactions yet, so
-`require_stable` always holds.
+Versions: 2 all topics of a group, 8 several groups, 9 members of consumer groups tell their epoch, 10
+topic ids. There are no transactions yet, so `require_stable` always holds.
 """
 
 from collections.abc import Mapping
 
+from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.records import NO_LEADER_EPOCH, CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
@@ -58,9 +59,7 @@ async def _fetch(wanted: OffsetFetchRequestGroup, context: Context) -> OffsetFet
     code = ErrorCode.NONE
     topics = wanted.topics
     try:
-        committed = await context.groups.read(
-            wanted.group_id, lambda groups: dict(groups.committed(wanted.group_id))
-        )
+        committed = await context.groups.read(wanted.group_id, lambda groups: _look(wanted, groups))
     except ApiError as error:
         code, committed = error.code, {}
         if context.version >= FIRST_VERSION_WITH_A_GROUP_ERROR:
@@ -71,6 +70,11 @@ async def _fetch(wanted: OffsetFetchRequestGroup, context: Context) -> OffsetFet
         if found is not None:
             answer.topics.append(found)
     return answer
+
+
+def _look(wanted: OffsetFetchRequestGroup, groups: GroupCoordinator) -> Committed:
+    groups.check_may_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)
+    return dict(groups.committed(wanted.group_id))
 
 
 def _everything(committed: Committed) -> list[OffsetFetchRequestTopics]:
