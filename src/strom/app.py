@@ -13,6 +13,7 @@ from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.housekeeping import Housekeeping
 from strom.broker.queues.hub import MessageQueues
+from strom.broker.transactions import Transactions
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
 from strom.model.errors import UserError
@@ -63,6 +64,7 @@ class Node:
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None
         self._groups: Groups | None = None
+        self._transactions: Transactions | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
         self._queues: MessageQueues | None = None
@@ -78,6 +80,8 @@ class Node:
         self._broker = broker
         self._groups = groups = Groups(broker)
         groups.load()
+        self._transactions = transactions = Transactions(broker, groups)
+        transactions.load()
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
             if settings.amqp_port:
@@ -96,6 +100,12 @@ class Node:
             self._housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync)
             self._housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
             self._housekeeping.every(lambda: QUEUE_NOTE_MS, self._queues.bridges.note_positions)
+        self._housekeeping.every(
+            lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
+        )
+        self._housekeeping.every(
+            lambda: broker.settings.transactional_id_expiration_interval_ms, transactions.expire
+        )
         endpoint = _endpoint(settings, listener.port)
         return Ready(
             bootstrap_servers=f"{endpoint.host}:{endpoint.port}",
@@ -123,16 +133,20 @@ class Node:
             await self._amqp.stop()
         if self._queues is not None:
             await self._queues.stop()
+        if self._transactions is not None:
+            self._transactions.stop()
         if self._listener is not None:
             await self._listener.stop()
         if self._broker is not None:
             await self._broker.close()
 
     def _serve(self, dispatcher: Dispatcher, listener: Listener, port: int) -> None:
-        assert self._broker is not None and self._groups is not None  # noqa: S101, PT018 - see start()
+        assert self._broker is not None  # noqa: S101 - see start()
+        assert self._groups is not None and self._transactions is not None  # noqa: S101, PT018
         services = Services(
             broker=self._broker,
             groups=self._groups,
+            transactions=self._transactions,
             endpoint=_endpoint(self.settings, port),
             fetch_sessions=FetchSessions(self.settings.max_fetch_sessions),
             memory=listener.memory,

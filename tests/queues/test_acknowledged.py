@@ -1,5 +1,7 @@
 """Ranges of gone positions against a set."""
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +27,7 @@ def test_ranges_are_a_set_of_positions(ranges):
     assert gone.count_live_before(60) == 60 - len(model)
     assert gone.floor == next(at for at in range(60) if at not in model)
     spans = list(gone.beyond())
-    assert all(one[1] < other[0] for one, other in zip(spans, spans[1:], strict=False))
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(spans))
 
 
 @given(RANGES, st.integers(0, 45))

@@ -3,6 +3,7 @@
 StromError
 ├── ApiError            a Kafka error code, with a text for the client
 ├── ProtocolError       bytes that do not follow the protocol
+│   └── AmqpError       with a reply code for the client (`wire/amqp/protocol.py`)
 ├── StorageError        the disk or the data on it
 │   ├── CorruptData     bytes on disk that are not what was written
 │   └── DirectoryOffline  a write or sync failed; nothing in it can be trusted until a restart

@@ -13,7 +13,6 @@ from strom.wire.amqp.protocol import (
     BASIC_CLASS,
     BODY_FRAME,
     FRAME_END,
-    FRAME_HEAD_BYTES,
     FRAME_OVERHEAD,
     HEADER_FRAME,
     MAX_BODY_BYTES,
@@ -297,8 +296,3 @@ class ContentAssembly(Generic[M]):
     def _finish(self, method: M, header: ContentHeader, body: bytes) -> Content[M]:
         self.abandon()
         return Content(method, header.properties, body)
-
-
-def header_bytes_needed(properties: bytes) -> int:
-    """The size of a header frame with these properties; it cannot be split over frames."""
-    return FRAME_HEAD_BYTES + HEADER_FIXED_BYTES + len(properties) + 1

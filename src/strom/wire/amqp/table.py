@@ -180,16 +180,11 @@ class _Reader:
         if letter == 0x56:  # V
             return None, position
         if letter == 0x54:  # T
-            return Timestamp.from_bytes(self._eight(position), "big"), position + 8
+            seconds = self._data[position : position + 8]
+            return Timestamp.from_bytes(seconds, "big"), position + 8
         if letter == 0x44:  # D
             return _decimal(*_DECIMAL.unpack_from(self._data, position)), position + 5
         raise _malformed(f"unknown type {chr(letter)!r}")
-
-    def _eight(self, position: int) -> bytes:
-        data = self._data[position : position + 8]
-        if len(data) < 8:
-            raise IndexError
-        return data
 
     def _sized(self, letter: int, position: int, depth: int) -> tuple[Any, int]:
         (size,) = _UINT32.unpack_from(self._data, position)
