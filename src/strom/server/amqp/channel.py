@@ -77,7 +77,10 @@ class Channel:
 
     def add_body(self, payload: memoryview) -> None:
         """A part of a body has come."""
-        self._assembled(self.assembly.add_body(payload))
+        before = self.assembly.held_bytes
+        content = self.assembly.add_body(payload)
+        self.connection.services.half_received.add(self.assembly.held_bytes - before)
+        self._assembled(content)
 
     def _assembled(self, content: Content[basic.Publish] | None) -> None:
         if content is not None:
@@ -280,6 +283,7 @@ class Channel:
     def leave(self) -> None:
         """The channel ends: consumers go, and messages go back."""
         self.takes = False
+        self.connection.services.half_received.add(-self.assembly.held_bytes)
         self.assembly.abandon()
         consumers, self.consumers = list(self.consumers.values()), {}
         left = []

@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 MAX_GATHERED = 256 * 1024
 """So many bytes are gathered before deliveries stop for the rest of the turn."""
+MAX_UNSENT = 4 * 1024 * 1024
+"""A client that has not read so many bytes of answers is not read either."""
 MAX_UNCONFIRMED = 20_000
 """A client with so many messages that wait for the disk is not read until there are fewer."""
 JOIN_BELOW = 64 * 1024
@@ -132,6 +134,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         """The client has caught up."""
         self._writing_paused = False
         self._set_can_send()
+        self.go_on()
 
     # --- in ------------------------------------------------------------------------------------
 
@@ -174,7 +177,21 @@ class AmqpConnection(asyncio.BufferedProtocol):
         return True
 
     def _may_go_on(self) -> bool:
-        return self._busy is None and self.unconfirmed < MAX_UNCONFIRMED and not self._is_held()
+        return (
+            self._busy is None
+            and self.unconfirmed < MAX_UNCONFIRMED
+            and not self._is_held()
+            and not self._has_much_unsent()
+        )
+
+    def _has_much_unsent(self) -> bool:
+        """Whether the client asks for more than it reads."""
+        if self.out_bytes > MAX_UNSENT:
+            return True
+        transport = self._transport
+        if not self._writing_paused or transport is None:
+            return False
+        return transport.get_write_buffer_size() > MAX_UNSENT
 
     def _may_read(self) -> bool:
         return self._may_go_on() and not self._has_rest
@@ -310,7 +327,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
 
     def send(self, channel: int, method: Method) -> None:
         """Send a method."""
-        self.out.append(method_frame(channel, method))
+        written = method_frame(channel, method)
+        self.out.append(written)
+        self.out_bytes += len(written)
         self.flush_soon()
 
     def flush_soon(self) -> None:
@@ -334,6 +353,8 @@ class AmqpConnection(asyncio.BufferedProtocol):
             if channel.has_confirms:
                 channel.write_confirms()
         out, self.out = self.out, []
+        if self.out_bytes > MAX_UNSENT:
+            self.loop.call_soon(self.go_on)
         self.out_bytes = 0
         transport = self._transport
         if transport is None or not out:

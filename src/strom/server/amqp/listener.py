@@ -8,7 +8,7 @@ from strom.broker.queues.hub import MessageQueues
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
 from strom.server.amqp.connection import AmqpConnection
-from strom.server.amqp.context import QueueServices
+from strom.server.amqp.context import HalfReceived, QueueServices
 
 
 class AmqpListener:
@@ -22,7 +22,11 @@ class AmqpListener:
         self._queues = queues
         self._server: asyncio.Server | None = None
         self._services = QueueServices(
-            queues, self.declarations, settings, f"strom@{settings.host}"
+            queues,
+            self.declarations,
+            settings,
+            f"strom@{settings.host}",
+            HalfReceived(settings.max_bytes_in_flight),
         )
         queues.when_blocked.append(self._tell_blocked)
 
