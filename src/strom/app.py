@@ -22,6 +22,8 @@ from strom.server.event_loop import loop_factory
 from strom.server.kafka.context import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.listener import Listener
+from strom.server.management.calls import ManagementCalls
+from strom.server.management.http import HttpServer
 from strom.server.process_limits import raise_open_file_limit
 from strom.storage.files import DiskFiles, Files
 
@@ -49,6 +51,8 @@ class Ready:
     warnings: list[str] = field(default_factory=list)
     amqp_url: str | None = None
     """Where queue clients connect; None if there are no queues."""
+    management_url: str | None = None
+    """Where the management interface of queues is."""
 
 
 class Node:
@@ -69,6 +73,7 @@ class Node:
         self._housekeeping: Housekeeping | None = None
         self._queues: MessageQueues | None = None
         self._amqp: AmqpListener | None = None
+        self._management: HttpServer | None = None
 
     async def start(self) -> Ready:
         """Open the data, listen, serve; UserError says what is in the way."""
@@ -88,6 +93,8 @@ class Node:
                 await self._start_queues(broker)
         except UserError:
             await listener.stop()
+            if self._amqp is not None:
+                await self._amqp.stop()
             await broker.close()
             raise
         self._listener = listener
@@ -115,6 +122,11 @@ class Node:
             topics=len(broker.topics()),
             warnings=_warnings(settings),
             amqp_url=_amqp_url(settings, endpoint, self._amqp),
+            management_url=(
+                None
+                if self._management is None
+                else f"http://{endpoint.host}:{self._management.port}"
+            ),
         )
 
     async def _start_queues(self, broker: Broker) -> None:
@@ -122,6 +134,20 @@ class Node:
         await self._queues.load()
         self._amqp = AmqpListener(self.settings, self._queues)
         await self._amqp.start()
+        if self.settings.amqp_management_port:
+            calls = ManagementCalls(self._queues, self._amqp.declarations, self.settings)
+            self._management = HttpServer(calls.handle)
+            await self._start_management(self._management)
+
+    async def _start_management(self, server: HttpServer) -> None:
+        host, port = self.settings.host, max(0, self.settings.amqp_management_port)
+        try:
+            await server.start(host, port)
+        except OSError as error:
+            raise UserError(
+                f"Port {port} on {host}, for the management of queues, cannot be had "
+                f"({error.strerror}). Choose another with --set amqp.management.port=N, or 0 for none."
+            ) from error
 
     async def stop(self) -> None:
         """Let the clients go, finish what is under way, sync, and close."""
@@ -129,6 +155,8 @@ class Node:
             await self._housekeeping.stop()
         if self._groups is not None:
             self._groups.stop()
+        if self._management is not None:
+            await self._management.stop()
         if self._amqp is not None:
             await self._amqp.stop()
         if self._queues is not None:

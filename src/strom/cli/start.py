@@ -124,6 +124,7 @@ def _announce(ready: "Ready", *, as_json: bool, quiet: bool) -> None:
             {
                 "bootstrap_servers": ready.bootstrap_servers,
                 "amqp_url": ready.amqp_url,
+                "management_url": ready.management_url,
                 "data": ready.data,
                 "cluster_id": ready.cluster_id,
                 "topics": ready.topics,

@@ -270,6 +270,15 @@ class BrokerSettings(Settings):
         maximum=65535,
         live=False,
     )
+    amqp_management_port: int = setting(
+        "amqp.management.port",
+        Kind.INT,
+        15672,
+        "The port of the management interface of queues (HTTP); 0 for none, -1 takes a free one.",
+        minimum=-1,
+        maximum=65535,
+        live=False,
+    )
     amqp_user: str = setting(
         "amqp.user", Kind.STRING, "guest", "The name that queue clients log in with.", live=False
     )

@@ -29,6 +29,15 @@ def is_of_queues(name: str) -> bool:
     return name.startswith(QUEUE_TOPIC_PREFIX) or name == QUEUE_TOPOLOGY_TOPIC
 
 
+def refuse_topic_of_queues(name: str) -> None:
+    """Kafka clients neither make nor remove what belongs to a message queue."""
+    if is_of_queues(name):
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic {name!r} belongs to a message queue, and comes and goes with it.",
+        )
+
+
 class TopicPartition(NamedTuple):
     """One partition of one topic; printed as Kafka prints it, `clicks-0`."""
 

@@ -60,6 +60,7 @@ class BrokerProcess:
         command = [self._python, "-m", "strom", "start", "--json"]
         command += ["--port", str(self._port), "--data", self.data]
         command += ["--amqp-port", str(self._amqp_port)]
+        command += ["--set", f"amqp.management.port={-1 if self._amqp_port else 0}"]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         process = subprocess.Popen(

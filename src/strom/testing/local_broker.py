@@ -39,9 +39,7 @@ class LocalBroker:
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
         self._settings = dataclasses.replace(
-            BrokerSettings().override(
-                FOR_TESTS | {"amqp.port": "-1" if queues else "0"} | (settings or {})
-            ),
+            BrokerSettings().override(FOR_TESTS | _ports(queues) | (settings or {})),
             data=data or self._temporary or "",
             port=port,
         )
@@ -65,6 +63,13 @@ class LocalBroker:
         if self._ready is None or self._ready.amqp_url is None:
             raise RuntimeError("the broker has no queues: start it by LocalBroker(queues=True)")
         return self._ready.amqp_url
+
+    @property
+    def management_url(self) -> str:
+        """Where the management interface of queues is, as in `http://127.0.0.1:40125`."""
+        if self._ready is None or self._ready.management_url is None:
+            raise RuntimeError("the broker has no queues: start it by LocalBroker(queues=True)")
+        return self._ready.management_url
 
     @property
     def data(self) -> str:
@@ -122,3 +127,8 @@ class LocalBroker:
         self._started.set()
         await self._stop.wait()
         await node.stop()
+
+
+def _ports(queues: bool) -> dict[str, str]:
+    port = "-1" if queues else "0"
+    return {"amqp.port": port, "amqp.management.port": port}

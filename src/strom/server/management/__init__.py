@@ -1,0 +1,1 @@
+"""The management interface of queues: RabbitMQ's most used HTTP calls."""

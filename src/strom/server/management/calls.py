@@ -1,0 +1,372 @@
+"""The calls of the management interface, by path and method.
+
+They go by RabbitMQ's names: /api/overview, vhosts, exchanges, queues, bindings, definitions; publishing
+to an exchange and getting from a queue.
+"""
+
+import base64
+import hmac
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+import strom
+from strom.broker.queues.declaring import Declarations
+from strom.broker.queues.hub import MessageQueues
+from strom.model.broker_settings import BrokerSettings
+from strom.queues.definitions import (
+    EXCHANGE,
+    QUEUE,
+    Binding,
+    ExchangeDefinition,
+    QueueDefinition,
+    VirtualHostDefinition,
+)
+from strom.queues.message import Message
+from strom.queues.queue import Got, Queue
+from strom.queues.virtual_host import DEFAULT, VirtualHost
+from strom.server.management.http import Answer, HttpError, Request
+from strom.server.management.views import (
+    binding_view,
+    exchange_view,
+    message_view,
+    properties_from,
+    queue_view,
+)
+from strom.wire.amqp.content import encode_properties
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+
+MAX_GET = 10_000
+OK, CREATED, NO_CONTENT = HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
+_KIND_OF_LETTER = {"q": QUEUE, "e": EXCHANGE}
+
+
+class ManagementCalls:
+    """Answers requests."""
+
+    def __init__(
+        self, queues: MessageQueues, declarations: Declarations, settings: BrokerSettings
+    ) -> None:
+        self._queues = queues
+        self._declarations = declarations
+        self._settings = settings
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer one request; HttpError for what cannot be done."""
+        self._log_in(request)
+        if request.method in ("PUT", "POST"):
+            self._check_type(request)
+        try:
+            return await self._dispatch(request)
+        except AmqpError as error:
+            status = HTTPStatus.BAD_REQUEST
+            if error.code is ReplyCode.NOT_FOUND:
+                status = HTTPStatus.NOT_FOUND
+            raise HttpError(status, str(error)) from error
+
+    def _log_in(self, request: Request) -> None:
+        kind, _, given = request.headers.get("authorization", "").partition(" ")
+        wanted = f"{self._settings.amqp_user}:{self._settings.amqp_password}".encode()
+        try:
+            known = hmac.compare_digest(base64.b64decode(given, validate=True), wanted)
+        except ValueError:
+            known = False
+        if kind.lower() != "basic" or not known:
+            raise HttpError(HTTPStatus.UNAUTHORIZED, "Login failed")
+
+    def _check_type(self, request: Request) -> None:
+        """A web page of someone else cannot send JSON here without asking, and is never allowed to."""
+        if request.body and "json" not in request.headers.get("content-type", ""):
+            raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
+
+    async def _dispatch(self, request: Request) -> Answer:
+        match request.method, request.path:
+            case "GET", ("api", "overview"):
+                return OK, self._overview()
+            case "GET", ("api", "whoami"):
+                return OK, {"name": self._settings.amqp_user, "tags": ["administrator"]}
+            case _, ("api", "vhosts", *rest):
+                return await self._vhosts(request, tuple(rest))
+            case _, ("api", "exchanges", *rest):
+                return await self._exchanges(request, tuple(rest))
+            case _, ("api", "queues", *rest):
+                return await self._queue_calls(request, tuple(rest))
+            case _, ("api", "bindings", *rest):
+                return await self._bindings(request, tuple(rest))
+            case _, ("api", "definitions", *rest):
+                return await self._definitions(request, tuple(rest))
+        raise _no_such_call()
+
+    # --- the whole -----------------------------------------------------------------------------
+
+    def _overview(self) -> dict[str, Any]:
+        queues = [queue for vhost in self._vhosts_of(()) for queue in vhost.queues.values()]
+        ready = sum(queue.waiting for queue in queues)
+        unacked = sum(len(queue.unacked) for queue in queues)
+        return {
+            "product_name": "strom",
+            "product_version": strom.__version__,
+            "management_version": strom.__version__,
+            "cluster_name": f"strom@{self._settings.host}",
+            "queue_totals": {
+                "messages": ready + unacked,
+                "messages_ready": ready,
+                "messages_unacknowledged": unacked,
+            },
+            "object_totals": {
+                "queues": len(queues),
+                "exchanges": sum(len(vhost.exchanges) for vhost in self._vhosts_of(())),
+                "consumers": sum(len(queue.consumers) for queue in queues),
+            },
+        }
+
+    async def _vhosts(self, request: Request, path: tuple[str, ...]) -> Answer:
+        match request.method, path:
+            case "GET", ():
+                return OK, [{"name": name} for name in sorted(self._queues.vhosts)]
+            case "GET", (name,):
+                return OK, {"name": self._vhost(name).name}
+            case "PUT", (name,):
+                await self._queues.topology.write([VirtualHostDefinition(name)])
+                self._queues.add_vhost(name)
+                return CREATED, None
+        raise _no_such_call()
+
+    # --- exchanges -----------------------------------------------------------------------------
+
+    async def _exchanges(self, request: Request, path: tuple[str, ...]) -> Answer:
+        match request.method, path:
+            case "GET", () | (_,):
+                vhosts = self._vhosts_of(path)
+                found = [one for vhost in vhosts for one in vhost.exchanges.values()]
+                return OK, [exchange_view(exchange) for exchange in found]
+            case "GET", (vhost, name):
+                return OK, exchange_view(self._vhost(vhost).exchange(_named(name)))
+            case "PUT", (vhost, name):
+                await self._declare_exchange(vhost, name, request.json())
+                return CREATED, None
+            case "DELETE", (vhost, name):
+                where = self._vhost(vhost)
+                where.exchange(name)
+                await self._declarations.delete_exchange(where, name, if_unused=False)
+                return NO_CONTENT, None
+            case "POST", (vhost, name, "publish"):
+                return OK, {"routed": self._publish(vhost, _named(name), request.json())}
+        raise _no_such_call()
+
+    async def _declare_exchange(self, vhost: str, name: str, given: dict[str, Any]) -> None:
+        wanted = ExchangeDefinition(
+            vhost,
+            name,
+            given.get("type", "direct"),
+            bool(given.get("durable", True)),
+            bool(given.get("auto_delete", False)),
+            bool(given.get("internal", False)),
+            _table(given),
+        )
+        await self._declarations.declare_exchange(self._vhost(vhost), wanted, passive=False)
+
+    def _publish(self, vhost: str, exchange: str, given: dict[str, Any]) -> bool:
+        try:
+            properties = encode_properties(properties_from(given.get("properties") or {}))
+            payload = given["payload"]
+            body = (
+                base64.b64decode(payload, validate=True)
+                if given.get("payload_encoding") == "base64"
+                else payload.encode()
+            )
+            key = given["routing_key"]
+        except (KeyError, ValueError, AttributeError, TypeError) as error:
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"that is no message: {error}") from None
+        where = self._vhost(vhost)
+        where.exchange(exchange)
+        message = Message(exchange, key, properties, body, self._queues.clock.now_ms())
+        return self._queues.publish(where, message, None)
+
+    # --- queues --------------------------------------------------------------------------------
+
+    async def _queue_calls(self, request: Request, path: tuple[str, ...]) -> Answer:
+        match request.method, path:
+            case "GET", () | (_,):
+                vhosts = self._vhosts_of(path)
+                found = [one for vhost in vhosts for one in vhost.queues.values()]
+                return OK, [queue_view(queue) for queue in found]
+            case "GET", (vhost, name):
+                return OK, queue_view(self._queue(vhost, name))
+            case "GET", (vhost, name, "bindings"):
+                self._queue(vhost, name)
+                return OK, [
+                    binding_view(binding)
+                    for binding in self._vhost(vhost).bindings.values()
+                    if binding.kind == QUEUE and binding.destination == name
+                ]
+            case "PUT", (vhost, name):
+                await self._declare_queue(vhost, name, request.json())
+                return CREATED, None
+            case "DELETE", (vhost, name):
+                queue = self._queue(vhost, name)
+                await self._declarations.delete_queue(self._vhost(vhost), queue)
+                return NO_CONTENT, None
+            case "DELETE", (vhost, name, "contents"):
+                self._queue(vhost, name).purge()
+                return NO_CONTENT, None
+            case "POST", (vhost, name, "get"):
+                return OK, self._get(self._queue(vhost, name), request.json())
+        raise _no_such_call()
+
+    async def _declare_queue(self, vhost: str, name: str, given: dict[str, Any]) -> None:
+        wanted = QueueDefinition(
+            vhost,
+            name,
+            durable=bool(given.get("durable", True)),
+            auto_delete=bool(given.get("auto_delete", False)),
+            arguments=_table(given),
+        )
+        await self._declarations.declare_queue(self._vhost(vhost), wanted, self, passive=False)
+
+    def _get(self, queue: Queue, given: dict[str, Any]) -> list[dict[str, Any]]:
+        count = given.get("count", 1)
+        if not isinstance(count, int) or not 0 <= count <= MAX_GET:
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"count must be 0 to {MAX_GET}")
+        mode = given.get("ackmode", "ack_requeue_true")
+        now_ms = self._queues.clock.now_ms()
+        found: list[Got] = []
+        while len(found) < count and (got := queue.get(now_ms, no_ack=False)) is not None:
+            found.append(got)
+        positions = [got.position for got in found]
+        if mode.endswith("requeue_true"):
+            queue.requeue(positions)
+            queue.serve(now_ms)
+        else:
+            for position in positions:
+                (queue.reject if mode.startswith("reject") else queue.acknowledge)(position)
+        return [message_view(got) for got in found]
+
+    # --- bindings ------------------------------------------------------------------------------
+
+    async def _bindings(self, request: Request, path: tuple[str, ...]) -> Answer:
+        match request.method, path:
+            case "GET", () | (_,):
+                vhosts = self._vhosts_of(path)
+                found = [one for vhost in vhosts for one in vhost.bindings.values()]
+                return OK, [binding_view(binding) for binding in found]
+            case "GET", (vhost, "e", source, "q" | "e" as letter, destination):
+                kind = _KIND_OF_LETTER[letter]
+                return OK, [
+                    binding_view(one)
+                    for one in self._vhost(vhost).bindings.values()
+                    if (one.source, one.kind, one.destination) == (source, kind, destination)
+                ]
+            case "POST", (vhost, "e", source, "q" | "e" as letter, destination):
+                given = request.json()
+                key = str(given.get("routing_key", ""))
+                binding = Binding(
+                    vhost, source, _KIND_OF_LETTER[letter], destination, key, _table(given)
+                )
+                await self._declarations.bind(self._vhost(vhost), binding)
+                return CREATED, None
+            case "DELETE", (vhost, "e", source, "q" | "e" as letter, destination, key):
+                await self._unbind(vhost, source, _KIND_OF_LETTER[letter], destination, key)
+                return NO_CONTENT, None
+        raise _no_such_call()
+
+    async def _unbind(self, vhost: str, source: str, kind: str, destination: str, key: str) -> None:
+        where = self._vhost(vhost)
+        for binding in list(where.bindings.values()):
+            here = (binding.source, binding.kind, binding.destination)
+            if here == (source, kind, destination) and (binding.routing_key or "~") == key:
+                await self._declarations.unbind(where, binding)
+                return
+        raise HttpError(HTTPStatus.NOT_FOUND, "there is no such binding")
+
+    # --- definitions ---------------------------------------------------------------------------
+
+    async def _definitions(self, request: Request, path: tuple[str, ...]) -> Answer:
+        match request.method, path:
+            case "GET", () | (_,):
+                return OK, self._export(self._vhosts_of(path))
+            case "POST", () | (_,):
+                await self._import(request.json(), path[0] if path else None)
+                return NO_CONTENT, None
+        raise _no_such_call()
+
+    def _export(self, vhosts: Iterable[VirtualHost]) -> dict[str, Any]:
+        vhosts = list(vhosts)
+        names = ("name", "vhost", "durable", "auto_delete", "arguments")
+        queues = [
+            {name: queue_view(queue)[name] for name in names}
+            for vhost in vhosts
+            for queue in vhost.queues.values()
+            if not queue.definition.exclusive
+        ]
+        exchanges = [
+            exchange_view(exchange)
+            for vhost in vhosts
+            for exchange in vhost.exchanges.values()
+            if exchange.name != DEFAULT and not exchange.name.startswith("amq.")
+        ]
+        bindings = [binding_view(one) for vhost in vhosts for one in vhost.bindings.values()]
+        return {
+            "product_name": "strom",
+            "product_version": strom.__version__,
+            "vhosts": [{"name": vhost.name} for vhost in vhosts],
+            "exchanges": exchanges,
+            "queues": queues,
+            "bindings": [
+                {name: value for name, value in one.items() if name != "properties_key"}
+                for one in bindings
+            ],
+        }
+
+    async def _import(self, given: dict[str, Any], vhost: str | None) -> None:
+        """Declare everything; what is there already must be the same."""
+        try:
+            for one in given.get("vhosts", []):
+                await self._queues.topology.write([VirtualHostDefinition(one["name"])])
+                self._queues.add_vhost(one["name"])
+            for one in given.get("exchanges", []):
+                await self._declare_exchange(vhost or one["vhost"], one["name"], one)
+            for one in given.get("queues", []):
+                await self._declare_queue(vhost or one["vhost"], one["name"], one)
+            for one in given.get("bindings", []):
+                binding = Binding(
+                    vhost or one["vhost"],
+                    one["source"],
+                    one["destination_type"],
+                    one["destination"],
+                    one.get("routing_key", ""),
+                    _table(one),
+                )
+                await self._declarations.bind(self._vhost(binding.vhost), binding)
+        except (KeyError, TypeError) as error:
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"incomplete definitions: {error}") from None
+
+    # --- looking up ----------------------------------------------------------------------------
+
+    def _vhosts_of(self, path: tuple[str, ...]) -> list[VirtualHost]:
+        return [self._vhost(path[0])] if path else list(self._queues.vhosts.values())
+
+    def _vhost(self, name: str) -> VirtualHost:
+        vhost = self._queues.vhosts.get(name)
+        if vhost is None:
+            raise HttpError(HTTPStatus.NOT_FOUND, f"there is no virtual host {name!r}")
+        return vhost
+
+    def _queue(self, vhost: str, name: str) -> Queue:
+        return self._vhost(vhost).queue(name)
+
+
+def _no_such_call() -> HttpError:
+    return HttpError(HTTPStatus.NOT_FOUND, "there is no such call")
+
+
+def _named(name: str) -> str:
+    """The default exchange has a name in paths, for an empty part would be lost."""
+    return DEFAULT if name == "amq.default" else name
+
+
+def _table(given: dict[str, Any]) -> dict[str, Any]:
+    arguments = given.get("arguments") or {}
+    if not isinstance(arguments, dict):
+        raise HttpError(HTTPStatus.BAD_REQUEST, "arguments must be an object")
+    return arguments

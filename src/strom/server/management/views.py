@@ -1,0 +1,85 @@
+"""What the management interface shows of exchanges, queues, bindings and messages."""
+
+import base64
+from typing import Any
+
+from strom.queues.definitions import Binding
+from strom.queues.queue import Got, Queue
+from strom.queues.virtual_host import Exchange
+from strom.wire.amqp.content import BasicProperties, decode_properties
+
+
+def exchange_view(exchange: Exchange) -> dict[str, Any]:
+    """One exchange."""
+    definition = exchange.definition
+    return {
+        "name": definition.name,
+        "vhost": definition.vhost,
+        "type": definition.type,
+        "durable": definition.durable,
+        "auto_delete": definition.auto_delete,
+        "internal": definition.internal,
+        "arguments": dict(definition.arguments),
+    }
+
+
+def queue_view(queue: Queue) -> dict[str, Any]:
+    """One queue, with what is in it."""
+    definition = queue.definition
+    return {
+        "name": definition.name,
+        "vhost": definition.vhost,
+        "type": definition.arguments.get("x-queue-type", "classic"),
+        "durable": definition.durable,
+        "auto_delete": definition.auto_delete,
+        "exclusive": definition.exclusive,
+        "arguments": dict(definition.arguments),
+        "messages": queue.waiting + len(queue.unacked),
+        "messages_ready": queue.waiting,
+        "messages_unacknowledged": len(queue.unacked),
+        "consumers": len(queue.consumers),
+        "state": "running",
+    }
+
+
+def binding_view(binding: Binding) -> dict[str, Any]:
+    """One binding."""
+    return {
+        "source": binding.source,
+        "vhost": binding.vhost,
+        "destination": binding.destination,
+        "destination_type": binding.kind,
+        "routing_key": binding.routing_key,
+        "arguments": dict(binding.arguments),
+        "properties_key": binding.routing_key or "~",
+    }
+
+
+def message_view(got: Got) -> dict[str, Any]:
+    """One message; a body that is no text comes in base64."""
+    message = got.message
+    try:
+        payload, encoding = message.body.decode(), "string"
+    except UnicodeDecodeError:
+        payload, encoding = base64.b64encode(message.body).decode(), "base64"
+    properties = decode_properties(message.properties)
+    return {
+        "payload_bytes": len(message.body),
+        "redelivered": got.redelivered,
+        "exchange": message.exchange,
+        "routing_key": message.routing_key,
+        "message_count": got.left,
+        "properties": {
+            name: value for name, value in properties._asdict().items() if value is not None
+        },
+        "payload": payload,
+        "payload_encoding": encoding,
+    }
+
+
+def properties_from(given: dict[str, Any]) -> BasicProperties:
+    """Properties out of JSON; ValueError for a name that there is not."""
+    unknown = set(given) - set(BasicProperties._fields)
+    if unknown:
+        raise ValueError(f"there is no property {sorted(unknown)[0]!r}")
+    return BasicProperties(**given)
