@@ -60,7 +60,7 @@ def test_the_help_comes_from_the_definitions(strom):
 
 def start(*arguments: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [sys.executable, "-m", "strom", "start", "--port", "0", *arguments],
+        [sys.executable, "-m", "strom", "start", "--port", "0", "--amqp-port", "0", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )

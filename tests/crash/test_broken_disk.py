@@ -41,6 +41,8 @@ def test_after_an_input_output_error_strom_ends_with_one_line_and_code_1(tmp_pat
         "start",
         "--port",
         "0",
+        "--amqp-port",
+        "0",
         "--json",
         "--data",
         str(data),

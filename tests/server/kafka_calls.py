@@ -165,7 +165,7 @@ async def running_node(
 ) -> AsyncIterator[RunningNode]:
     """A node on a free port, by default on a disk in memory and with a clock that stands still."""
     node = Node(
-        BrokerSettings(**{"data": "data", "port": 0, **settings}),
+        BrokerSettings(**{"data": "data", "port": 0, "amqp_port": 0, **settings}),
         files=files or MemoryFiles(),
         clock=clock or ManualClock(),
     )

@@ -16,11 +16,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from strom.testing import BrokerProcess
 
 MIB = 1024 * 1024
+NO_QUEUES = ("--amqp-port", "0")
 
 
 def start(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """Run `strom start`, which is expected to end by itself."""
-    command = [sys.executable, "-m", "strom", "start", "--port", "0", *arguments]
+    command = [sys.executable, "-m", "strom", "start", "--port", "0", *NO_QUEUES, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -211,7 +212,7 @@ def test_a_damaged_partition_is_quarantined_and_the_others_serve(tmp_path):
 
 @pytest.mark.parametrize("arguments", [[], ["--advertised", "broker.example:9"]])
 def test_opening_the_broker_to_the_network_is_warned_of(tmp_path, arguments):
-    command = [sys.executable, "-m", "strom", "start", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "strom", "start", "--port", "0", *NO_QUEUES, "--json"]
     command += ["--host", "0.0.0.0", "--data", str(tmp_path), *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -225,7 +226,7 @@ def test_opening_the_broker_to_the_network_is_warned_of(tmp_path, arguments):
 
 
 def test_when_ready_one_line_of_json_is_printed(tmp_path):
-    command = [sys.executable, "-m", "strom", "start", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "strom", "start", "--port", "0", *NO_QUEUES, "--json"]
     process = subprocess.Popen(
         [*command, "--data", str(tmp_path)],
         stdout=subprocess.PIPE,

@@ -65,6 +65,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         """Whether deliveries may be added."""
         self.unconfirmed = 0
         self.peer = "?"
+        self.host = ""
         self.reader = FrameReader(max_body=services.settings.amqp_max_message_bytes)
         self.handshake: Handshake | None = Handshake(self)
         self.client_takes_blocked = False
@@ -93,6 +94,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self.host = peer[0] if peer else ""
         self._connections.add(self)
         if len(self._connections) > self.services.settings.max_connections:
             self.drop("there are too many connections")

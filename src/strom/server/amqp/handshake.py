@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import strom
 from strom.broker.queues.hub import check_vhost
+from strom.server.loopback import may_log_in
 from strom.wire.amqp.methods import connection as methods
 from strom.wire.amqp.protocol import FRAME_MAX_DEFAULT, FRAME_MIN_SIZE, AmqpError, ReplyCode
 from strom.wire.amqp.schema import Method
@@ -64,7 +65,8 @@ class Handshake:
         settings = connection.services.settings
         user, password = _credentials(method)
         known = hmac.compare_digest(user.encode(), settings.amqp_user.encode())
-        if not (known and hmac.compare_digest(password, settings.amqp_password.encode())):
+        known = hmac.compare_digest(password, settings.amqp_password.encode()) and known
+        if not known or not may_log_in(user, connection.host):
             raise AmqpError(
                 ReplyCode.ACCESS_REFUSED,
                 f"Login was refused using authentication mechanism {method.mechanism}. For "

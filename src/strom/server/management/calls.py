@@ -25,6 +25,7 @@ from strom.queues.definitions import (
 from strom.queues.message import Message
 from strom.queues.queue import Got, Queue
 from strom.queues.virtual_host import DEFAULT, VirtualHost
+from strom.server.loopback import may_log_in
 from strom.server.management.http import Answer, HttpError, Request
 from strom.server.management.views import (
     binding_view,
@@ -71,6 +72,7 @@ class ManagementCalls:
             known = hmac.compare_digest(base64.b64decode(given, validate=True), wanted)
         except ValueError:
             known = False
+        known = known and may_log_in(self._settings.amqp_user, request.host)
         if kind.lower() != "basic" or not known:
             raise HttpError(HTTPStatus.UNAUTHORIZED, "Login failed")
 

@@ -27,6 +27,8 @@ class Request:
     """Its parts, unquoted: `/api/queues/%2F/a` is api, queues, /, a."""
     headers: dict[str, str]
     body: bytes
+    host: str
+    """Where the peer is."""
 
     def json(self) -> Any:
         """What the body says; HttpError if it is no JSON object."""
@@ -101,7 +103,9 @@ class HttpServer:
                 stays = headers.get("connection", "").lower() != "close"
                 body = await reader.readexactly(size)
                 path = tuple(unquote(part) for part in urlsplit(target).path.split("/") if part)
-                status, value = await self._handle(Request(method, path, headers, body))
+                peer = writer.get_extra_info("peername")
+                request = Request(method, path, headers, body, peer[0] if peer else "")
+                status, value = await self._handle(request)
             except HttpError as error:
                 status, value = error.status, {"error": error.status.phrase, "reason": error.reason}
                 stays = stays and error.status is not HTTPStatus.REQUEST_ENTITY_TOO_LARGE

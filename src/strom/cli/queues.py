@@ -1,0 +1,113 @@
+"""`strom queues`: list, declare, publish to, look into, purge and delete message queues."""
+
+import click
+
+from strom.cli.management import (
+    Management,
+    arguments_option,
+    management_options,
+    read_arguments,
+)
+from strom.cli.printing import notice, print_json, print_table
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def queues() -> None:
+    """List, declare, look into, purge and delete message queues."""
+
+
+@queues.command("list")
+@json_option
+@management_options
+def list_queues(as_json: bool, management: Management) -> None:
+    """List the queues with what is in them."""
+    found = management.ask("GET", "queues", management.vhost)
+    if as_json:
+        print_json(found)
+    elif not found:
+        notice("There are no queues yet. Declare one with: strom queues declare NAME")
+    else:
+        print_table(
+            ("QUEUE", "READY", "UNACKNOWLEDGED", "CONSUMERS"),
+            [
+                (
+                    one["name"],
+                    one["messages_ready"],
+                    one["messages_unacknowledged"],
+                    one["consumers"],
+                )
+                for one in sorted(found, key=lambda one: str(one["name"]))
+            ],
+        )
+
+
+@queues.command()
+@click.argument("name")
+@click.option("--transient", is_flag=True, help="Do not keep it over restarts.")
+@click.option("--auto-delete", is_flag=True, help="Remove it with its last consumer.")
+@arguments_option
+@management_options
+def declare(
+    name: str,
+    transient: bool,
+    auto_delete: bool,
+    arguments: tuple[str, ...],
+    management: Management,
+) -> None:
+    """Make sure that a queue is there."""
+    given = {
+        "durable": not transient,
+        "auto_delete": auto_delete,
+        "arguments": read_arguments(arguments),
+    }
+    management.ask("PUT", "queues", management.vhost, name, given=given)
+    click.echo(f"Declared queue {name}.")
+
+
+@queues.command()
+@click.argument("name")
+@management_options
+def delete(name: str, management: Management) -> None:
+    """Delete a queue with what is in it."""
+    management.ask("DELETE", "queues", management.vhost, name)
+    click.echo(f"Deleted queue {name}.")
+
+
+@queues.command()
+@click.argument("name")
+@management_options
+def purge(name: str, management: Management) -> None:
+    """Remove what waits in a queue."""
+    management.ask("DELETE", "queues", management.vhost, name, "contents")
+    click.echo(f"Purged queue {name}.")
+
+
+@queues.command()
+@click.argument("name")
+@click.argument("text")
+@click.option("--exchange", default="amq.default", help="Publish here, with NAME as routing key.")
+@management_options
+def publish(name: str, text: str, exchange: str, management: Management) -> None:
+    """Put a persistent message into a queue."""
+    given = {"routing_key": name, "payload": text, "properties": {"delivery_mode": 2}}
+    answer = management.ask("POST", "exchanges", management.vhost, exchange, "publish", given=given)
+    click.echo("Published." if answer["routed"] else "Published, but no queue is bound for it.")
+
+
+@queues.command()
+@click.argument("name")
+@click.option("-n", "--count", default=1, show_default=True, help="How many messages at most.")
+@click.option("--take", is_flag=True, help="Take them out; else they stay.")
+@json_option
+@management_options
+def get(name: str, count: int, take: bool, as_json: bool, management: Management) -> None:
+    """Show the next messages of a queue."""
+    mode = "ack_requeue_false" if take else "ack_requeue_true"
+    given = {"count": count, "ackmode": mode, "encoding": "auto"}
+    for message in management.ask("POST", "queues", management.vhost, name, "get", given=given):
+        if as_json:
+            print_json(message)
+        else:
+            click.echo(message["payload"])
