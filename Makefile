@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types unit kafka bench soak docs lock clean
+.PHONY: help install demo test check lint types unit kafka rabbitmq bench soak docs lock clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: install  ## start the broker, send and read a million clicks, print the rates
 	$(BIN)/strom demo
 
-test: install check kafka unit  ## everything: style, types, layers, all tests
+test: install check kafka rabbitmq unit  ## everything: style, types, layers, all tests
 
 check: lint types
 
@@ -38,6 +38,9 @@ unit: install  ## all tests but the long ones
 
 kafka: install  ## fetch the real Apache Kafka (peer and judge) into .kafka/
 	$(BIN)/python -m tools.kafka fetch
+
+rabbitmq: install  ## install the real RabbitMQ, judge of queues (Debian, as root)
+	$(BIN)/python -m tools.rabbitmq install
 
 bench: install kafka  ## strom beside the real Kafka, as ratios
 	$(BIN)/python -m benchmarks

@@ -84,7 +84,7 @@ def test_it_says_when_it_is_ready_and_ends_cleanly_on_sigterm(tmp_path):
 
 def test_it_prints_the_next_commands_to_type(tmp_path):
     with start("--data", str(tmp_path / "data")) as process:
-        lines = read_lines(process, 7)
+        lines = read_lines(process, 8)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
     assert process.returncode == 0

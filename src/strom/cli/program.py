@@ -27,9 +27,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "groups": ("strom.cli.groups:groups", "See how far consumer groups have read; move them."),
     "produce": ("strom.cli.produce:produce", "Send lines to a topic."),
     "consume": ("strom.cli.consume:consume", "Print the records of topics."),
-    "queues": ("strom.cli.queues:queues", "List, declare, look into and delete message queues."),
+    "queues": (
+        "strom.cli.queues:queues",
+        "List, declare, look into, purge and delete message queues.",
+    ),
     "exchanges": ("strom.cli.exchanges:exchanges", "List, declare and delete exchanges."),
-    "bindings": ("strom.cli.exchanges:bindings", "List, add and remove bindings of queues."),
+    "bindings": (
+        "strom.cli.exchanges:bindings",
+        "List, add and remove bindings between exchanges and queues.",
+    ),
     "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),
 }
 KAFKA_COMMANDS: dict[str, tuple[str, str]] = {
