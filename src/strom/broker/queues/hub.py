@@ -142,7 +142,11 @@ class MessageQueues:
         except CorruptData as error:
             log.error("Queue %r is not served: %s", definition.name, error)
             return
-        queue.restore(redelivered_before=progress.delivered, returns=progress.returned)
+        delivered = progress.delivered
+        if not self.broker.directory.was_clean:
+            # A power cut may have taken the note of what was delivered: better once too often.
+            delivered = store.next_position
+        queue.restore(redelivered_before=delivered, returns=progress.returned)
         self.vhosts[definition.vhost].add_queue(queue)
         queue.serve(self.clock.now_ms())
 
