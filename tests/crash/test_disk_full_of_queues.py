@@ -1,0 +1,86 @@
+"""A full disk: publishers are refused and held back, consumers go on, and it ends with the shortage."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+from pika.exceptions import NackError
+
+from strom.testing import BrokerProcess
+from tests.crash import mounts
+
+MIB = 1024 * 1024
+PERSISTENT = pika.BasicProperties(delivery_mode=2)
+
+pytestmark = [
+    pytest.mark.skipif(mounts.why_not() is not None, reason=str(mounts.why_not())),
+    pytest.mark.slow,
+]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with mounts.small_disk(tmp_path, size_mib=8) as folder:
+        yield folder
+
+
+def body(number: int) -> bytes:
+    return b"%06d" % number + b"." * 20_000
+
+
+def fill(channel) -> list[int]:
+    """Publish until the broker refuses; what was confirmed."""
+    confirmed = []
+    for number in range(2000):
+        try:
+            channel.basic_publish("", "q", body(number), PERSISTENT)
+        except NackError:
+            return confirmed
+        confirmed.append(number)
+    raise AssertionError("the disk was never full")
+
+
+def test_publishers_are_refused_and_nothing_confirmed_is_lost(disk):
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(2 * MIB))
+    with BrokerProcess(data=str(disk / "data"), queues=True) as server:
+        connection = pika.BlockingConnection(pika.URLParameters(server.amqp_url))
+        told = []
+        connection.add_on_connection_blocked_callback(lambda *_: told.append("blocked"))
+        connection.add_on_connection_unblocked_callback(lambda *_: told.append("unblocked"))
+        channel = connection.channel()
+        channel.queue_declare("q", durable=True)
+        channel.confirm_delivery()
+        confirmed = fill(channel)
+        assert len(confirmed) > 50
+        connection.process_data_events(time_limit=0.5)
+        assert told[0] == "blocked"
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as other:
+            assert other.channel().basic_get("q")[2] == body(0)  # consumers go on
+        ballast.unlink()
+        deadline = time.monotonic() + 30
+        while told[-1] != "unblocked":
+            assert time.monotonic() < deadline, "it stayed blocked"
+            connection.process_data_events(time_limit=0.2)
+        for number in range(5000, 5005):
+            channel.basic_publish("", "q", body(number), PERSISTENT)
+            confirmed.append(number)
+        connection.close()
+        for end in (server.kill, server.terminate):
+            end()
+            server.start()
+            check(server, confirmed)
+        assert "Traceback" not in server.words()
+
+
+def check(server: BrokerProcess, confirmed: list[int]) -> None:
+    """All that was confirmed waits, in order."""
+    with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+        channel = connection.channel()
+        found = []
+        while (got := channel.basic_get("q"))[0] is not None:
+            found.append(int(got[2][:6]))
+        assert found == sorted(found)
+        assert set(confirmed) <= set(found)
