@@ -42,8 +42,9 @@ kafka: install  ## fetch the real Apache Kafka (peer and judge) into .kafka/
 rabbitmq: install  ## install the real RabbitMQ, judge of queues (Debian, as root)
 	$(BIN)/python -m tools.rabbitmq install
 
-bench: install kafka  ## strom beside the real Kafka, as ratios
+bench: install kafka rabbitmq  ## strom beside the real Kafka and RabbitMQ, as ratios
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.queues
 
 soak: install kafka  ## the long runs
 	$(BIN)/pytest -m soak --timeout=0

@@ -1,0 +1,1 @@
+"""strom's queues beside RabbitMQ."""
