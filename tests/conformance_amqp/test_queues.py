@@ -479,3 +479,30 @@ def test_delivery_limits_as_quorum_queues_have_them(channel, name, grave):
     _, properties, _ = the_dead(channel, dead)
     assert properties.headers["x-death"][0]["reason"] == "delivery_limit"
     channel.queue_delete(queue)
+
+
+def test_a_full_queue_with_priorities_drops_the_least_important(channel, name):
+    queue = declare(channel, name, x_max_priority=5, x_max_length=2)
+    for body, priority in ((b"a", 5), (b"b", 1), (b"c", 3)):
+        publish(channel, queue, body, priority=priority)
+    assert bodies(channel, queue) == [b"a", b"c"]
+
+
+def test_confirms_come_for_messages_of_a_deleted_queue(connect, name):
+    queue = name()
+    connection = connect()
+    channel = connection.channel()
+    channel.queue_declare(queue, durable=True)
+    confirmed = []
+    channel._impl.confirm_delivery(
+        lambda frame: confirmed.append((frame.method.delivery_tag, frame.method.multiple))
+    )
+    for number in range(20):
+        channel._impl.basic_publish(
+            "", queue, str(number).encode(), pika.BasicProperties(delivery_mode=2)
+        )
+    channel.queue_delete(queue)
+    deadline = time.monotonic() + 10
+    while not confirmed or max(confirmed)[0] < 20:
+        assert time.monotonic() < deadline, confirmed
+        connection.process_data_events(time_limit=0.1)

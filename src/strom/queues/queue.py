@@ -162,7 +162,7 @@ class Queue:
 
     def _drop_over_limit(self) -> None:
         while len(self.ready) and self._is_over(0, 0):
-            position = self.ready.pop()
+            position = self.ready.pop_least()
             assert position is not None  # noqa: S101 - something waits
             message = self._taken(position)
             if message is not None:
@@ -244,8 +244,8 @@ class Queue:
         """A consumer does not want it, and nobody else shall have it."""
         self.unacked.discard(position)
         message = self.store.get(position)
-        if message is None:
-            self._forget(position)
+        if message is None:  # it cannot be read now
+            self.ready.put_back(position, 0)
         else:
             self._give_up(position, message, REJECTED)
 
@@ -256,8 +256,8 @@ class Queue:
             self.unacked.discard(position)
             count = self._returns.get(position, 0) + 1
             message = self.store.get(position)
-            if message is None:
-                self._forget(position)
+            if message is None:  # it cannot be read now
+                self.ready.put_back(position, 0)
             elif limit is not None and count > limit:
                 self._give_up(position, message, DELIVERY_LIMIT)
             else:

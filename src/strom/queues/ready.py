@@ -32,6 +32,10 @@ class Ready(Protocol):
         """Take the next one."""
         ...
 
+    def pop_least(self) -> int | None:
+        """Take the one that matters least: a full queue drops it."""
+        ...
+
     def clear(self) -> Iterator[Range]:
         """Take all; the ranges that they were in, which may hold some that are gone already."""
         ...
@@ -78,6 +82,8 @@ class FifoReady:
             return None
         self._head += 1
         return self._head - 1
+
+    pop_least = pop
 
     def clear(self) -> Iterator[Range]:
         """Take all."""

@@ -307,7 +307,10 @@ class MessageQueues:
     async def trim(self) -> None:
         """Drop segments that nobody needs any more."""
         for store in tuple(self._stores):
-            store.trim()
+            try:
+                store.trim()
+            except ApiError as error:  # trouble with one log is no trouble for the others
+                log.warning("The log of a queue is trimmed later: %s", error)
             await asyncio.sleep(0)
         now_ms = self.clock.now_ms()
         await self.broker.off_loop(lambda: self.broker.directory.remove_deleted_files(now_ms))
@@ -334,7 +337,7 @@ class MessageQueues:
         """A queue is gone: so is its log."""
         store = queue.store
         assert isinstance(store, QueueStore)  # noqa: S101 - make_queue made it
-        store.closed = True
+        store.close()
         running = self._timers.pop(queue, None)
         if running is not None:
             running.cancel()

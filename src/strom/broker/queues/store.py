@@ -112,7 +112,6 @@ class QueueStore:
         self.topic = topic
         self._messages, self._progress = topic.partitions[:2]
         self._wants_topic = False
-        # An old position could not be written behind the log's end.
         self._due()
 
     def load(self, topic: HostedTopic) -> Progress:
@@ -131,6 +130,11 @@ class QueueStore:
         if must_correct or changes.log.end_offset - changes.log.start_offset > 1:
             self._write_all()
         return progress
+
+    def close(self) -> None:
+        """The queue is deleted."""
+        self.closed = True
+        self._settle_receipts(safe=True)
 
     def live_messages(self) -> Iterator[tuple[int, Message]]:
         """Everything in the log that is not gone, in order."""
@@ -255,7 +259,9 @@ class QueueStore:
         if appended is None:  # all of them were consumed meanwhile
             _settle(receipts, safe=True)
             return
-        partition.when_safe(appended, lambda code: _settle(receipts, safe=code is ErrorCode.NONE))
+        partition.when_safe(
+            appended, lambda code: _settle(receipts, safe=code is ErrorCode.NONE or self.closed)
+        )
         partition.sync_soon()
 
     def _settle_receipts(self, *, safe: bool) -> None:

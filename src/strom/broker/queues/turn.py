@@ -94,6 +94,7 @@ class EndOfTurn:
 
     def end(self) -> None:
         """Do all of it."""
+        self._is_due = False
         self._before()
         stores, self._stores = self._stores, {}
         try:
@@ -103,9 +104,6 @@ class EndOfTurn:
                 store.write_progress()
         except DirectoryOffline as error:
             self._offline(error)
-        self._is_due = False
         senders, self._senders = self._senders, {}
         for sender in senders:
             sender.flush()
-        if self._stores or self._senders:
-            self.soon()

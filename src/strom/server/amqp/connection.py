@@ -154,9 +154,11 @@ class AmqpConnection(asyncio.BufferedProtocol):
                 self._handle(item)
         except AmqpError as error:
             self.fail(error, 0)
+            buffer.start = buffer.end  # nobody knows where the next frame would begin
         except Exception as error:
             log.exception("Serving the queue client %s failed", self.peer)
             self.fail(AmqpError(ReplyCode.INTERNAL_ERROR, str(error)), 0)
+            buffer.start = buffer.end
         if self._transport is not None:
             buffer.make_room(reader.wanted if self._may_go_on() else 0)
             self._read_or_not()
