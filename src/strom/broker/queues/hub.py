@@ -69,7 +69,7 @@ class MessageQueues:
         self.when_blocked: list[Callable[[str | None], None]] = []
         self.delete_expired: Callable[[Queue], None] = lambda queue: None
         self._stores: dict[QueueStore, QueueDefinition] = {}
-        self._memory = MemoryShare()
+        self.memory = MemoryShare()
         self.bridges = Bridges(self)
         self._delayed: dict[str, DelayedMessages] = {}
         self._dead: list[tuple[Queue, Message, str]] = []
@@ -153,10 +153,11 @@ class MessageQueues:
     def make_queue(self, definition: QueueDefinition) -> Queue:
         """A queue with a store of its own, not yet in its virtual host."""
         durable = definition.durable and not definition.exclusive
-        store = QueueStore(self.turn, self.clock, self._memory, durable=durable)
+        store = QueueStore(self.turn, self.clock, self.memory, durable=durable)
         queue = Queue(definition, store, self)
+        store.has_consumers = lambda: len(queue.consumers) > 0
         self._stores[store] = definition
-        self._memory.divide(len(self._stores))
+        self.memory.divide(len(self._stores))
         return queue
 
     def add_vhost(self, name: str) -> VirtualHost:
@@ -194,6 +195,16 @@ class MessageQueues:
     def publish(self, vhost: VirtualHost, message: Message, receipt: Receipt | None) -> bool:
         """Take a message in; False if no queue is bound for it."""
         headers = message.headers
+        if headers is None and not vhost.has_feeds:
+            queues = vhost.route(message.exchange, message.routing_key, None)
+            for queue in queues:
+                if (
+                    not queue.publish(message, message.timestamp_ms, receipt)
+                    and receipt is not None
+                ):
+                    receipt.expect()
+                    receipt.settle(safe=False)
+            return len(queues) > 0
         if headers is not None and DELAY in headers and delay_of(headers):
             vhost.exchange(message.exchange)
             self._delayed_of(vhost.name).add(message, receipt)
@@ -221,7 +232,7 @@ class MessageQueues:
             delayed = DelayedMessages(
                 self.turn,
                 self.clock,
-                self._memory,
+                self.memory,
                 lambda message: self._publish_delayed(vhost, message),
             )
             self._delayed[vhost] = delayed
@@ -342,7 +353,7 @@ class MessageQueues:
         if running is not None:
             running.cancel()
         self._stores.pop(store, None)
-        self._memory.divide(len(self._stores))
+        self.memory.divide(len(self._stores))
         if store.topic is not None:
             self.run(self.broker.delete_topic(store.topic.topic.name))
 

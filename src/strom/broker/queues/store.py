@@ -8,7 +8,7 @@ Partition 0 of the queue's topic holds the messages, partition 1 which of them a
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from strom.broker.partition import Partition
@@ -43,6 +43,8 @@ class MemoryShare:
 
     def __init__(self) -> None:
         self.each = MOST_IN_MEMORY
+        self.pressed: set[QueueStore] = set()
+        """Queues with consumers and much that waits for them."""
 
     def divide(self, queues: int) -> None:
         """Share out anew, when there are more queues or fewer."""
@@ -81,6 +83,7 @@ class QueueStore:
         self.next_position = 0
         self.topic: HostedTopic | None = None
         self.closed = False
+        self.has_consumers: Callable[[], bool] = lambda: False
         self._turn = turn
         self._clock = clock
         self._memory = memory
@@ -134,6 +137,7 @@ class QueueStore:
     def close(self) -> None:
         """The queue is deleted."""
         self.closed = True
+        self._memory.pressed.discard(self)
         self._settle_receipts(safe=True)
 
     def live_messages(self) -> Iterator[tuple[int, Message]]:
@@ -156,9 +160,15 @@ class QueueStore:
             if receipt is not None:
                 receipt.expect()
                 self._receipts.append((position, receipt))
+        if self._pending_bytes > self._memory.each // 4:
+            self._press()
         if not self._is_due and (self._must_write or self._pending_bytes > self._memory.each):
             self._due()
         return position
+
+    def _press(self) -> None:
+        if self.has_consumers():
+            self._memory.pressed.add(self)
 
     # --- out -----------------------------------------------------------------------------------
 
@@ -184,6 +194,8 @@ class QueueStore:
         message = self._pending.pop(position, None)
         if message is not None:
             self._pending_bytes -= len(message.body) + OVERHEAD
+            if self._memory.pressed and self._pending_bytes < self._memory.each // 8:
+                self._memory.pressed.discard(self)
             return
         message = self._cached.pop(position, None)
         if message is not None:
@@ -241,6 +253,7 @@ class QueueStore:
             self._await_disk(self._messages, appended)
 
     def _append_pending(self, partition: Partition) -> Appended | None:
+        self._memory.pressed.discard(self)
         appended = None
         now_ms = self._clock.now_ms()
         self._evict_delivered()

@@ -45,7 +45,9 @@ MAX_UNSENT = 4 * 1024 * 1024
 """A client that has not read so many bytes of answers is not read either."""
 MAX_UNCONFIRMED = 20_000
 """A client with so many messages that wait for the disk is not read until there are fewer."""
-JOIN_BELOW = 64 * 1024
+WAIT_SECONDS = 0.001
+MOST_WAITS = 20
+"""A publisher that outruns consumers waits so often for them, with every full buffer."""
 MAX_REPLY_TEXT = 255
 GOODBYE_SECONDS = 5.0
 
@@ -81,6 +83,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self._flush_due = False
         self._has_rest = False
         """Whether the socket surely holds more than was read."""
+        self._rest_waits = 0
         self._writing_paused = False
         self._told_blocked = False
         self._heartbeat_s = 0
@@ -146,12 +149,19 @@ class AmqpConnection(asyncio.BufferedProtocol):
         try:
             if not self._greeted and not self._greet():
                 return
-            while self._transport is not None and self._may_go_on():
+            goes_on = self._transport is not None and self._may_go_on()
+            while goes_on:
                 item = reader.read(buffer.view, buffer.start, buffer.end)
                 if item is None:
                     break
                 buffer.start = item.end
                 self._handle(item)
+                goes_on = (
+                    self._busy is None
+                    and self.unconfirmed < MAX_UNCONFIRMED
+                    and self.out_bytes <= MAX_UNSENT
+                    and self._transport is not None
+                )
         except AmqpError as error:
             self.fail(error, 0)
             buffer.start = buffer.end  # nobody knows where the next frame would begin
@@ -216,9 +226,15 @@ class AmqpConnection(asyncio.BufferedProtocol):
         elif transport.is_reading():
             transport.pause_reading()
             if self._has_rest:
+                self._rest_waits = 0
                 self.loop.call_soon(self._take_rest)
 
     def _take_rest(self) -> None:
+        """Read on; a little later if consumers are just behind: then less goes through the log."""
+        if self.services.queues.memory.pressed and self._rest_waits < MOST_WAITS:
+            self._rest_waits += 1
+            self.loop.call_later(WAIT_SECONDS, self._take_rest)
+            return
         self._has_rest = False
         self._read_or_not()
 
