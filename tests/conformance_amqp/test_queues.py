@@ -481,11 +481,11 @@ def test_delivery_limits_as_quorum_queues_have_them(channel, name, grave):
     channel.queue_delete(queue)
 
 
-def test_a_full_queue_with_priorities_drops_the_least_important(channel, name):
+def test_a_full_queue_with_priorities_drops_its_head(channel, name):
     queue = declare(channel, name, x_max_priority=5, x_max_length=2)
     for body, priority in ((b"a", 5), (b"b", 1), (b"c", 3)):
         publish(channel, queue, body, priority=priority)
-    assert bodies(channel, queue) == [b"a", b"c"]
+    assert bodies(channel, queue) == [b"c", b"b"]
 
 
 def test_confirms_come_for_messages_of_a_deleted_queue(connect, name):

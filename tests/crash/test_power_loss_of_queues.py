@@ -27,7 +27,7 @@ def run(losable: mounts.LosableDisk, cuts: int, chance: random.Random) -> int:
                 server.start()
             load.finish()
         load.check()
-        assert "Traceback" not in server.words()
+        assert "Traceback" not in server.words(), server.words()[-6000:]
     return len(load.confirmed)
 
 

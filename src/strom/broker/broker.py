@@ -168,8 +168,13 @@ class Broker:
     def _begin_off_loop(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         running = asyncio.get_running_loop().run_in_executor(None, work)
         self._disk_work.add(running)
-        running.add_done_callback(self._disk_work.discard)
+        running.add_done_callback(self._disk_work_ended)
         return running
+
+    def _disk_work_ended(self, work: "asyncio.Future[Any]") -> None:
+        self._disk_work.discard(work)
+        if not work.cancelled():
+            work.exception()  # whoever waits is told; at a stop perhaps nobody does any more
 
     def flush_overdue(self) -> None:
         """Sync the partitions whose `flush.ms` has passed."""

@@ -162,7 +162,7 @@ class Queue:
 
     def _drop_over_limit(self) -> None:
         while len(self.ready) and self._is_over(0, 0):
-            position = self.ready.pop_least()
+            position = self.ready.pop()
             assert position is not None  # noqa: S101 - something waits
             message = self._taken(position)
             if message is not None:

@@ -32,10 +32,6 @@ class Ready(Protocol):
         """Take the next one."""
         ...
 
-    def pop_least(self) -> int | None:
-        """Take the one that matters least: a full queue drops it."""
-        ...
-
     def clear(self) -> Iterator[Range]:
         """Take all; the ranges that they were in, which may hold some that are gone already."""
         ...
@@ -83,8 +79,6 @@ class FifoReady:
         self._head += 1
         return self._head - 1
 
-    pop_least = pop
-
     def clear(self) -> Iterator[Range]:
         """Take all."""
         returned, self._returned = self._returned, []
@@ -121,14 +115,6 @@ class PriorityReady:
     def pop(self) -> int | None:
         """Take the next one."""
         level = self._first()
-        if not level:
-            return None
-        self._count -= 1
-        return heapq.heappop(level)
-
-    def pop_least(self) -> int | None:
-        """Take the oldest of the lowest priority: a full queue drops that first."""
-        level = next((level for level in self._levels if level), None)
         if not level:
             return None
         self._count -= 1

@@ -12,7 +12,7 @@ from strom.broker.queues.naming import topic_of
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.broker.queues.topology import TopologyLog
 from strom.broker.queues.turn import EndOfTurn
-from strom.model.errors import ApiError, CorruptData, DirectoryOffline
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StromError
 from strom.model.topics import QUEUE_TOPIC_PREFIX
 from strom.queues.dead_letters import dead_letter, is_circle
 from strom.queues.definitions import (
@@ -187,8 +187,12 @@ class MessageQueues:
 
     def _work_is_done(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("Work on queues failed: %s", error, exc_info=error)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, DirectoryOffline):
+            self.broker.storage_failed(error)
+        elif error is not None:
+            told = None if isinstance(error, StromError) else error
+            log.error("Work on queues failed: %s", error, exc_info=told)
 
     # --- messages ------------------------------------------------------------------------------
 

@@ -87,8 +87,12 @@ class EndOfTurn:
 
     def _retry(self) -> None:
         stores, self._failing = self._failing, {}
-        for store in stores:
-            store.retry()
+        try:
+            for store in stores:
+                store.retry()
+        except DirectoryOffline as error:
+            self._offline(error)
+            return
         if not self._failing:
             self._blocked(None)
 

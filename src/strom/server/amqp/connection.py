@@ -11,7 +11,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, cast
 
-from strom.model.errors import ApiError
+from strom.model.errors import ApiError, StorageError
 from strom.queues.virtual_host import VirtualHost
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.context import QueueServices
@@ -335,7 +335,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         number, method = getattr(error, "place", (0, None))
         if isinstance(error, AmqpError):
             self.fail(error, number, method)
-        elif isinstance(error, ApiError):
+        elif isinstance(error, ApiError | StorageError):
             self.fail(AmqpError(ReplyCode.RESOURCE_ERROR, str(error)), number, method)
         elif error is not None:
             log.error("A request of %s failed", self.peer, exc_info=error)
