@@ -1,6 +1,7 @@
 """All message queues of a broker: takes messages in, and does what reaches beyond one queue."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Collection
 from typing import Any
@@ -12,7 +13,7 @@ from strom.broker.queues.naming import topic_of
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.broker.queues.topology import TopologyLog
 from strom.broker.queues.turn import EndOfTurn
-from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StromError
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StorageError, StromError
 from strom.model.topics import QUEUE_TOPIC_PREFIX
 from strom.queues.dead_letters import dead_letter, is_circle
 from strom.queues.definitions import (
@@ -174,7 +175,8 @@ class MessageQueues:
         self._timers.clear()
         for delayed in self._delayed.values():
             delayed.stop()
-        await self.bridges.stop()
+        with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
+            await self.bridges.stop()
         self.turn.end()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
