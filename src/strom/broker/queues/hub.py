@@ -91,6 +91,8 @@ class MessageQueues:
             topic = self.broker.find_topic(topic_of(name, NO_QUEUE))
             if topic is not None:
                 self._delayed_of(name).load(topic)
+        for store in tuple(self._stores):
+            await store.loaded()
         await self._restore_bridges(definitions)
         used = {definition.topic for definition in self._stores.values()}
         for hosted in self.broker.topics():

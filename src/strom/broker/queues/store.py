@@ -7,6 +7,7 @@ kept in memory too: the next to be delivered.
 Partition 0 of the queue's topic holds the messages, partition 1 which of them are gone.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -15,7 +16,7 @@ from strom.broker.partition import Partition
 from strom.broker.replaying import records_of
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
-from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.model.errors import ApiError, CorruptData, ErrorCode, UserError
 from strom.queues.acknowledged import Acknowledged, Range
 from strom.queues.message import Message
 from strom.queues.message_records import build_message_batch, read_message
@@ -133,6 +134,20 @@ class QueueStore:
         if must_correct or changes.log.end_offset - changes.log.start_offset > 1:
             self._write_all()
         return progress
+
+    async def loaded(self) -> None:
+        """Return when the record of what is gone is on disk as it was corrected.
+
+        Until then no new message may take a position that an old record says is gone.
+        """
+        partition = self._progress
+        if partition is not None and partition.log.flushed_offset < partition.log.end_offset:
+            last = partition.log.end_offset - 1
+            safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+            partition.when_safe(Appended(last, last, -1, 0, False), safe.set_result)
+            partition.sync_soon()
+            if await safe is not ErrorCode.NONE:
+                raise UserError("The disk does not take the state of the message queues.")
 
     def close(self) -> None:
         """The queue is deleted."""
