@@ -5,9 +5,10 @@ decided when that record is on disk, and only then is the first marker written; 
 disk, the transaction is complete. A crash at any point leaves either no decision, and the transaction
 times out, or a decision that the next start carries out.
 
-A client's partition is part of its transaction before the first of its batches is appended, but both may
-reach the disk in any order. So an open transaction that nobody knows of can be found after a loss of
-power; its batches were never acknowledged, and `load` aborts it.
+That a transaction is complete, and that a partition is part of the next one, is written down before the
+first of its batches is appended; but all this may reach the disk in any order. So batches of a
+transaction that nobody knows of can be found after a loss of power. They were never acknowledged, and
+`load` aborts them.
 """
 
 import asyncio
@@ -21,7 +22,12 @@ from strom.broker.replaying import records_of
 from strom.coordination.transactions.commands import AddPartitions, Command
 from strom.coordination.transactions.coordinator import SERVER_VERSION, TransactionCoordinator
 from strom.coordination.transactions.outcome import Answered, Outcome
-from strom.coordination.transactions.records import TransactionRecord, decode, encode
+from strom.coordination.transactions.records import (
+    NO_EPOCH,
+    TransactionRecord,
+    decode,
+    encode,
+)
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from strom.storage.log import Appended
@@ -131,6 +137,7 @@ class Transactions:
         self._partition_of(transactional_id)
         code = self._coordinator.check_part_of(transactional_id, producer_id, epoch, partition)
         if code is ErrorCode.TRANSACTION_ABORTABLE and adds:
+            self._check_may_begin(transactional_id)
             command = AddPartitions(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -144,6 +151,14 @@ class Transactions:
             code = answer.code
         if code is not ErrorCode.NONE:
             raise ApiError(code)
+
+    def _check_may_begin(self, transactional_id: str) -> None:
+        """A batch of the same epoch could after a crash be taken for one of the transaction before."""
+        known = self._coordinator.find(transactional_id)
+        if known is None or known.bumped or not known.state.is_complete:
+            return
+        if not self.is_safe(transactional_id):
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     def is_safe(self, transactional_id: str) -> bool:
         """Whether all that was written down of a transactional id is on disk."""
@@ -281,18 +296,15 @@ class Transactions:
 
     def _abort_orphans(self) -> None:
         """End transactions that a log holds open, but that nobody knows of (see above)."""
-        known = {
-            (one.producer_id, partition)
-            for one in self._coordinator.transactions()
-            for partition in one.partitions
-        }
+        known = self._coordinator.open_partitions()
         for partition in self._broker.all_partitions():
             if partition.log.quarantined or not partition.log.has_open_transactions:
                 continue
+            name = partition.log.partition
             for producer in partition.log.producers():
-                name = partition.log.partition
-                is_open = producer.transaction_first_offset is not None
-                if is_open and (producer.producer_id, name) not in known:
+                if producer.transaction_first_offset is None:
+                    continue
+                if producer.producer_epoch > known.get((producer.producer_id, name), NO_EPOCH):
                     log.warning("An unfinished transaction of nobody in %s is aborted", name)
                     self.markers.abort_orphan(partition, producer)
 
