@@ -84,9 +84,8 @@ class Offsets:
 
     def end_transaction(self, transaction: OpenTransaction, *, committed: bool) -> None:
         """A marker is in the log: what was pending comes into force, or is dropped."""
-        for record in self._pending.end(transaction):
-            if committed:
-                self._by_group.setdefault(record.group, {})[record.partition] = record.offset
+        for record in self._pending.end(transaction, committed=committed):
+            self._by_group.setdefault(record.group, {})[record.partition] = record.offset
 
 
 def _end_of_life(committed: CommittedOffset, empty_since_ms: int, retention_ms: int) -> int:
