@@ -3,7 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, RevocationEnds
+from strom.coordination.groups.consumer.commands import (
+    ClassicJoinEnds,
+    ClassicSyncEnds,
+    ConsumerHeartbeat,
+    RevocationEnds,
+)
 from strom.coordination.groups.consumer.group import ConsumerGroup, Draft
 from strom.coordination.groups.consumer.reconciliation import Aim, reconcile
 from strom.coordination.groups.consumer.records import (
@@ -185,7 +190,9 @@ class Step:
         for member_id in member_ids:
             self._remove(member_id)
             self.out.cancel(SessionEnds(self.draft.group.id, member_id))
-            self.out.cancel(RevocationEnds(self.draft.group.id, member_id))
+            for timer in (RevocationEnds, ClassicJoinEnds, ClassicSyncEnds):
+                self.out.cancel(timer(self.draft.group.id, member_id))
+            self.draft.group.awaited.discard(member_id)
         group = self.draft.group
         for pattern in sorted(group.patterns):
             if not group.uses_pattern(pattern):
