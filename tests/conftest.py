@@ -17,6 +17,7 @@ STROM_SETTINGS = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.assignment.interval.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 KAFKA_SETTINGS = {**STROM_SETTINGS, "log.initial.task.delay.ms": DAY_MS}
 

@@ -25,6 +25,7 @@ from strom.coordination.groups.outcome import (
     Ticket,
     Timer,
 )
+from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import (
     CommittedOffset,
     GroupRecord,
@@ -95,6 +96,10 @@ class GroupCoordinator:
         """How far a group has read; empty for a group that nobody knows."""
         return self._offsets.of(group)
 
+    def pending(self, group: str) -> frozenset[TopicPartition]:
+        """The partitions for which an open transaction holds another offset of a group."""
+        return self._offsets.pending(group)
+
     # --- commands and timers -------------------------------------------------------------------
 
     def handle(self, command: Command, ticket: Ticket, now_ms: int) -> Outcome:
@@ -153,7 +158,7 @@ class GroupCoordinator:
             yield from rules.topics_changed(now_ms)
 
     def expire(self, now_ms: int) -> list[Outcome]:
-        """Forget the offsets of groups that were empty for too long, and groups without any."""
+        """Forget offsets that were not needed for too long, and groups that are left with nothing."""
         return [
             outcome
             for group in list(self._groups.values())
@@ -167,17 +172,21 @@ class GroupCoordinator:
 
     # --- the only mutator of what is written ---------------------------------------------------
 
-    def replay(self, record: GroupRecord) -> None:
-        """Take a record that is in the log into the state."""
+    def replay(self, record: GroupRecord, transaction: OpenTransaction | None = None) -> None:
+        """Take a record that is in the log into the state; `transaction` is whose part it is."""
         match record:
             case OffsetCommitted():
                 # Whoever only commits has a group too, with no members.
                 self._groups.setdefault(record.group, ClassicGroup(record.group))
-                self._offsets.replay(record)
+                self._offsets.replay(record, transaction)
             case OffsetGone():
                 self._offsets.replay(record)
             case _:
                 self._by_record[type(record)].replay(record)
+
+    def end_transaction(self, transaction: OpenTransaction, *, committed: bool) -> None:
+        """A marker is in the log: the offsets of a transaction count from now on, or never will."""
+        self._offsets.end_transaction(transaction, committed=committed)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -186,8 +195,9 @@ class GroupCoordinator:
         if group is not None:
             self._kinds[group.kind].check_may_commit(group, command, out, now_ms)
         elif command.generation >= 0:
-            known = command.knows_missing_groups
+            known = command.knows_missing_groups and command.producer is None
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
+        out.producer = command.producer
         codes = {}
         longest = self._around.settings.offset_metadata_max_bytes
         for partition, offset in command.offsets:
@@ -230,12 +240,14 @@ class GroupCoordinator:
         out = Outcome(group.id)
         gone = self._offsets.expired(
             group.id,
-            empty_since_ms=group.since_ms,
+            keeps=lambda topic: not group.is_empty and group.reads(topic),
+            empty_since_ms=group.since_ms if group.is_empty else -1,
             now_ms=now_ms,
             retention_ms=self._around.settings.offsets_retention_minutes * MINUTE_MS,
         )
         for record in gone:
             out.write(record)
-        if len(gone) == len(self._offsets.of(group.id)):
+        is_left_with_nothing = len(gone) == len(self._offsets.of(group.id))
+        if group.is_empty and is_left_with_nothing and not self._offsets.pending(group.id):
             self._kinds[group.kind].forget(group, out)
         return out

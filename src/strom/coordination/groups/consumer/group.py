@@ -99,6 +99,11 @@ class ConsumerGroup(AnyGroup):
         """Whether it has no members."""
         return not self.members
 
+    @property
+    def may_expire(self) -> bool:
+        """What its members read is always known."""
+        return True
+
     def topics_of(self, said: Subscription) -> frozenset[str]:
         """The names that a member is subscribed to, by name or by pattern; they need not exist."""
         resolved = self.patterns.get(said.pattern) if said.pattern else None

@@ -252,10 +252,14 @@ class ConsumerGroups(KindOfGroup[ConsumerGroup]):
         """Members may, for what they have had since the epoch they know; anyone if there are none."""
         if command.generation < 0 and group.is_empty:
             return
+        names_nobody = not command.member and command.instance is None
+        if command.producer is not None and command.generation < 0 and names_nobody:
+            return  # as clients of former days commit in transactions
         member = group.members.get(command.member)
         if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if member.said.classic is None and not command.knows_missing_groups:
+        is_too_old = command.producer is None and not command.knows_missing_groups
+        if member.said.classic is None and is_too_old:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if command.generation > member.has.epoch:
             raise ApiError(_wrong_epoch(member))
