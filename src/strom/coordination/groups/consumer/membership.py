@@ -109,6 +109,7 @@ class Step:
             member_id, former.said, replace(former.has, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
         )
         self._remove(former.id)
+        self.out.cancel(SessionEnds(group.id, former.id))
         write(MemberSaid(group.id, member_id, heir.said))
         write(MemberTarget(group.id, member_id, target))
         write(MemberHas(group.id, member_id, heir.has))

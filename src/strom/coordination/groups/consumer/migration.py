@@ -7,7 +7,7 @@ ones. They become a classic group again, and share out anew.
 
 from strom.coordination.groups.classic_group import CONSUMER_PROTOCOL, ClassicGroup, Member
 from strom.coordination.groups.consumer.classic_members import as_classic, ids_of
-from strom.coordination.groups.consumer.commands import Downgraded
+from strom.coordination.groups.consumer.commands import ClassicJoinEnds, ClassicSyncEnds, Downgraded
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.membership import tombstones
 from strom.coordination.groups.consumer.records import (
@@ -174,6 +174,8 @@ def downgrade(
             CONSUMER_PROTOCOL,
         )
         out.set_timer(SessionEnds(after.id, member.id), side.session_timeout_ms)
+        out.cancel(ClassicJoinEnds(after.id, member.id))
+        out.cancel(ClassicSyncEnds(after.id, member.id))
     classic.protocol = classic.choose_protocol()
     shares = {member.id: member.assignment for member in classic.members.values()}
     for record in tombstones(before):
