@@ -165,10 +165,13 @@ def _print_moved(
 
 def _print_description(group: GroupDescription, rows: list[Progress]) -> None:
     click.echo(f"Group        {group.name}")
+    click.echo(f"Type         {group.type}")
     click.echo(f"State        {group.state}")
     click.echo(f"Members      {len(group.members)}")
     if group.assignor:
         click.echo(f"Assignor     {group.assignor}")
+    if group.epoch is not None:
+        click.echo(f"Epoch        {group.epoch} (assignment {group.target_epoch})")
     click.echo(f"Coordinator  {group.coordinator} ({group.coordinator_id})")
     click.echo()
     print_table(
@@ -195,7 +198,9 @@ def _shown(number: int | None) -> Cell:
 def _as_json(group: GroupDescription, rows: list[Progress]) -> dict[str, Any]:
     return {
         "name": group.name,
+        "type": group.type,
         "state": group.state,
+        "epoch": group.epoch,
         "assignor": group.assignor,
         "coordinator": group.coordinator,
         "members": [
