@@ -22,8 +22,9 @@ from strom.coordination.groups.commands import (
     Leaver,
     Sync,
 )
+from strom.coordination.groups.log_format import decode
 from strom.coordination.groups.outcome import Joined, Synced
-from strom.coordination.groups.records import CommittedOffset, GroupMetadata, decode
+from strom.coordination.groups.records import CommittedOffset, GroupMetadata
 from strom.coordination.groups.states import GroupState
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.records import (
     CommittedOffset,
     GroupGone,
@@ -11,8 +12,6 @@ from strom.coordination.groups.records import (
     MemberMetadata,
     OffsetCommitted,
     OffsetGone,
-    decode,
-    encode,
 )
 from strom.model.errors import CorruptData
 from strom.model.topics import TopicPartition

@@ -5,8 +5,8 @@ from typing import Any
 
 from strom.coordination.groups.commands import Command
 from strom.coordination.groups.coordinator import GroupCoordinator
+from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.outcome import Answer, Outcome, SessionEnds, Timer
-from strom.coordination.groups.records import decode, encode
 from strom.model.broker_settings import BrokerSettings
 
 START_MS = 1_000_000

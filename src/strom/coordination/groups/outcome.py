@@ -6,7 +6,7 @@ command: joins are answered together. Each request is known by a ticket, which i
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 from strom.coordination.groups.records import GroupRecord
 from strom.model.errors import ErrorCode
@@ -95,7 +95,15 @@ class ForPartitions:
         )
 
 
-Answer: TypeAlias = Answered | Joined | Synced | Left | ForPartitions
+class Answer(Protocol):
+    """Any answer, these or those of other kinds of groups."""
+
+    @property
+    def code(self) -> ErrorCode:
+        """Whether it went well as a whole."""
+
+    def failed(self, code: ErrorCode) -> "Answer":
+        """The same answer, had the records not been written."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,15 @@ class SessionEnds:
     member: str
 
 
-Timer: TypeAlias = JoinEnds | SyncEnds | SessionEnds
+class Timer(Protocol):
+    """Any timer, these or those of other kinds of groups; equal ones are the same."""
+
+    @property
+    def group(self) -> str:
+        """The group that it is about."""
+
+    def __hash__(self) -> int:
+        """As equal ones have it."""
 
 
 @dataclass

@@ -4,7 +4,7 @@ Behaviour: a group that is not there is described as dead; from version 6 on as 
 members said of themselves is told only while the group is stable.
 """
 
-from strom.coordination.groups.group import Group, Member
+from strom.coordination.groups.classic_group import ClassicGroup, Member
 from strom.coordination.groups.states import GroupState
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.authorized import GROUP_OPERATIONS
@@ -35,13 +35,13 @@ async def describe_groups(
 async def _describe(name: str, context: Context) -> DescribedGroup:
     try:
         return await context.groups.read(
-            name, lambda groups: _described(name, groups.find(name), context.version)
+            name, lambda groups: _described(name, groups.find_classic(name), context.version)
         )
     except ApiError as error:
         return DescribedGroup(group_id=name, error_code=error.code)
 
 
-def _described(name: str, group: Group | None, version: int) -> DescribedGroup:
+def _described(name: str, group: ClassicGroup | None, version: int) -> DescribedGroup:
     if group is None:
         answer = DescribedGroup(group_id=name, group_state=GroupState.DEAD.value)
         if version >= FIRST_VERSION_WITH_NOT_FOUND:
