@@ -19,6 +19,7 @@ from strom.broker.topics import HostedTopic, HostedTopics
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import (
     BrokerConfigs,
+    GroupConfigs,
     LeaderEpoch,
     MetadataRecord,
     Topic,
@@ -34,6 +35,7 @@ from strom.model.errors import (
     StorageError,
     UserError,
 )
+from strom.model.group_settings import GroupSettings, check_group_configs
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
@@ -220,6 +222,10 @@ class Broker:
         """What a topic has where nothing was set for it."""
         return self.settings.topic_defaults
 
+    def group_settings(self, group: str) -> GroupSettings:
+        """What holds for a group: what was set for it, and the broker's own word for the rest."""
+        return self.settings.group_defaults.override(self.metadata.group_configs(group))
+
     # --- changing ------------------------------------------------------------------------------
 
     async def create_topic(
@@ -291,6 +297,15 @@ class Broker:
                 for hosted in self._hosted.values():
                     settings = self.topic_defaults.override(hosted.topic.configs)
                     hosted.change(hosted.topic, settings)
+
+    async def set_group_configs(
+        self, group: str, configs: Mapping[str, str], *, only_check: bool = False
+    ) -> None:
+        """Replace everything that was set for a group, which need not be there."""
+        async with self._changing:
+            check_group_configs(configs, self.settings)
+            if not only_check:
+                await self._write(GroupConfigs(group, dict(configs)))
 
     async def next_producer_id(self) -> int:
         """A producer id that was never handed out before, crashes included."""

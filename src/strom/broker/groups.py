@@ -43,7 +43,7 @@ class Groups:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._loop = asyncio.get_running_loop()
-        self._coordinator = GroupCoordinator(broker.settings, broker.topics_image)
+        self._coordinator = _coordinator(broker)
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._waiting: dict[asyncio.Future[Any], Command] = {}
         self._last_appended: dict[Partition, Appended] = {}
@@ -206,7 +206,7 @@ class Groups:
 
     def _topic_is_deleted(self, topic: str) -> None:
         if topic == CONSUMER_OFFSETS_TOPIC:
-            self._coordinator = GroupCoordinator(self._broker.settings, self._broker.topics_image)
+            self._coordinator = _coordinator(self._broker)
             self._last_appended.clear()
             self._unreadable.clear()
             self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
@@ -224,6 +224,10 @@ class Groups:
     def _is_gone(self, topic: str, topic_id: Uuid) -> bool:
         hosted = self._broker.find_topic(topic)
         return hosted is None or topic_id not in (NO_UUID, hosted.topic.id.bytes)
+
+
+def _coordinator(broker: Broker) -> GroupCoordinator:
+    return GroupCoordinator(broker.settings, broker.topics_image, broker.group_settings)
 
 
 def _give(

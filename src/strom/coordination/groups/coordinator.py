@@ -32,6 +32,7 @@ from strom.coordination.groups.records import (
 from strom.coordination.groups.topics_image import PlainTopics, TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.group_settings import GroupSettings
 from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.schema import Uuid
@@ -43,8 +44,17 @@ KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups,)
 class GroupCoordinator:
     """All groups of a broker, with their committed offsets."""
 
-    def __init__(self, settings: BrokerSettings, topics: TopicsImage | None = None) -> None:
-        self._around = Surroundings(settings, PlainTopics() if topics is None else topics)
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        topics: TopicsImage | None = None,
+        settings_of: Callable[[str], GroupSettings] | None = None,
+    ) -> None:
+        self._around = Surroundings(
+            settings,
+            PlainTopics() if topics is None else topics,
+            settings_of or (lambda _: settings.group_defaults),
+        )
         self._groups = self._around.groups
         self._offsets = self._around.offsets
         kinds = [rules(self._around) for rules in KINDS]

@@ -6,7 +6,7 @@ in `coordinator.py`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
@@ -17,6 +17,7 @@ from strom.coordination.groups.outcome import Answer, Outcome, Ticket, Timer
 from strom.coordination.groups.topics_image import TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode
+from strom.model.group_settings import GroupSettings
 
 
 class GroupKind(Enum):
@@ -67,6 +68,8 @@ class Surroundings:
 
     settings: BrokerSettings
     topics: TopicsImage
+    settings_of: Callable[[str], GroupSettings]
+    """The settings that hold for a group."""
     groups: dict[str, AnyGroup] = field(default_factory=dict)
     """All groups by name, of every kind."""
     offsets: Offsets = field(default_factory=Offsets)
