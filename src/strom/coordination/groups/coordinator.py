@@ -29,6 +29,8 @@ from strom.coordination.groups.records import (
     OffsetCommitted,
     OffsetGone,
 )
+from strom.coordination.groups.share_group import ShareGroup
+from strom.coordination.groups.share_groups import ShareGroups
 from strom.coordination.groups.topics_image import PlainTopics, TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
@@ -37,7 +39,7 @@ from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.schema import Uuid
 
-KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups,)
+KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ShareGroups)
 """Every kind of group that there is."""
 
 
@@ -77,6 +79,11 @@ class GroupCoordinator:
         """The group of that name, if it is a classic one."""
         found = self._groups.get(group)
         return found if isinstance(found, ClassicGroup) else None
+
+    def find_share(self, group: str) -> ShareGroup | None:
+        """The group of that name, if it is a share group."""
+        found = self._groups.get(group)
+        return found if isinstance(found, ShareGroup) else None
 
     def committed(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
         """How far a group has read; empty for a group that nobody knows."""

@@ -7,6 +7,7 @@ and `decode`.
 from typing import Any, Protocol
 
 from strom.coordination.groups import records as classic
+from strom.coordination.groups import share_records
 from strom.coordination.groups.records import GroupRecord
 from strom.model.errors import CorruptData, ProtocolError
 from strom.wire.kafka.offsets_topic import version_of
@@ -30,7 +31,7 @@ class RecordFormat(Protocol):
         """The record for a key of that version, and a value."""
 
 
-MODULES: tuple[RecordFormat, ...] = (classic,)
+MODULES: tuple[RecordFormat, ...] = (classic, share_records)
 
 _BY_TYPE = {kind: module for module in MODULES for kind in module.RECORDS}
 _BY_KEY = {version: module for module in MODULES for version in module.KEY_VERSIONS}
