@@ -38,9 +38,7 @@ def set_group_configs(client: RawClient, group: str, configs: Mapping[str, str])
         {"name": name, "config_operation": 0, "value": value} for name, value in configs.items()
     ]
     resource = {"resource_type": GROUP_RESOURCE, "resource_name": group, "configs": changes}
-    answer = client.call(
-        "incremental_alter_configs", 1, resources=[resource], validate_only=False
-    )
+    answer = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
     code: ErrorCode = answer.responses[0].error_code
     return code
 

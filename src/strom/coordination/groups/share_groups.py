@@ -56,10 +56,10 @@ class ShareHeartbeat:
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetShareTopics:
-    """Have an empty group forget topics, or (None) all of them."""
+    """Have an empty group forget topics."""
 
     group: str
-    topic_ids: frozenset[Uuid] | None = None
+    topic_ids: frozenset[Uuid]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -337,8 +337,8 @@ class ShareGroups(KindOfGroup[ShareGroup]):
 
     def _forget_topics(self, command: ForgetShareTopics, ticket: Ticket, out: Outcome) -> None:
         group = self._empty(command.group)
-        gone = command.topic_ids
-        left = tuple(one for one in group.known_topics.values() if gone and one.id not in gone)
+        known = group.known_topics.values()
+        left = tuple(one for one in known if one.id not in command.topic_ids)
         if len(left) < len(group.known_topics):
             out.write(ShareTopics(group.id, left))
         out.answer(ticket, Answered())
