@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from kio.schema.errors import ErrorCode
 
-from tests.conformance.calls import Topic, retry
+from tests.conformance.calls import Topic
 from tests.conformance.raw import RawClient
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
@@ -81,22 +81,19 @@ class Sharer:
         return answer
 
     def join(self, *topics: Topic) -> None:
-        """Join, and wait until every partition of these topics may be fetched from."""
+        """Join, and wait until every one of these topics may be fetched from."""
         names = [topic.name for topic in topics]
-        answer = retry(
-            lambda: self.heartbeat(names, member_epoch=0),
-            while_code=ErrorCode.coordinator_not_available,
-        )
-        answer = retry(
-            lambda: self.heartbeat(names, member_epoch=0), while_code=ErrorCode.not_coordinator
-        )
-        assert answer.error_code == ErrorCode.none, answer
         deadline = time.monotonic() + _DEADLINE_S
+        answer = self.heartbeat(names, member_epoch=0)
+        while answer.error_code in (ErrorCode.coordinator_not_available, ErrorCode.not_coordinator):
+            assert time.monotonic() < deadline, answer
+            time.sleep(0.05)
+            answer = self.heartbeat(names, member_epoch=0)
         while not all(topic.id in self.assignment for topic in topics):
+            assert answer.error_code == ErrorCode.none, answer
             assert time.monotonic() < deadline, self.assignment
             time.sleep(0.05)
             answer = self.heartbeat()
-            assert answer.error_code == ErrorCode.none, answer
 
     def leave(self) -> Any:
         """Leave the group."""
