@@ -15,6 +15,7 @@ DAY_MS = str(24 * 60 * 60 * 1000)
 STROM_SETTINGS = {
     "log.retention.check.interval.ms": DAY_MS,
     "group.share.min.record.lock.duration.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 }
 KAFKA_SETTINGS = {**STROM_SETTINGS, "log.initial.task.delay.ms": DAY_MS}
 

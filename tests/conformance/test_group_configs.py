@@ -18,7 +18,7 @@ def alter(client: RawClient, group: str, name: str, operation: int, value: str |
     config = {"name": name, "config_operation": operation, "value": value}
     resource = {"resource_type": GROUP_RESOURCE, "resource_name": group, "configs": [config]}
     answer = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
-    return answer.responses[0].error_code
+    return ErrorCode(answer.responses[0].error_code)
 
 
 def describe(client: RawClient, group: str) -> Any:

@@ -105,10 +105,14 @@ class ClassicGroups(KindOfGroup[ClassicGroup]):
             return  # a consumer that shares with nobody, or an operator
         names_nobody = command.member == NEW_MEMBER and command.instance is None
         if command.generation < 0 and names_nobody:
+            if command.producer is not None:
+                return  # as clients of former days commit in transactions
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.member(command.member, command.instance)
         if command.generation != group.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        if command.producer is not None:
+            return
         if group.state is GroupState.COMPLETING:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._step_of(group, out, now_ms).renew_session(member)

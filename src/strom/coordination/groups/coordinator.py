@@ -14,6 +14,8 @@ from typing import Any
 from strom.coordination.groups.classic_group import ClassicGroup
 from strom.coordination.groups.classic_groups import ClassicGroups
 from strom.coordination.groups.commands import Command, Commit, DeleteGroup, DeleteOffsets
+from strom.coordination.groups.consumer.group import ConsumerGroup
+from strom.coordination.groups.consumer.rules import ConsumerGroups
 from strom.coordination.groups.kinds import AnyGroup, GroupKind, KindOfGroup, Surroundings
 from strom.coordination.groups.outcome import (
     Answer,
@@ -23,6 +25,7 @@ from strom.coordination.groups.outcome import (
     Ticket,
     Timer,
 )
+from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import (
     CommittedOffset,
     GroupRecord,
@@ -39,7 +42,7 @@ from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.schema import Uuid
 
-KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ShareGroups)
+KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ConsumerGroups, ShareGroups)
 """Every kind of group that there is."""
 
 
@@ -85,9 +88,24 @@ class GroupCoordinator:
         found = self._groups.get(group)
         return found if isinstance(found, ShareGroup) else None
 
+    def find_consumer(self, group: str) -> ConsumerGroup | None:
+        """The group of that name, if it is a consumer group."""
+        found = self._groups.get(group)
+        return found if isinstance(found, ConsumerGroup) else None
+
+    def check_may_fetch(self, group: str, member: str | None, epoch: int) -> None:
+        """Refuse (by an ApiError) to tell offsets to whoever wrongly takes itself for a member."""
+        found = self._groups.get(group)
+        if found is not None:
+            self._kinds[found.kind].check_may_fetch(found, member, epoch)
+
     def committed(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
         """How far a group has read; empty for a group that nobody knows."""
         return self._offsets.of(group)
+
+    def pending(self, group: str) -> frozenset[TopicPartition]:
+        """The partitions for which an open transaction holds another offset of a group."""
+        return self._offsets.pending(group)
 
     # --- commands and timers -------------------------------------------------------------------
 
@@ -161,17 +179,21 @@ class GroupCoordinator:
 
     # --- the only mutator of what is written ---------------------------------------------------
 
-    def replay(self, record: GroupRecord) -> None:
-        """Take a record that is in the log into the state."""
+    def replay(self, record: GroupRecord, transaction: OpenTransaction | None = None) -> None:
+        """Take a record that is in the log into the state; `transaction` is whose part it is."""
         match record:
             case OffsetCommitted():
                 # Whoever only commits has a group too, with no members.
                 self._groups.setdefault(record.group, ClassicGroup(record.group))
-                self._offsets.replay(record)
+                self._offsets.replay(record, transaction)
             case OffsetGone():
                 self._offsets.replay(record)
             case _:
                 self._by_record[type(record)].replay(record)
+
+    def end_transaction(self, transaction: OpenTransaction, *, committed: bool) -> None:
+        """A marker is in the log: the offsets of a transaction count from now on, or never will."""
+        self._offsets.end_transaction(transaction, committed=committed)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -180,8 +202,9 @@ class GroupCoordinator:
         if group is not None:
             self._kinds[group.kind].check_may_commit(group, command, out, now_ms)
         elif command.generation >= 0:
-            known = command.knows_missing_groups
+            known = command.knows_missing_groups and command.producer is None
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
+        out.producer = command.producer
         codes = {}
         longest = self._around.settings.offset_metadata_max_bytes
         for partition, offset in command.offsets:
@@ -230,6 +253,6 @@ class GroupCoordinator:
         )
         for record in gone:
             out.write(record)
-        if len(gone) == len(self._offsets.of(group.id)):
+        if len(gone) == len(self._offsets.of(group.id)) and not self._offsets.pending(group.id):
             self._kinds[group.kind].forget(group, out)
         return out

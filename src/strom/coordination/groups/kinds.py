@@ -114,6 +114,10 @@ class KindOfGroup(ABC, Generic[G]):
     def check_may_commit(self, group: G, command: Commit, out: Outcome, now_ms: int) -> None:
         """Refuse (by an ApiError) a commit that does not come from a member in good standing."""
 
+    def check_may_fetch(self, group: G, member_id: str | None, epoch: int) -> None:
+        """Refuse (by an ApiError) to tell offsets to whoever wrongly takes itself for a member."""
+        return
+
     @abstractmethod
     def forget(self, group: G, out: Outcome) -> None:
         """End a group without members: the records that delete it, and its timers."""

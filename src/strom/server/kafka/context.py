@@ -8,6 +8,7 @@ from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.share_groups import ShareGroups
+from strom.broker.transactions import Transactions
 from strom.server.memory import MemoryPool
 
 
@@ -27,6 +28,7 @@ class Services:
     broker: Broker
     groups: Groups
     shares: ShareGroups
+    transactions: Transactions
     endpoint: Endpoint
     fetch_sessions: FetchSessions
     memory: MemoryPool
@@ -68,6 +70,11 @@ class Context:
     def shares(self) -> ShareGroups:
         """The share groups of this broker."""
         return self.services.shares
+
+    @property
+    def transactions(self) -> Transactions:
+        """The transactions that this broker coordinates."""
+        return self.services.transactions
 
     @property
     def client_host(self) -> str:
