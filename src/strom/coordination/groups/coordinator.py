@@ -32,8 +32,8 @@ from strom.coordination.groups.records import (
     OffsetCommitted,
     OffsetGone,
 )
-from strom.coordination.groups.share_group import ShareGroup
-from strom.coordination.groups.share_groups import ShareGroups
+from strom.coordination.groups.share.group import ShareGroup
+from strom.coordination.groups.share.rules import ShareGroups
 from strom.coordination.groups.topics_image import PlainTopics, TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode

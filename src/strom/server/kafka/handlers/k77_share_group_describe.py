@@ -1,7 +1,7 @@
 """ShareGroupDescribe, api key 77: state, members and partitions of share groups."""
 
-from strom.coordination.groups.share_group import ASSIGNOR, ShareGroup, ShareGroupMember
-from strom.coordination.groups.share_records import Partitions
+from strom.coordination.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupMember
+from strom.coordination.groups.share.records import Partitions
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.authorized import GROUP_OPERATIONS
 from strom.server.kafka.context import Context

@@ -5,7 +5,7 @@ Behaviour: a partition that the group has not begun to read is at -1. Versions: 
 
 from strom.broker.share_groups import Place
 from strom.broker.share_sessions import TopicIdPartition
-from strom.coordination.groups.share_group import ShareGroup
+from strom.coordination.groups.share.group import ShareGroup
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler

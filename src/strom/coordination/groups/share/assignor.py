@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from strom.coordination.groups.share_records import Partitions
+from strom.coordination.groups.share.records import Partitions
 from strom.wire.kafka.schema import Uuid
 
 

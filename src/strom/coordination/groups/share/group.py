@@ -7,7 +7,7 @@ from typing import ClassVar
 from crc32c import crc32c
 
 from strom.coordination.groups.kinds import AnyGroup, GroupKind
-from strom.coordination.groups.share_records import Introduction, KnownTopic, Partitions, Told
+from strom.coordination.groups.share.records import Introduction, KnownTopic, Partitions, Told
 from strom.coordination.groups.topics_image import TopicFacts, TopicsImage
 from strom.model.errors import ApiError, ErrorCode
 from strom.wire.kafka.schema import Uuid

@@ -11,8 +11,8 @@ from typing import ClassVar
 from strom.coordination.groups.commands import Command, Commit
 from strom.coordination.groups.kinds import GroupKind, KindOfGroup
 from strom.coordination.groups.outcome import Answer, Answered, Outcome, SessionEnds, Ticket, Timer
-from strom.coordination.groups.share_assignor import share_out
-from strom.coordination.groups.share_group import (
+from strom.coordination.groups.share.assignor import share_out
+from strom.coordination.groups.share.group import (
     NEW_EPOCH,
     NOTHING_YET,
     ShareGroup,
@@ -20,7 +20,7 @@ from strom.coordination.groups.share_group import (
     hash_of,
     topics_of,
 )
-from strom.coordination.groups.share_records import (
+from strom.coordination.groups.share.records import (
     Introduction,
     KnownTopic,
     Partitions,
