@@ -22,6 +22,16 @@ PREFIX = "__dlq.errors."
 MOST_BYTES_OF_A_BATCH = 256 * 1024
 _READ_BYTES = 1 << 20
 
+_REFUSALS = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_RECORD,
+    }
+)
+"""Of topics that have their own idea of what a record must be like."""
+
 _MESSAGES = {
     DeadReason.REJECTED: "The record was rejected by a consumer.",
     DeadReason.TOO_OFTEN: "The record was delivered as often as it may be, without success.",
@@ -66,6 +76,31 @@ class DeadLetters:
             return hosted
 
     def _append(self, target: Partition, letters: list[Record]) -> Appended:
+        """Append them as they are, or else each on its own in the best form that the topic takes."""
+        try:
+            return self._append_batch(target, letters)
+        except ApiError as error:
+            if error.code not in _REFUSALS:
+                raise
+        for letter in letters:
+            appended = self._append_alone(target, letter)
+        return appended
+
+    def _append_alone(self, target: Partition, letter: Record) -> Appended:
+        now_ms = self._broker.clock.now_ms()
+        place = "-".join(str(_said(letter, name)) for name in ("topic", "partition", "offset"))
+        fitting = letter._replace(timestamp=now_ms, key=letter.key or place.encode())
+        # Better a note of where it is than no trace of it at all.
+        note = fitting._replace(key=place.encode(), value=b"", headers=_notes(letter))
+        for form in (letter, fitting, note):
+            try:
+                return self._append_batch(target, [form])
+            except ApiError as error:
+                if error.code not in _REFUSALS or form is note:
+                    raise
+        raise AssertionError("the last form is either taken or refused")
+
+    def _append_batch(self, target: Partition, letters: list[Record]) -> Appended:
         now_ms = self._broker.clock.now_ms()
         numbered = [letter._replace(offset=index) for index, letter in enumerate(letters)]
         try:
@@ -73,16 +108,6 @@ class DeadLetters:
         except DirectoryOffline as error:
             self._broker.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        except ApiError as error:
-            too_large = error.code in (
-                ErrorCode.MESSAGE_TOO_LARGE,
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-            )
-            if not too_large or all(letter.value is None for letter in letters):
-                raise
-            # Better a note of where it is than no trace of it at all.
-            notes = [_note_only(letter) for letter in letters]
-            return self._append(target, notes)
 
 
 def _letters(origin: Origin, dead: list[DeadRecords], *, copy: bool) -> Iterator[Record]:
@@ -109,9 +134,12 @@ def _note(origin: Origin, offset: int, dead: DeadRecords) -> tuple[tuple[str, by
     return tuple((PREFIX + name, str(value).encode()) for name, value in said.items())
 
 
-def _note_only(letter: Record) -> Record:
-    note = tuple(header for header in letter.headers if header[0].startswith(PREFIX))
-    return letter._replace(key=None, value=None, headers=note)
+def _notes(letter: Record) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple(header for header in letter.headers if header[0].startswith(PREFIX))
+
+
+def _said(letter: Record, name: str) -> str:
+    return (dict(_notes(letter)).get(PREFIX + name) or b"").decode()
 
 
 def _read(log: Log, first: int, last: int) -> Iterator[Record]:
