@@ -82,9 +82,7 @@ class DeadLetters:
         except ApiError as error:
             if error.code not in _REFUSALS:
                 raise
-        for letter in letters:
-            appended = self._append_alone(target, letter)
-        return appended
+        return [self._append_alone(target, letter) for letter in letters][-1]
 
     def _append_alone(self, target: Partition, letter: Record) -> Appended:
         now_ms = self._broker.clock.now_ms()

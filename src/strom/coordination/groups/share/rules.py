@@ -38,6 +38,7 @@ from strom.model.errors import ApiError, ErrorCode
 from strom.wire.kafka.schema import Uuid
 
 LEAVING = -1
+UNKNOWN = Introduction(None, "", "", ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,24 +185,28 @@ class ShareGroups(KindOfGroup[ShareGroup]):
                 self._replay_member(record)
 
     def _replay_member(self, record: ShareMember | ShareTarget | ShareCurrent) -> None:
-        group = self.find(record.group)
-        if isinstance(record, ShareMember) and record.said is None:
-            if group is not None:
-                group.members.pop(record.member, None)
-            return
-        if isinstance(record, ShareMember) and record.said is not None:
-            members = self._get_or_create(record.group).members
-            known = members.get(record.member)
-            if known is None:
-                members[record.member] = ShareGroupMember(record.member, record.said)
-            else:
-                known.said = record.said
-            return
-        member = group.members.get(record.member) if group is not None else None
-        if isinstance(record, ShareTarget) and member is not None:
-            member.target = record.partitions or {}
-        elif isinstance(record, ShareCurrent) and member is not None and record.told is not None:
-            member.told = record.told
+        """In a compacted log any of a member's records may be the first one."""
+        match record:
+            case ShareMember(said=None):
+                group = self.find(record.group)
+                if group is not None:
+                    group.members.pop(record.member, None)
+            case ShareMember(said=Introduction() as said):
+                self._get_or_create_member(record.group, record.member).said = said
+            case ShareTarget(partitions=None) | ShareCurrent(told=None):
+                pass  # it is about to go
+            case ShareTarget():
+                member = self._get_or_create_member(record.group, record.member)
+                member.target = record.partitions or {}
+            case ShareCurrent(told=Told() as told):
+                self._get_or_create_member(record.group, record.member).told = told
+
+    def _get_or_create_member(self, group_id: str, member_id: str) -> ShareGroupMember:
+        members = self._get_or_create(group_id).members
+        member = members.get(member_id)
+        if member is None:
+            member = members[member_id] = ShareGroupMember(member_id, UNKNOWN)
+        return member
 
     def _get_or_create(self, group_id: str) -> ShareGroup:
         group = self.find(group_id)
@@ -363,7 +368,7 @@ class ShareGroups(KindOfGroup[ShareGroup]):
 
 def _introduction(command: ShareHeartbeat, member: ShareGroupMember | None) -> Introduction:
     """What the member says now; what it leaves out is as it was."""
-    before = member.said if member is not None else Introduction(None, "", "", ())
+    before = member.said if member is not None else UNKNOWN
     return Introduction(
         before.rack if command.rack is None else command.rack,
         command.client_id,
