@@ -6,17 +6,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from strom.cli.connection import ANSWER_SECONDS, Connection
-from strom.cli.plain_call import is_plain, plain_call
 from strom.cli.topic_admin import REQUEST_SECONDS, list_offsets
-from strom.model.errors import ErrorCode, UserError
+from strom.cli.wire_client import WireClient, is_plain
+from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
-from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest
+from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 from strom.wire.kafka.messages.k47_offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
 )
-from strom.wire.kafka.messages.k69_consumer_group_describe import ConsumerGroupDescribeRequest
+from strom.wire.kafka.messages.k69_consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -134,11 +138,11 @@ class GroupAdmin:
 
     def _states(self) -> dict[str, str]:
         """The states of all groups, those that librdkafka has no names for included."""
-        brokers = self._connection.metadata(self.client).brokers.values()
+        wire = WireClient(self._connection)
         return {
             group.group_id: group.group_state
-            for broker in brokers
-            for group in plain_call((broker.host, broker.port), ListGroupsRequest(), 5).groups
+            for node in wire.nodes()
+            for group in wire.call(ListGroupsRequest(), 5, ListGroupsResponse, node).groups
         }
 
     def describe(self, name: str) -> GroupDescription:
@@ -157,26 +161,23 @@ class GroupAdmin:
             type=described.type.name.title(),
         )
         if group.type == "Consumer" and is_plain(self._connection):
-            return _with_epochs(group, (node.host, node.port))
+            return _with_epochs(group, WireClient(self._connection))
         return group
 
     def delete_offsets(
         self, name: str, partitions: Sequence[TopicPartition]
     ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
         """Forget how far a group has read some partitions: what became of all, and of each."""
-        if not is_plain(self._connection):
-            raise UserError(
-                "Offsets can be deleted only where neither TLS nor a password is needed."
-            )
-        node = self.describe(name).coordinator
-        host, _, port = node.rpartition(":")
+        wire = WireClient(self._connection)
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for one in partitions:
             topic = topics.setdefault(one.topic, OffsetDeleteRequestTopic(name=one.topic))
             wanted = OffsetDeleteRequestPartition(partition_index=one.partition)
             topic.partitions.append(wanted)
         request = OffsetDeleteRequest(group_id=name, topics=list(topics.values()))
-        answer = plain_call((host, int(port)), request, 0)
+        answer = wire.ask_coordinator(
+            name, lambda node: wire.call(request, 0, OffsetDeleteResponse, node)
+        )
         code = _CODES[answer.error_code]
         codes = {
             TopicPartition(topic.name, one.partition_index): _CODES[one.error_code]
@@ -286,10 +287,12 @@ def _partitions(assignment: Any) -> tuple[TopicPartition, ...] | None:
     return tuple(sorted(found))
 
 
-def _with_epochs(group: GroupDescription, address: tuple[str, int]) -> GroupDescription:
+def _with_epochs(group: GroupDescription, wire: WireClient) -> GroupDescription:
     """What librdkafka does not tell of a consumer group: epochs, and states that it has no names for."""
     request = ConsumerGroupDescribeRequest(group_ids=[group.name])
-    (described,) = plain_call(address, request, 0).groups
+    (described,) = wire.ask_coordinator(
+        group.name, lambda node: wire.call(request, 0, ConsumerGroupDescribeResponse, node)
+    ).groups
     if described.error_code:
         return group
     epochs = {member.member_id: member.member_epoch for member in described.members}

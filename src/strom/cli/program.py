@@ -29,6 +29,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "strom.cli.transactions:transactions",
         "See what transactional producers have open; abort it.",
     ),
+    "share-groups": (
+        "strom.cli.share_groups:share_groups",
+        "See how far share groups have got; move them.",
+    ),
     "produce": ("strom.cli.produce:produce", "Send lines to a topic."),
     "consume": ("strom.cli.consume:consume", "Print the records of topics."),
     "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),

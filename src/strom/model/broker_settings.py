@@ -19,13 +19,14 @@ from strom.model.settings import (
     declared,
     setting,
 )
+from strom.model.share_settings import ShareBrokerSettings
 from strom.model.topic_settings import TopicSettings
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerSettings(Settings):
+class BrokerSettings(ShareBrokerSettings):
     """How one broker runs. `strom start --set name=value` sets any of them."""
 
     host: str = setting(

@@ -32,6 +32,8 @@ from strom.coordination.groups.records import (
     OffsetCommitted,
     OffsetGone,
 )
+from strom.coordination.groups.share.group import ShareGroup
+from strom.coordination.groups.share.rules import ShareGroups
 from strom.coordination.groups.topics_image import PlainTopics, TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
@@ -40,7 +42,7 @@ from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.schema import Uuid
 
-KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ConsumerGroups)
+KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ConsumerGroups, ShareGroups)
 """Every kind of group that there is."""
 
 
@@ -80,6 +82,11 @@ class GroupCoordinator:
         """The group of that name, if it is a classic one."""
         found = self._groups.get(group)
         return found if isinstance(found, ClassicGroup) else None
+
+    def find_share(self, group: str) -> ShareGroup | None:
+        """The group of that name, if it is a share group."""
+        found = self._groups.get(group)
+        return found if isinstance(found, ShareGroup) else None
 
     def find_consumer(self, group: str) -> ConsumerGroup | None:
         """The group of that name, if it is a consumer group."""

@@ -60,7 +60,13 @@ class Dispatcher:
         if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
             raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
         request = decode(found.request, header.api_version, frame, header.body_position)
-        context = Context(self._services, header.api_version, header.client_id, connection.peer)
+        context = Context(
+            self._services,
+            header.api_version,
+            header.client_id,
+            connection.peer,
+            connection.when_lost,
+        )
         try:
             outcome = found.handle(request, context)
         except ProtocolError:
