@@ -99,6 +99,9 @@ class Migrations(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([0, 1_000, 9_000, 16_000]))
     def let_time_pass(self, milliseconds: int) -> None:
+        self.wait(milliseconds)
+
+    def wait(self, milliseconds: int) -> None:
         for client in self.everyone:
             if self.world.now_ms + milliseconds - client.heard_ms >= SESSION_MS:
                 client.owns = NOTHING  # it has noticed by itself that it is cut off
@@ -118,8 +121,7 @@ class Migrations(RuleBasedStateMachine):
     def settle_down(self) -> None:
         """With everyone going on, everything gets an owner."""
         for _ in range(12 + 3 * len(self.everyone)):
-            self.world.wait(2_000)
-            self.learn()
+            self.wait(2_000)
             for client in self.everyone:
                 self.act(client)
                 self.each_partition_has_one_owner()
@@ -268,4 +270,4 @@ class Migrations(RuleBasedStateMachine):
 
 
 TestMigrations = Migrations.TestCase
-TestMigrations.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestMigrations.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
