@@ -104,7 +104,11 @@ class Migrations(RuleBasedStateMachine):
     def wait(self, milliseconds: int) -> None:
         for client in self.everyone:
             if self.world.now_ms + milliseconds - client.heard_ms >= SESSION_MS:
-                client.owns = NOTHING  # it has noticed by itself that it is cut off
+                # It has noticed by itself that it is cut off, and will join again.
+                client.owns = client.shall = NOTHING
+                client.epoch = client.epoch if client.is_classic else JOIN_EPOCH
+                client.must_join = client.is_classic and client.join is None
+                client.sync = None
         self.world.wait(milliseconds)
         self.learn()
 
