@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from strom.coordination.groups.log_format import decode, encode
+from strom.storage.batch_walk import headers
+from strom.wire.kafka.records import read_records
+from tests.conformance import calls
 from tests.conformance.calls import Topic
 from tests.conformance.consumer_members import ConsumerMember, describe, settle
 from tests.conformance.members import RANGE, GroupMember, committed, find_coordinator
@@ -216,3 +220,40 @@ def test_a_static_member_changes_the_protocol_and_keeps_what_it_has(
     assert back.join().error_code == OK
     assert state(client, member.group).startswith("classic")
     assert member.send().error_code == ErrorCode.group_id_not_found
+
+
+def test_the_records_of_groups_are_kafkas_to_the_byte(
+    client: RawClient, member: ConsumerMember, new_classic: Any, make_topic: MakeTopic
+) -> None:
+    topic, classic = make_topic(2), new_classic()
+    join_alone(classic, topic)
+    member.join(topic, subscribed_topic_regex=f"{topic.name}|x", server_assignor="range")
+    classic.protocols = [(RANGE, wants(topic, 0, 1))]
+    classic.join()
+    classic.sync()
+    member.heartbeat()
+    member.commit(topic, 5)
+    seen = set()
+    for key, value in offsets_topic(client):
+        if member.group.encode() in key:
+            record = decode(key, value)
+            if record is not None:  # a kind that newer brokers do not write any more
+                seen.add(type(record).__name__)
+                assert encode(record) == (key, value)
+    assert {"GroupMetadata", "GroupGone", "GroupEpoch", "TargetEpoch"} <= seen
+    assert {"MemberSaid", "MemberTarget", "MemberHas"} <= seen
+
+
+def offsets_topic(client: RawClient) -> Iterator[tuple[bytes, bytes | None]]:
+    """Every record of `__consumer_offsets`."""
+    described = calls.describe(client, "__consumer_offsets")
+    topic = Topic(described.name, described.topic_id)
+    for partition in range(len(described.partitions)):
+        offset, end = 0, calls.end_offset(client, topic, partition)
+        while offset < end:
+            data = calls.fetch(client, topic, offset, partition=partition).records
+            for position, header in headers(data):
+                offset = header.next_offset
+                if not header.is_control:
+                    for record in read_records(data, position, header):
+                        yield record.key or b"", record.value

@@ -224,7 +224,9 @@ class Broker:
 
     def group_settings(self, group: str) -> GroupSettings:
         """What holds for a group: what was set for it, and the broker's own word for the rest."""
-        return self.settings.group_defaults.override(self.metadata.group_configs(group))
+        own = self.metadata.group_configs(group)
+        defaults = self.settings.group_defaults
+        return defaults.override(own) if own else defaults
 
     # --- changing ------------------------------------------------------------------------------
 

@@ -178,7 +178,7 @@ class _DecoderSource:
         marker = self._name("n")
         self._fixed("b", marker)
         self._flush()
-        self._emit(f"if {marker} < 0:")
+        self._emit(f"if {marker} < {0 if field.tag is None else 1}:")
         self._emit(f"    {target} = None")
         self._emit("else:")
         self._indent += 1

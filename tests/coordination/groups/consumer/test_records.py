@@ -107,3 +107,10 @@ def test_partitions_without_epochs_count_from_the_members_own():
     assert isinstance(record, MemberHas)
     assert record.has is not None
     assert record.has.assigned == {TopicIdPartition(topic, 1): 5}
+
+
+def test_that_a_member_is_not_classic_is_written_as_kafka_writes_it():
+    # A struct in a tag that may be null: Kafka writes even the null, as one byte.
+    _, value = encode(MemberSaid("g", "m", Subscription(client_id="c", client_host="h")))
+    assert value is not None
+    assert value.endswith(b"\x01\x00\x01\x00")

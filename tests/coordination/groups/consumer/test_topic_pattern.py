@@ -47,7 +47,9 @@ def test_a_pattern_matches_whole_names(pattern, names):
     assert TopicPattern(pattern).matching(NAMES) == names
 
 
-@pytest.mark.parametrize("pattern", ["(", "a**", "[b-a]", r"(a)\1", "(?=a)", "a{1001}", "\\"])
+@pytest.mark.parametrize(
+    "pattern", ["(", "a**", "[b-a]", r"(a)\1", "(?=a)", "a{1001}", "\\", "(" * 9999]
+)
 def test_what_is_no_pattern_is_refused_with_the_reason(pattern):
     with pytest.raises(ApiError) as refused:
         TopicPattern(pattern)

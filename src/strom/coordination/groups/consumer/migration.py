@@ -159,7 +159,9 @@ def downgrade(
         side = member.said.classic
         assert side is not None  # noqa: S101 - see may_downgrade
         version = version_of(side.protocols[0][1])
-        share = write_assignment(as_classic(after.target(member.id), topics), version)
+        # What it has, not what it shall have: the group may move up again before it hears of this.
+        holds = {**member.has.assigned, **member.has.revoking}
+        share = write_assignment(as_classic(holds, topics), version)
         classic.add(
             Member(
                 member.id,

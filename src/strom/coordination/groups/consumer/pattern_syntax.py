@@ -13,6 +13,8 @@ from typing import TypeAlias
 WORD = frozenset(string.ascii_letters + string.digits + "_")
 ALPHABET = WORD | {".", "-"}
 MAX_REPEAT = 1000
+MAX_DEPTH = 50
+"""Deeper parentheses are no pattern that anyone wrote."""
 
 
 class Edge(Enum):
@@ -119,6 +121,7 @@ class _Parser:
         self._text = text
         self._at = 0
         self._ignores_case = False
+        self._depth = 0
 
     def parse(self) -> Node:
         node = self._alternatives()
@@ -232,16 +235,21 @@ class _Parser:
 
     def _group(self) -> Node:
         outer = self._ignores_case
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ValueError("expression nests too deeply")
         if self._skip("?"):
             if self._skip("P<") or (self._peek() == "<" and self._peek(2) not in ("<=", "<!")):
                 self._skip("<")
                 self._group_name()
             elif not self._flags():
+                self._depth -= 1
                 return Sequence(())  # `(?i)` holds until the group around it ends
         node = self._alternatives()
         if not self._skip(")"):
             raise ValueError("missing closing )")
         self._ignores_case = outer
+        self._depth -= 1
         return node
 
     def _group_name(self) -> None:
