@@ -57,6 +57,8 @@ class Transactions:
         self.markers = MarkerWriter(broker, groups, self._loop)
         self._waiting: set[asyncio.Future[Answered]] = set()
         self._last_appended: dict[Partition, Appended] = {}
+        self._same_epoch_next: dict[str, Appended] = {}
+        """Ends after which a client goes on with its epoch, until they are safe."""
         self._unreadable: set[Partition] = set()
         self._creating = asyncio.Lock()
         self._stopped = False
@@ -134,10 +136,12 @@ class Transactions:
 
         The partition counts as added at once, but the write may be acknowledged only `when_safe`.
         """
-        self._partition_of(transactional_id)
+        home = self._partition_of(transactional_id)
         code = self._coordinator.check_part_of(transactional_id, producer_id, epoch, partition)
-        if code is ErrorCode.TRANSACTION_ABORTABLE and adds:
-            self._check_may_begin(transactional_id)
+        is_new = code is ErrorCode.TRANSACTION_ABORTABLE
+        if code is ErrorCode.NONE or (is_new and adds):
+            self._check_end_is_safe(home, transactional_id)
+        if is_new and adds:
             command = AddPartitions(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -146,19 +150,19 @@ class Transactions:
                 client_version=SERVER_VERSION,
             )
             outcome = self._coordinator.handle(command, None, self._broker.clock.now_ms())
-            self._write(self._partition_of(transactional_id), outcome.records)
+            self._write(home, outcome.records)
             ((_, answer),) = outcome.answers
             code = answer.code
         if code is not ErrorCode.NONE:
             raise ApiError(code)
 
-    def _check_may_begin(self, transactional_id: str) -> None:
-        """A batch of the same epoch could after a crash be taken for one of the transaction before."""
-        known = self._coordinator.find(transactional_id)
-        if known is None or known.bumped or not known.state.is_complete:
-            return
-        if not self.is_safe(transactional_id):
-            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    def _check_end_is_safe(self, home: Partition, transactional_id: str) -> None:
+        """After a crash, a batch of the same epoch could be taken for one of the transaction before."""
+        end = self._same_epoch_next.get(transactional_id)
+        if end is not None:
+            if not home.is_safe(end):
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            del self._same_epoch_next[transactional_id]
 
     def is_safe(self, transactional_id: str) -> bool:
         """Whether all that was written down of a transactional id is on disk."""
@@ -220,9 +224,15 @@ class Transactions:
             self._not_written(outcome, error)
             return
         if outcome.is_decided:
+            self._note_end(partition, outcome)
             _give(outcome.answers)
         else:
             self._when_safe(partition, lambda code: self._is_written(partition, outcome, code))
+
+    def _note_end(self, partition: Partition, outcome: Outcome) -> None:
+        known = self._coordinator.find(outcome.transactional_id)
+        if outcome.records and known is not None and not known.bumped:
+            self._same_epoch_next[outcome.transactional_id] = self._last_appended[partition]
 
     def _is_written(self, partition: Partition, outcome: Outcome, code: ErrorCode) -> None:
         """The records are on disk, or (with a code) not yet: then a decision is tried again."""
@@ -291,6 +301,7 @@ class Transactions:
         if topic == TRANSACTION_STATE_TOPIC:
             self._coordinator = TransactionCoordinator(self._broker.settings)
             self._last_appended.clear()
+            self._same_epoch_next.clear()
             self._unreadable.clear()
             self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
 

@@ -140,6 +140,7 @@ def seeds(count: int) -> range:
     return range(count) if chosen is None else range(int(chosen), int(chosen) + 1)
 
 
+@pytest.mark.slow
 def test_every_transaction_counts_wholly_or_not_at_all() -> None:
     schedules = [run(seed) for seed in seeds(SCHEDULES)]
     txns = [txn for schedule in schedules for txn in schedule.txns]

@@ -30,11 +30,6 @@ class TransactionState(Enum):
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
-    def is_complete(self) -> bool:
-        """Whether a transaction has ended, and nothing came after it."""
-        return self in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
-
-    @property
     def is_idle(self) -> bool:
         """Whether nothing is open."""
         return not self.is_ending and self is not TransactionState.ONGOING
