@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from strom.broker.share_sessions import ShareSession, TopicIdPartition
@@ -111,9 +112,10 @@ class WaitingShareFetch:
         self.answer.add_done_callback(self._let_go)
         self._timer = loop.call_later(fetch.limits.max_wait_ms / 1000, self._time_is_up)
         for partition in fetch.session.partitions:
-            shared = fetch.find(partition)
-            shared.wait(self)
-            self._waiting_on.append(shared)
+            with suppress(ApiError):  # what is not there cannot change
+                shared = fetch.find(partition)
+                shared.wait(self)
+                self._waiting_on.append(shared)
 
     def partition_changed(self) -> None:
         """A partition grew, somebody gave records back, or it went away."""

@@ -91,6 +91,7 @@ class SharedPartition:
             max_in_flight=settings.share_partition_max_record_locks,
             lock_ms=settings.share_record_lock_duration_ms,
             buries=bool(settings.dead_letter_topic),
+            renews=settings.share_renew_acknowledge_enable,
         )
 
     # --- fetching ------------------------------------------------------------------------------
