@@ -520,6 +520,19 @@ def test_the_end_of_a_connection_gives_records_back(
     assert other.acquire(shared) == [Acquired(0, 3, 2)]
 
 
+def test_a_fetch_that_nobody_waits_for_any_more_acquires_nothing(
+    client: RawClient, make_sharer: MakeSharer, shared: Topic
+) -> None:
+    one, other = make_sharer(), make_sharer()
+    one.fetch((shared, 0))
+    one.begin_fetch(max_wait=20_000)
+    time.sleep(0.2)
+    one.client.socket.close()
+    time.sleep(0.2)
+    put(client, shared, 2)
+    assert other.acquire(shared) == [Acquired(0, 1, 1)]
+
+
 def test_a_new_session_keeps_what_the_member_has(
     client: RawClient, make_sharer: MakeSharer, shared: Topic
 ) -> None:
