@@ -46,9 +46,16 @@ class ShareFetch:
 
     def poll(self) -> list[ShareFetched] | None:
         """What there is now, if it is enough to answer."""
-        if self.limits.min_bytes > 1 and not self._is_enough():
+        if not self._has_something() or (self.limits.min_bytes > 1 and not self._is_enough()):
             return None
         return self.read() or None
+
+    def _has_something(self) -> bool:
+        """Whether there may be anything to acquire, or an error to tell."""
+        try:
+            return any(self.find(one).has_something() for one in self.session.partitions)
+        except ApiError:
+            return True
 
     def _is_enough(self) -> bool:
         missing = self.limits.min_bytes

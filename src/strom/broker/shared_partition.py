@@ -96,6 +96,17 @@ class SharedPartition:
 
     # --- fetching ------------------------------------------------------------------------------
 
+    def has_something(self) -> bool:
+        """Whether it is worth a look: for whoever is woken together with many others."""
+        state = self.shared.partition
+        return bool(
+            state.ranges.available
+            or state.end_offset < self.log.high_watermark
+            or state.start_offset == NOT_BEGUN
+            or self.source.deleted
+            or self.log.quarantined
+        )
+
     def bytes_waiting(self, limit: int) -> int:
         """How many bytes a member could get now, at most, counted up to a limit."""
         self._look_at_the_log()
