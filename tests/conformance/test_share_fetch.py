@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from kio.schema.errors import ErrorCode
 
 from tests.conformance.batches import Record, batch, read_values
@@ -209,6 +210,27 @@ def test_a_new_group_begins_by_age(
     assert make_sharer().acquire(shared) == [Acquired(3, 3, 1)]
 
 
+def test_only_committed_records_if_the_group_wants_it(
+    client: RawClient, target: Target, make_sharer: MakeSharer, shared: Topic, group: str
+) -> None:
+    set_group_configs(client, group, {"share.isolation.level": "read_committed"})
+    producer = Producer(
+        {"bootstrap.servers": target.bootstrap_servers, "transactional.id": shared.name}
+    )
+    producer.init_transactions(20)
+    for end in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        for _ in range(3):
+            producer.produce(shared.name, end.__name__)
+        assert producer.flush(20) == 0
+        end(20)
+    sharer = make_sharer()
+    (one,) = partitions_of(_fetch_until(sharer, shared))
+    offsets = {at for first, last, _ in acquired(one) for at in range(first, last + 1)}
+    assert offsets - {3, 7} == {4, 5, 6}  # of the markers, Kafka lets the clients find out
+    assert list(read_values(one.records)).count(b"commit_transaction") == 3
+
+
 # --- acknowledging -----------------------------------------------------------------------------
 
 
@@ -378,6 +400,17 @@ def test_to_renew_has_to_be_announced(
     assert one.error_code == ErrorCode.invalid_request
 
 
+def test_a_group_may_forbid_to_renew(
+    client: RawClient, make_sharer: MakeSharer, shared: Topic, group: str
+) -> None:
+    set_group_configs(client, group, {"share.renew.acknowledge.enable": "false"})
+    sharer = make_sharer()
+    put(client, shared, 2)
+    sharer.acquire(shared)
+    assert acknowledge(sharer, shared, 0, 0, RENEW) == ErrorCode.invalid_record_state
+    assert acknowledge(sharer, shared, 0, 1, ACCEPT) == OK
+
+
 def test_to_renew_while_fetching_is_refused(
     client: RawClient, make_sharer: MakeSharer, shared: Topic
 ) -> None:
@@ -485,6 +518,19 @@ def test_the_end_of_a_connection_gives_records_back(
     one.acquire(shared)
     one.client.socket.close()
     assert other.acquire(shared) == [Acquired(0, 3, 2)]
+
+
+def test_a_fetch_that_nobody_waits_for_any_more_acquires_nothing(
+    client: RawClient, make_sharer: MakeSharer, shared: Topic
+) -> None:
+    one, other = make_sharer(), make_sharer()
+    one.fetch((shared, 0))
+    one.begin_fetch(max_wait=20_000)
+    time.sleep(0.2)
+    one.client.socket.close()
+    time.sleep(0.2)
+    put(client, shared, 2)
+    assert other.acquire(shared) == [Acquired(0, 1, 1)]
 
 
 def test_a_new_session_keeps_what_the_member_has(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from strom.broker.share_sessions import ShareSession, TopicIdPartition
@@ -45,9 +46,16 @@ class ShareFetch:
 
     def poll(self) -> list[ShareFetched] | None:
         """What there is now, if it is enough to answer."""
-        if self.limits.min_bytes > 1 and not self._is_enough():
+        if not self._has_something() or (self.limits.min_bytes > 1 and not self._is_enough()):
             return None
         return self.read() or None
+
+    def _has_something(self) -> bool:
+        """Whether there may be anything to acquire, or an error to tell."""
+        try:
+            return any(self.find(one).has_something() for one in self.session.partitions)
+        except ApiError:
+            return True
 
     def _is_enough(self) -> bool:
         missing = self.limits.min_bytes
@@ -111,9 +119,10 @@ class WaitingShareFetch:
         self.answer.add_done_callback(self._let_go)
         self._timer = loop.call_later(fetch.limits.max_wait_ms / 1000, self._time_is_up)
         for partition in fetch.session.partitions:
-            shared = fetch.find(partition)
-            shared.wait(self)
-            self._waiting_on.append(shared)
+            with suppress(ApiError):  # what is not there cannot change
+                shared = fetch.find(partition)
+                shared.wait(self)
+                self._waiting_on.append(shared)
 
     def partition_changed(self) -> None:
         """A partition grew, somebody gave records back, or it went away."""

@@ -221,6 +221,7 @@ class ShareGroups:
     def _forget(self, key: ShareKey) -> None:
         self.state_log.append(key, Forgotten(key))
         self._states.forget(key)
+        self.state_log.forget_place(key)
         shared = self._partitions.pop(key, None)
         if shared is not None:
             shared.close()

@@ -109,6 +109,10 @@ class ShareStateLog:
             if partition.log.start_offset < offset <= partition.log.flushed_offset:
                 partition.delete_before(offset)
 
+    def forget_place(self, key: ShareKey) -> None:
+        """There will be no more records of a share partition."""
+        self._places.pop(key, None)
+
     def forget(self) -> None:
         """The topic is gone."""
         self._unreadable.clear()

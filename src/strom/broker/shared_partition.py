@@ -91,9 +91,21 @@ class SharedPartition:
             max_in_flight=settings.share_partition_max_record_locks,
             lock_ms=settings.share_record_lock_duration_ms,
             buries=bool(settings.dead_letter_topic),
+            renews=settings.share_renew_acknowledge_enable,
         )
 
     # --- fetching ------------------------------------------------------------------------------
+
+    def has_something(self) -> bool:
+        """Whether it is worth a look: for whoever is woken together with many others."""
+        state = self.shared.partition
+        return bool(
+            state.ranges.available
+            or state.end_offset < self.log.high_watermark
+            or state.start_offset == NOT_BEGUN
+            or self.source.deleted
+            or self.log.quarantined
+        )
 
     def bytes_waiting(self, limit: int) -> int:
         """How many bytes a member could get now, at most, counted up to a limit."""

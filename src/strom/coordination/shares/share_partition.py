@@ -91,6 +91,8 @@ class Rules:
     lock_ms: int
     buries: bool = False
     """Whether what is given up goes to a dead letter topic."""
+    renews: bool = True
+    """Whether members may ask for more time."""
 
 
 class SharePartition:
@@ -194,6 +196,11 @@ class SharePartition:
         """Take in what a member says of its records: all of it, or (ApiError) nothing."""
         for one in acknowledgements:
             self._check(member, one)
+            if not rules.renews and Verdict.RENEW in one.verdicts:
+                raise ApiError(
+                    ErrorCode.INVALID_RECORD_STATE,
+                    "The group gives nobody more time with a record.",
+                )
         self._check_overlaps(acknowledgements)
         changes = Changes()
         for one in acknowledgements:

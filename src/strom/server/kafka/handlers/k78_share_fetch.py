@@ -53,8 +53,8 @@ def share_fetch(request: ShareFetchRequest, context: Context) -> Outcome:
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(session, context)
     work = _work(request, session, context)
-    ends_here = not session.is_open or request.is_renew_ack or not session.partitions
-    fetched = [] if ends_here else work.poll()
+    wants_any = session.is_open and session.partitions and request.max_records > 0
+    fetched = work.poll() if wants_any else []
     if fetched is None and request.max_wait_ms <= 0:
         fetched = []
     if fetched is not None and acknowledged.are_done:
