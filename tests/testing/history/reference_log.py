@@ -14,6 +14,7 @@ from strom.testing.history import (
     Recorder,
     Running,
     Send,
+    Step,
     Told,
 )
 
@@ -126,7 +127,7 @@ class ReferenceLog:
         transaction.state = "committed" if commit else "aborted"
         known = self.chance.random() < 0.8
         outcome = Outcome.OK if commit else Outcome.FAILED
-        steps = [*transaction.reads, *transaction.sends]
+        steps: list[Step] = [*transaction.reads, *transaction.sends]
         transaction.running.end(outcome if known else Outcome.UNKNOWN, steps)
         del self.open[transaction.process]
 

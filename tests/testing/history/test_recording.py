@@ -40,10 +40,11 @@ def test_what_has_not_ended_is_unknown():
 def test_lines_hold_the_whole_history():
     lines: list[str] = []
     recorder = Recorder(write=lines.append)
-    steps = [Send("k", 1), Read("k", 0, "x"), Commit("g", "k", 4), Told("g", "k", None)]
-    recorder.note("a", *steps, Owns("g", 3, "k"), moved=["k"])
+    recorder.note("a", Send("k", 1), Read("k", 0, "x"), Commit("g", "k", 4), moved=["k"])
+    recorder.note("a", Told("g", "k", None), Owns("g", 3, "k"))
     recorder.note("b", Send("k", 2, 5), outcome=Outcome.FAILED)
-    recorder.begin("c", Send("k", 3))
+    recorder.begin("c", Send("k", 3)).add(Send("k", 4, 7), Send("k", 5))
+    assert recorder.history()[3].steps == (Send("k", 3), Send("k", 4, 7), Send("k", 5))
     assert read_lines(lines) == recorder.history()
 
 

@@ -11,6 +11,7 @@ from strom.testing.history.operations import (
     Owns,
     Read,
     Send,
+    Step,
     Told,
 )
 from strom.testing.history.recording import Recorder, Running, read_lines
@@ -29,6 +30,7 @@ __all__ = [
     "Recorder",
     "Running",
     "Send",
+    "Step",
     "Told",
     "Verdict",
     "check_history",

@@ -1,7 +1,7 @@
 """Writing a history down while it happens, from any number of threads, and as lines of text.
 
-Each operation leaves two lines, one when it begins and one when it ends: so that of a client which was
-killed it is known what it had begun. Lines of several programs may simply be put together, if all take
+Each operation leaves a line when it begins and one when it ends: so that of a client which was killed it
+is known what it had begun. Lines of several programs may simply be put together, if all take
 their times from one clock, such as `time.monotonic_ns`.
 """
 
@@ -41,6 +41,11 @@ class Running:
         self.operation = begun
         self._recorder = recorder
         self._name = name
+
+    def add(self, *steps: Step) -> None:
+        """It has got so far: a client that is killed now leaves this behind."""
+        self.operation = replace(self.operation, steps=(*self.operation.steps, *steps))
+        self._recorder.note_steps(self._name, steps)
 
     def end(
         self,
@@ -94,8 +99,13 @@ class Recorder:
         """Something that a client has just learned or done, all at once."""
         self.begin(process, *steps).end(outcome, moved=moved)
 
+    def note_steps(self, name: str, steps: Iterable[Step]) -> None:
+        """For Running: write a line between the first and the last."""
+        if self._write is not None:
+            self._write(json.dumps({"op": name, **_told(steps)}))
+
     def note_end(self, name: str, operation: Operation) -> None:
-        """For Running: write the second line."""
+        """For Running: write the last line."""
         if self._write is not None:
             line: dict[str, Any] = {"op": name, "outcome": operation.outcome.value}
             line |= {"ended": operation.ended, **_told(operation.steps)}
@@ -116,18 +126,21 @@ def read_lines(lines: Iterable[str]) -> list[Operation]:
             fields = json.loads(line)
         except ValueError:
             continue
+        name = fields["op"]
         steps = tuple(_STEPS[kind](*rest) for kind, *rest in fields["steps"])
         if "began" in fields:
             begun = Operation(fields["process"], steps, Outcome.UNKNOWN, fields["began"])
-            operations[fields["op"]] = begun
-        else:
-            operations[fields["op"]] = replace(
-                operations[fields["op"]],
+            operations[name] = begun
+        elif "outcome" in fields:
+            operations[name] = replace(
+                operations[name],
                 steps=steps,
                 outcome=Outcome(fields["outcome"]),
                 ended=fields["ended"],
                 moved=frozenset(fields.get("moved", ())),
             )
+        else:
+            operations[name] = replace(operations[name], steps=operations[name].steps + steps)
     return list(operations.values())
 
 
