@@ -133,11 +133,23 @@ def note_committed(
     )
 
 
-def ask_committed(recorder: Recorder, address: str, partitions: int, topic: str = TOPIC) -> None:
-    """Someone who knows nothing asks how far the group has read."""
-    consumer = Consumer(client_settings(address, **{**CONSUMER, "group.id": GROUP}))
-    try:
-        places = [TopicPartition(topic, partition) for partition in range(partitions)]
-        note_committed(recorder, "asker", consumer, places)
-    finally:
-        consumer.close()
+class Asker(Worker):
+    """Someone outside the group who asks how far it has read, again and again."""
+
+    pause_seconds = 0.1
+
+    def __init__(
+        self, name: str, recorder: Recorder, chance: Random, address: str, partitions: int
+    ) -> None:
+        super().__init__(name, recorder, chance)
+        self._consumer = Consumer(client_settings(address, **{**CONSUMER, "group.id": GROUP}))
+        self._places = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
+
+    def turn(self) -> None:
+        """Ask."""
+        note_committed(self.recorder, self.process, self._consumer, self._places)
+
+    def finish(self) -> None:
+        """Ask a last time."""
+        self.turn()
+        self._consumer.close()

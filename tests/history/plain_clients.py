@@ -4,7 +4,7 @@ import time
 from random import Random
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from strom.testing.history import Outcome, Read, Recorder, Running, Send
 from tests.history.workers import (
@@ -55,14 +55,30 @@ class Sender(Worker):
             self._number += 1
             partition = self.chance.randrange(self._partitions)
             send = Send(key_of(partition), f"{self.name}-{self._number}")
-            running = self.recorder.begin(self.process, send)
+            try:
+                self._send(send, partition)
+            except KafkaException:  # nothing more can be done with this producer
+                self._start_anew()
+        self._producer.poll(0)
+
+    def _send(self, send: Send, partition: int) -> None:
+        running = self.recorder.begin(self.process, send)
+        try:
             self._producer.produce(
                 TOPIC,
                 send.value,
                 partition=partition,
-                on_delivery=lambda error, message, to=running: note_answer(to, error, message),
+                on_delivery=lambda error, message: note_answer(running, error, message),
             )
-        self._producer.poll(0)
+        except KafkaException:
+            running.end(Outcome.FAILED)
+            raise
+
+    def _start_anew(self) -> None:
+        self._producer.purge()
+        self._producer.flush(PATIENCE_SECONDS)
+        self._producer = Producer(self._settings)
+        self.begin_new_life()
 
     def finish(self) -> None:
         """Wait for the answers."""

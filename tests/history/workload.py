@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from strom.testing import BrokerProcess
 from strom.testing.history import Operation, Recorder
 from tests.history.faults import Faults
-from tests.history.group_members import Member, ask_committed
+from tests.history.group_members import Asker, Member
 from tests.history.plain_clients import Reader, Sender, read_everything
 from tests.history.workers import PATIENCE_SECONDS, TOPIC, Worker, client_settings
 
@@ -53,9 +53,10 @@ class Workload:
         ]
 
     def add_members(self, count: int = 2) -> None:
-        """Consumers that share the topic as a group."""
+        """Consumers that share the topic as a group, and someone who watches its offsets."""
         place = (self.recorder, self.chance, self.address)
         self.workers += [Member(f"member{number}", *place) for number in range(count)]
+        self.workers.append(Asker("asker", *place, self.partitions))
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[Faults]:
@@ -88,6 +89,4 @@ class Workload:
     def finish(self) -> list[Operation]:
         """Read all that is there; the whole history."""
         read_everything(self.recorder, self.address, self.partitions)
-        if any(isinstance(worker, Member) for worker in self.workers):
-            ask_committed(self.recorder, self.address, self.partitions)
         return self.recorder.history()

@@ -1,0 +1,89 @@
+"""A judge that sees nothing proves nothing: bugs planted in the broker must be found in its history.
+
+The same clients under the same misfortunes find nothing wrong with a broker without the bug.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from strom.testing import BrokerProcess
+from strom.testing.history import Anomaly, Verdict, check_history
+from tests.history.planting import PLANTED
+from tests.history.workload import SETTINGS, Workload
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LOST = {Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.INCONSISTENT_OFFSETS}
+
+MIXED_UP = {Anomaly.INCONSISTENT_OFFSETS, Anomaly.DUPLICATE, Anomaly.NONMONOTONIC_SEND}
+
+
+class Planted(NamedTuple):
+    """What is planted, who works with it, and what must be found."""
+
+    misfortune: str
+    clients: Callable[[Workload], None]
+    telling: set[Anomaly]
+
+
+def plain(workload: Workload) -> None:
+    """Producers, and consumers without a group."""
+    workload.add_plain_clients()
+
+
+def grouped(workload: Workload) -> None:
+    """A producer and the members of a group."""
+    workload.add_plain_clients(senders=1, readers=0)
+    workload.add_members()
+
+
+BUGS = {
+    "answer_before_writing": Planted("", plain, LOST),
+    "answer_before_syncing": Planted("lose_unsynced", plain, LOST),
+    "show_before_syncing": Planted("lose_unsynced", plain, MIXED_UP),
+    "forget_sequences": Planted("lose_answers", plain, {Anomaly.DUPLICATE}),
+    "append_twice": Planted("", plain, {Anomaly.DUPLICATE}),
+    "tell_wrong_offsets": Planted("", plain, {Anomaly.DUPLICATE}),
+    "skip_batches": Planted("", plain, {Anomaly.POLL_SKIP, Anomaly.POLL_SKIP_WITHIN}),
+    "cut_last_batch": Planted("", plain, LOST),
+    "forget_offsets_at_restart": Planted("", grouped, {Anomaly.OFFSET_WENT_BACK}),
+    "keep_first_offset": Planted("", grouped, {Anomaly.OFFSET_WENT_BACK}),
+    "give_partitions_twice": Planted("", grouped, {Anomaly.TWO_OWNERS}),
+}
+
+
+def run(chance: Random, clients: Callable[[Workload], None], *planted: str) -> Verdict:
+    """A little work, a kill, a little more work."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PLANTED, ",".join(filter(None, planted)))
+        patch.chdir(ROOT)
+        with BrokerProcess(settings=SETTINGS, module="tests.history.buggy_broker") as server:
+            workload = Workload(server, chance)
+            workload.create_topic()
+            clients(workload)
+            with workload.at_work() as faults:
+                workload.wait_for_turns(10)
+                faults.kill()
+                workload.wait_for_turns(10)
+            return check_history(workload.finish())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(chance, bug):
+    misfortune, clients, telling = BUGS[bug]
+    verdict = run(chance, clients, misfortune, bug)
+    assert verdict.anomalies & telling, verdict.explain()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("misfortune", "clients"),
+    sorted({(bug.misfortune, bug.clients) for bug in BUGS.values()}, key=str),
+)
+def test_without_a_bug_nothing_is_found(chance, misfortune, clients):
+    run(chance, clients, misfortune).raise_if_wrong()
