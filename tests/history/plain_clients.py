@@ -16,6 +16,8 @@ from tests.history.workers import (
 )
 
 NEVER_SENT = frozenset({KafkaError._PURGE_QUEUE, KafkaError.MSG_SIZE_TOO_LARGE})
+FATAL = (KafkaException, SystemError)
+"""Confluent's client raises the one or the other when its producer is of no use any more."""
 PRODUCER = {
     "acks": "all",
     "enable.idempotence": True,
@@ -51,38 +53,33 @@ class Sender(Worker):
 
     def turn(self) -> None:
         """Send a few records, to any partitions."""
-        for _ in range(self.chance.randint(1, self.burst)):
-            self._number += 1
-            partition = self.chance.randrange(self._partitions)
-            send = Send(key_of(partition), f"{self.name}-{self._number}")
-            try:
-                self._send(send, partition)
-            except KafkaException:  # nothing more can be done with this producer
-                self._start_anew()
-        self._producer.poll(0)
-
-    def _send(self, send: Send, partition: int) -> None:
-        running = self.recorder.begin(self.process, send)
         try:
-            self._producer.produce(
-                TOPIC,
-                send.value,
-                partition=partition,
-                on_delivery=lambda error, message: note_answer(running, error, message),
-            )
-        except KafkaException:
-            running.end(Outcome.FAILED)
-            raise
-
-    def _start_anew(self) -> None:
-        self._producer.purge()
-        self._producer.flush(PATIENCE_SECONDS)
-        self._producer = Producer(self._settings)
-        self.begin_new_life()
+            for _ in range(self.chance.randint(1, self.burst)):
+                self._number += 1
+                partition = self.chance.randrange(self._partitions)
+                self._send(Send(key_of(partition), f"{self.name}-{self._number}"), partition)
+            self._producer.poll(0)
+        except FATAL:
+            # What was under way stays of unknown outcome.
+            self._producer = Producer(self._settings)
+            self.begin_new_life()
 
     def finish(self) -> None:
         """Wait for the answers."""
-        assert self._producer.flush(PATIENCE_SECONDS) == 0, f"{self.name} waits for answers"
+        try:
+            left = self._producer.flush(PATIENCE_SECONDS)
+        except FATAL:
+            return
+        assert left == 0, f"{self.name} waits for answers"
+
+    def _send(self, send: Send, partition: int) -> None:
+        running = self.recorder.begin(self.process, send)
+        self._producer.produce(
+            TOPIC,
+            send.value,
+            partition=partition,
+            on_delivery=lambda error, message: note_answer(running, error, message),
+        )
 
 
 def note_answer(running: Running, error: Any, message: Any) -> None:

@@ -20,10 +20,6 @@ def partition_of(key: str) -> int:
     return int(key.rpartition("-")[2])
 
 
-def _ignore(_: object) -> None:
-    pass
-
-
 def client_settings(address: str, **more: Any) -> dict[str, Any]:
     """For clients that come back at once when the broker does."""
     return {
@@ -32,7 +28,6 @@ def client_settings(address: str, **more: Any) -> dict[str, Any]:
         "reconnect.backoff.max.ms": 100,
         "metadata.recovery.strategy": "none",
         "log_level": 0,
-        "error_cb": _ignore,  # whoever calls the client is told of errors that matter to the call
         **more,
     }
 
