@@ -13,6 +13,7 @@ def run(chance, seconds: float) -> None:
         workload.create_topic()
         workload.add_plain_clients()
         workload.add_members()
+        workload.add_transactors()
         with workload.at_work() as faults:
             workload.wait_for_turns(5)
             faults.go_on(seconds)

@@ -12,6 +12,8 @@ import pytest
 
 from strom.testing import BrokerProcess
 from strom.testing.history import Anomaly, Verdict, check_history
+from tests.history.buggy_broker import PLANTS
+from tests.history.harsh_world import MISFORTUNES
 from tests.history.planting import PLANTED
 from tests.history.workload import SETTINGS, Workload
 
@@ -41,6 +43,12 @@ def grouped(workload: Workload) -> None:
     workload.add_members()
 
 
+def transactional(workload: Workload) -> None:
+    """Transactional producers, and consumers that see what they commit."""
+    workload.add_plain_clients(senders=1)
+    workload.add_transactors()
+
+
 BUGS = {
     "answer_before_writing": Planted("", plain, LOST),
     "answer_before_syncing": Planted("lose_unsynced", plain, LOST),
@@ -53,6 +61,13 @@ BUGS = {
     "forget_offsets_at_restart": Planted("", grouped, {Anomaly.OFFSET_WENT_BACK}),
     "keep_first_offset": Planted("", grouped, {Anomaly.OFFSET_WENT_BACK}),
     "give_partitions_twice": Planted("", grouped, {Anomaly.TWO_OWNERS}),
+    "show_open_transactions": Planted("", transactional, {Anomaly.ABORTED_READ}),
+    "hide_that_it_was_aborted": Planted("", transactional, {Anomaly.ABORTED_READ}),
+    "abort_instead_of_committing": Planted("", transactional, LOST),
+    "commit_instead_of_aborting": Planted("", transactional, {Anomaly.ABORTED_READ}),
+    "tell_one_partition": Planted("", transactional, LOST),
+    "fence_nobody": Planted("", transactional, LOST),
+    "keep_aborted_offsets": Planted("", transactional, {Anomaly.ABORTED_OFFSET}),
 }
 
 
@@ -66,9 +81,9 @@ def run(chance: Random, clients: Callable[[Workload], None], *planted: str) -> V
             workload.create_topic()
             clients(workload)
             with workload.at_work() as faults:
-                workload.wait_for_turns(10)
+                workload.wait_for_turns(15)
                 faults.kill()
-                workload.wait_for_turns(10)
+                workload.wait_for_turns(15)
             return check_history(workload.finish())
 
 
@@ -87,3 +102,7 @@ def test_a_planted_bug_is_found(chance, bug):
 )
 def test_without_a_bug_nothing_is_found(chance, misfortune, clients):
     run(chance, clients, misfortune).raise_if_wrong()
+
+
+def test_every_bug_is_tried():
+    assert set(BUGS) == set(PLANTS) - set(MISFORTUNES)

@@ -13,12 +13,14 @@ from strom.testing.history import Operation, Recorder
 from tests.history.faults import Faults
 from tests.history.group_members import Asker, Member
 from tests.history.plain_clients import Reader, Sender, read_everything
+from tests.history.transactors import Transactor
 from tests.history.workers import PATIENCE_SECONDS, TOPIC, Worker, client_settings
 
 PARTITIONS = 3
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
     "log.flush.offset.checkpoint.interval.ms": "200",
 }
 
@@ -57,6 +59,11 @@ class Workload:
         place = (self.recorder, self.chance, self.address)
         self.workers += [Member(f"member{number}", *place) for number in range(count)]
         self.workers.append(Asker("asker", *place, self.partitions))
+
+    def add_transactors(self, count: int = 2) -> None:
+        """Transactional producers, which also read and commit offsets."""
+        place = (self.recorder, self.chance, self.address, self.partitions)
+        self.workers += [Transactor(f"transactor{number}", *place) for number in range(count)]
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[Faults]:
