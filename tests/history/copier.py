@@ -3,6 +3,7 @@
 python -m tests.history.copier NAME HISTORY ADDRESS TRANSACTIONAL_ID RECORDS_IN_TRANSACTION
 """
 
+import random
 import sys
 import time
 
@@ -17,6 +18,8 @@ from tests.history.workers import PATIENCE_SECONDS, client_settings, key_of
 INPUT, OUTPUT = "orders", "invoices"
 GROUP = "copiers"
 GATHER_SECONDS = 0.2
+WORK_SECONDS = 0.2
+"""Up to so much time a transaction takes before it is committed, so that kills meet some under way."""
 SESSION_MS = 2000
 SETTINGS = {
     **CONSUMER,
@@ -78,6 +81,7 @@ class Copier:
         try:
             self._producer.begin_transaction()
             self._send(gathered, sent)
+            time.sleep(random.uniform(0, WORK_SECONDS))
             offsets = [
                 TopicPartition(INPUT, partition, messages[-1].offset() + 1)
                 for partition, messages in gathered.items()
