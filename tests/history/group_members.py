@@ -43,9 +43,8 @@ class Member(Worker):
         self, name: str, recorder: Recorder, chance: Random, address: str, **settings: Any
     ) -> None:
         super().__init__(name, recorder, chance)
-        self._consumer = Consumer(
-            client_settings(address, **{**CONSUMER, "group.id": GROUP, **MEMBER, **settings})
-        )
+        chosen = {**CONSUMER, "group.id": GROUP, **(settings or MEMBER)}
+        self._consumer = Consumer(client_settings(address, **chosen))
         self._moved: set[str] = set()
         self._to_commit: dict[str, int] = {}
         self._consumer.subscribe(
@@ -131,6 +130,17 @@ def note_committed(
             if one.error is None
         ],
     )
+
+
+def committed_offsets(address: str, group: str, partitions: int) -> dict[int, int]:
+    """How far a group has read, where it has committed anything."""
+    consumer = Consumer(client_settings(address, **{**CONSUMER, "group.id": group}))
+    places = [TopicPartition(TOPIC, partition) for partition in range(partitions)]
+    try:
+        told = consumer.committed(places, timeout=PATIENCE_SECONDS)
+    finally:
+        consumer.close()
+    return {one.partition: one.offset for one in told if one.offset >= 0}
 
 
 class Asker(Worker):

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.testing import BrokerProcess
 from strom.testing.history import Operation, Recorder
 from tests.history.faults import Faults
 from tests.history.group_members import Asker, Member
-from tests.history.plain_clients import Reader, Sender, read_everything
+from tests.history.plain_clients import CONSUMER, Reader, Sender, read_everything
 from tests.history.transactors import Transactor
 from tests.history.workers import PATIENCE_SECONDS, TOPIC, Worker, client_settings
 
@@ -92,6 +93,20 @@ class Workload:
                     raise worker.problem
             assert time.monotonic() < deadline, "nothing happens any more"
             time.sleep(0.005)
+
+    def ends(self) -> dict[int, int]:
+        """Where each partition that holds anything ends."""
+        consumer = Consumer(client_settings(self.address, **CONSUMER))
+        try:
+            ends = {
+                partition: consumer.get_watermark_offsets(
+                    TopicPartition(TOPIC, partition), timeout=PATIENCE_SECONDS
+                )[1]
+                for partition in range(self.partitions)
+            }
+        finally:
+            consumer.close()
+        return {partition: end for partition, end in ends.items() if end}
 
     def finish(self) -> list[Operation]:
         """Read all that is there; the whole history."""
