@@ -77,7 +77,7 @@ class Copier:
         gathered, self._gathered = self._gathered, {}
         moved, self._moved = self._moved, set()
         running = self._recorder.begin(f"{self._name}.{self._life}", *_planned(gathered))
-        sent: list[Step] = []
+        sent: list[Send] = []
         try:
             self._producer.begin_transaction()
             self._send(gathered, sent)
@@ -100,7 +100,7 @@ class Copier:
         if outcome is not Outcome.OK:
             self._rewind()
 
-    def _send(self, gathered: dict[int, list[Message]], sent: list[Step]) -> None:
+    def _send(self, gathered: dict[int, list[Message]], sent: list[Send]) -> None:
         def note(partition, value):
             place = len(sent)
             sent.append(Send(key_of(partition, OUTPUT), value))

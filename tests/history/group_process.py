@@ -5,6 +5,7 @@ python -m tests.history.group_process NAME HISTORY ADDRESS PROTOCOL
 
 import random
 import sys
+from typing import Any
 
 from tests.history.client_processes import StopWhenAsked, file_recorder
 from tests.history.group_members import Member
@@ -22,7 +23,7 @@ def main() -> None:
     """Read and commit until SIGTERM."""
     name, path, address, protocol = sys.argv[1:]
     stop = StopWhenAsked()
-    settings = dict(PROTOCOLS[protocol])
+    settings: dict[str, Any] = dict(PROTOCOLS[protocol])
     if settings["group.protocol"] == "classic":  # in the other one the broker decides
         settings |= {"session.timeout.ms": SHORT_SESSION_MS, "heartbeat.interval.ms": 100}
     member = Member(name, file_recorder(path), random.Random(name), address, **settings)

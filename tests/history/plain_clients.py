@@ -85,7 +85,7 @@ class Sender(Worker):
 def note_answer(running: Running, error: Any, message: Any) -> None:
     """A delivery report of a send that is an operation of its own."""
     if error is None:
-        (send,) = running.operation.steps
+        (send,) = running.operation.sends
         running.end(Outcome.OK, [send._replace(offset=told_offset(message))])
     else:
         failed = error.code() in NEVER_SENT
