@@ -39,7 +39,7 @@ class CopyRun:
         self._asker = Consumer(client_settings(server.bootstrap_servers, **settings))
         self._copiers: dict[int, ClientProcess] = {}
         self._lives = 0
-        self.workload = Workload(server, chance, self._recorder, PARTITIONS)
+        self.workload = Workload(server.bootstrap_servers, chance, self._recorder, PARTITIONS)
 
     def fill(self, records: int) -> None:
         """Write the input."""

@@ -106,9 +106,9 @@ def wait_until_all_is_read(address: str, ends: dict[int, int]) -> None:
 
 def run(chance: Random, folder: Path, protocol: str, steps: int) -> None:
     with BrokerProcess(settings=BROKER) as server:
-        workload = Workload(server, chance, partitions=PARTITIONS)
+        address = server.bootstrap_servers
+        workload = Workload(address, chance, partitions=PARTITIONS)
         workload.create_topic()
-        address = workload.address
         place = (workload.recorder, chance, address, PARTITIONS)
         sender = Sender("sender", *place)
         sender.pause_seconds = 0.02

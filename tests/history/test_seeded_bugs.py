@@ -13,6 +13,7 @@ import pytest
 from strom.testing import BrokerProcess
 from strom.testing.history import Anomaly, Verdict, check_history
 from tests.history.buggy_broker import PLANTS
+from tests.history.faults import Faults
 from tests.history.harsh_world import MISFORTUNES
 from tests.history.planting import PLANTED
 from tests.history.workload import SETTINGS, Workload
@@ -77,13 +78,13 @@ def run(chance: Random, clients: Callable[[Workload], None], *planted: str) -> V
         patch.setenv(PLANTED, ",".join(filter(None, planted)))
         patch.chdir(ROOT)
         with BrokerProcess(settings=SETTINGS, module="tests.history.buggy_broker") as server:
-            workload = Workload(server, chance)
+            workload = Workload(server.bootstrap_servers, chance)
             workload.create_topic()
             clients(workload)
-            with workload.at_work() as faults:
-                workload.wait_for_turns(15)
-                faults.kill()
-                workload.wait_for_turns(15)
+            with workload.at_work():
+                workload.wait_for_turns(12)
+                Faults(server, chance).kill()
+                workload.wait_for_turns(12)
             return check_history(workload.finish())
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from strom.testing.history import Recorder
 
-TOPIC = "clicks"
+TOPIC = "watched"
 PATIENCE_SECONDS = 30
 
 

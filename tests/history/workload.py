@@ -9,9 +9,7 @@ from random import Random
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from strom.testing import BrokerProcess
 from strom.testing.history import Operation, Recorder
-from tests.history.faults import Faults
 from tests.history.group_members import Asker, Member
 from tests.history.plain_clients import CONSUMER, Reader, Sender, read_everything
 from tests.history.transactors import Transactor
@@ -28,18 +26,13 @@ SETTINGS = {
 
 @dataclass
 class Workload:
-    """A broker, its clients, and the book they write."""
+    """The clients of a broker, and the book they write."""
 
-    server: BrokerProcess
+    address: str
     chance: Random
     recorder: Recorder = field(default_factory=lambda: Recorder(now=time.monotonic_ns))
     partitions: int = PARTITIONS
     workers: list[Worker] = field(default_factory=list)
-
-    @property
-    def address(self) -> str:
-        """Where the broker listens, also after a restart."""
-        return self.server.bootstrap_servers
 
     def create_topic(self, name: str = TOPIC, partitions: int | None = None) -> None:
         """The topic that all clients use."""
@@ -67,12 +60,12 @@ class Workload:
         self.workers += [Transactor(f"transactor{number}", *place) for number in range(count)]
 
     @contextlib.contextmanager
-    def at_work(self) -> Iterator[Faults]:
+    def at_work(self) -> Iterator[None]:
         """Everyone works; afterwards everyone has stopped, and whatever went wrong is raised."""
         for worker in self.workers:
             worker.start()
         try:
-            yield Faults(self.server, self.chance)
+            yield
         finally:
             problems = []
             for worker in self.workers:
