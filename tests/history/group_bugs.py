@@ -23,10 +23,10 @@ def keep_first_offset() -> None:
     """The first commit of a partition counts for ever."""
 
     @around(Offsets, "replay")
-    def replay(original, self, record):
+    def replay(original, self, record, *rest):
         if isinstance(record, OffsetCommitted) and record.partition in self.of(record.group):
             return
-        original(self, record)
+        original(self, record, *rest)
 
 
 def give_partitions_twice() -> None:

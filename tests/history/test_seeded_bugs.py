@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from strom.testing import BrokerProcess
-from strom.testing.history import Anomaly, Verdict, check_history
+from strom.testing.history import Anomaly, check_history
 from tests.history.buggy_broker import PLANTS
 from tests.history.faults import Faults
 from tests.history.harsh_world import MISFORTUNES
@@ -19,6 +19,10 @@ from tests.history.planting import PLANTED
 from tests.history.workload import SETTINGS, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
+
+TURNS = 12
+HISTORIES = 3
+"""A bug is found in one history, or it was not met and the next one is tried."""
 
 LOST = {Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.INCONSISTENT_OFFSETS}
 
@@ -72,8 +76,8 @@ BUGS = {
 }
 
 
-def run(chance: Random, clients: Callable[[Workload], None], *planted: str) -> Verdict:
-    """A little work, a kill, a little more work."""
+def run(chance: Random, clients: Callable[[Workload], None], *planted: str) -> Workload:
+    """A little work, a kill, a little more work, and a last look."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(PLANTED, ",".join(filter(None, planted)))
         patch.chdir(ROOT)
@@ -81,19 +85,28 @@ def run(chance: Random, clients: Callable[[Workload], None], *planted: str) -> V
             workload = Workload(server.bootstrap_servers, chance)
             workload.create_topic()
             clients(workload)
-            with workload.at_work():
-                workload.wait_for_turns(12)
-                Faults(server, chance).kill()
-                workload.wait_for_turns(12)
-            return check_history(workload.finish())
+            try:
+                with workload.at_work():
+                    workload.wait_for_turns(TURNS)
+                    Faults(server, chance).kill()
+                    workload.wait_for_turns(TURNS)
+            except AssertionError:
+                # A broker with bugs may leave its clients in the lurch: the history tells why.
+                if not any(bug in BUGS for bug in planted):
+                    raise
+            workload.finish()
+            return workload
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(chance, bug):
     misfortune, clients, telling = BUGS[bug]
-    verdict = run(chance, clients, misfortune, bug)
-    assert verdict.anomalies & telling, verdict.explain()
+    for _ in range(HISTORIES):
+        verdict = check_history(run(chance, clients, misfortune, bug).recorder.history())
+        if verdict.anomalies & telling:
+            return
+    pytest.fail(verdict.explain())
 
 
 @pytest.mark.slow
@@ -102,7 +115,7 @@ def test_a_planted_bug_is_found(chance, bug):
     sorted({(bug.misfortune, bug.clients) for bug in BUGS.values()}, key=str),
 )
 def test_without_a_bug_nothing_is_found(chance, misfortune, clients):
-    run(chance, clients, misfortune).raise_if_wrong()
+    check_history(run(chance, clients, misfortune).recorder.history()).raise_if_wrong()
 
 
 def test_every_bug_is_tried():

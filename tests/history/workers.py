@@ -45,7 +45,7 @@ class Worker:
         self.problem: BaseException | None = None
         self._life = 1
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
     def process(self) -> str:
@@ -56,10 +56,15 @@ class Worker:
         """Begin."""
         self._thread.start()
 
+    def ask_to_stop(self) -> None:
+        """Do no further turn."""
+        self._stop.set()
+
     def stop(self) -> None:
         """Finish the turn, then `finish`; raises what went wrong meanwhile."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(2 * PATIENCE_SECONDS)
+        assert not self._thread.is_alive(), f"{self.name} does not come to an end"
         if self.problem is not None:
             raise self.problem
 

@@ -59,6 +59,18 @@ class Workload:
         place = (self.recorder, self.chance, self.address, self.partitions)
         self.workers += [Transactor(f"transactor{number}", *place) for number in range(count)]
 
+    def stop_all(self) -> list[BaseException]:
+        """Have everyone finish; what went wrong."""
+        problems: list[BaseException] = []
+        for worker in self.workers:
+            worker.ask_to_stop()
+        for worker in self.workers:
+            try:
+                worker.stop()
+            except BaseException as problem:  # noqa: BLE001 - all must be stopped first
+                problems.append(problem)
+        return problems
+
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
         """Everyone works; afterwards everyone has stopped, and whatever went wrong is raised."""
@@ -67,14 +79,9 @@ class Workload:
         try:
             yield
         finally:
-            problems = []
-            for worker in self.workers:
-                try:
-                    worker.stop()
-                except BaseException as problem:  # noqa: BLE001 - all must be stopped first
-                    problems.append(problem)
-            if problems:
-                raise problems[0]
+            problems = self.stop_all()
+        if problems:
+            raise problems[0]
 
     def wait_for_turns(self, turns: int) -> None:
         """Return when every worker has done so many more turns."""
