@@ -33,6 +33,8 @@ ADVERTISED = {
     "delete_groups": (0, 2),
     "offset_delete": (0, 0),
     "describe_cluster": (0, 2),
+    "consumer_group_heartbeat": (0, 1),
+    "consumer_group_describe": (0, 1),
     "describe_producers": (0, 0),
     "describe_transactions": (0, 0),
     "list_transactions": (0, 2),
