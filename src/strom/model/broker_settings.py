@@ -232,8 +232,8 @@ class BrokerSettings(Settings):
         "offsets.retention.minutes",
         Kind.INT,
         7 * 24 * 60,
-        "How long the offsets of a group are kept after its last member has left. Those of a group with "
-        "members never expire.",
+        "How long the offsets of a group are kept after its last member has left. Those of topics that "
+        "members read never expire; those of other topics do, counted from the commit.",
         minimum=1,
         live=False,
     )

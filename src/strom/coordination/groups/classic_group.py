@@ -98,8 +98,10 @@ class ClassicGroup(AnyGroup):
 
     @property
     def may_expire(self) -> bool:
-        """An id that was given out keeps it: its bearer may join any moment."""
-        return self.is_empty and not self.pending
+        """While it is empty, and while all of its members say which topics they read."""
+        if self.is_empty:
+            return not self.pending  # whoever was given an id may join any moment
+        return self.state is GroupState.STABLE and self.protocol_type == CONSUMER_PROTOCOL
 
     def is_in(self, *states: GroupState) -> bool:
         """Whether it is in one of these states."""

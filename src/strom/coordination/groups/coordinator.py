@@ -158,7 +158,7 @@ class GroupCoordinator:
             yield from rules.topics_changed(now_ms)
 
     def expire(self, now_ms: int) -> list[Outcome]:
-        """Forget the offsets of groups that were empty for too long, and groups without any."""
+        """Forget offsets that were not needed for too long, and groups that are left with nothing."""
         return [
             outcome
             for group in list(self._groups.values())
@@ -240,12 +240,14 @@ class GroupCoordinator:
         out = Outcome(group.id)
         gone = self._offsets.expired(
             group.id,
-            empty_since_ms=group.since_ms,
+            keeps=lambda topic: not group.is_empty and group.reads(topic),
+            empty_since_ms=group.since_ms if group.is_empty else -1,
             now_ms=now_ms,
             retention_ms=self._around.settings.offsets_retention_minutes * MINUTE_MS,
         )
         for record in gone:
             out.write(record)
-        if len(gone) == len(self._offsets.of(group.id)) and not self._offsets.pending(group.id):
+        is_left_with_nothing = len(gone) == len(self._offsets.of(group.id))
+        if group.is_empty and is_left_with_nothing and not self._offsets.pending(group.id):
             self._kinds[group.kind].forget(group, out)
         return out

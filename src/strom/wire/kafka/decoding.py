@@ -171,7 +171,7 @@ class _DecoderSource:
 
     def _nested(self, field: Field, kind: type[Struct], target: str) -> None:
         name = self._name("m")
-        if self._version not in field.nullable or field.tag is not None:
+        if self._version not in field.nullable:
             self._struct(kind, name)
             self._emit(f"{target} = {name}")
             return

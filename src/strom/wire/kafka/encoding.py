@@ -160,7 +160,7 @@ class _EncoderSource:
             return
         local = self._name("v")
         self._emit(f"{local} = {value}")
-        if self._version not in field.nullable or (field.tag is not None and field.default is None):
+        if self._version not in field.nullable:
             self._present(kind, local)
             return
         with self._block(f"if {local} is None:"):

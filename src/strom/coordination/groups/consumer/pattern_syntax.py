@@ -88,6 +88,17 @@ _CATEGORIES = {
     "Z": ("Zl", "Zp", "Zs"),
 }
 """Unicode's general categories."""
+_SCRIPTS = {
+    "Any": ALPHABET,
+    "Common": ALPHABET - frozenset(string.ascii_letters),
+    "Latin": frozenset(string.ascii_letters),
+    **dict.fromkeys(
+        ("Arabic", "Armenian", "Cyrillic", "Devanagari", "Georgian", "Greek", "Han", "Hangul"),
+        frozenset[str](),
+    ),
+    **dict.fromkeys(("Hebrew", "Hiragana", "Katakana", "Thai"), frozenset[str]()),
+}
+"""Scripts; most have nothing to do with topic names."""
 _EDGES = {
     "A": Edge.START,
     "z": Edge.END,
@@ -290,8 +301,8 @@ class _Parser:
             name, negated = name[1:], not negated
         if name in _CATEGORIES or name in _CATEGORIES.get(name[:1], ()):
             found = frozenset(one for one in ALPHABET if unicodedata.category(one).startswith(name))
-        elif name in ("Any", "Latin"):
-            found = ALPHABET if name == "Any" else _POSIX["alpha"]
+        elif name in _SCRIPTS:
+            found = _SCRIPTS[name]
         else:
             raise ValueError("invalid character class range")
         return ALPHABET - found if negated else found
@@ -316,7 +327,8 @@ class _Parser:
             digits, closed, _ = self._text[self._at :].partition("}")
             self._at += len(digits) + 1
         else:
-            digits, closed = self._peek(2), "}"
+            digits = self._peek(2)
+            closed = "}" if len(digits) == 2 else ""
             self._at += 2
         if not closed or not digits or not set(digits) <= set(string.hexdigits):
             raise ValueError("invalid escape sequence \\x")
@@ -334,8 +346,6 @@ class _Parser:
         while is_first or self._peek() != "]":
             if self._at >= len(self._text):
                 raise ValueError("missing closing ]")
-            if self._peek() == "-" and not is_first and self._peek(2) != "-]":
-                raise ValueError("invalid character class range")
             is_first = False
             found |= self._class_item()
         self._at += 1
