@@ -11,13 +11,22 @@ from strom.testing import BrokerProcess
 from strom.testing.history import Owns, check_history
 from tests.history.client_processes import ClientProcess, read_histories
 from tests.history.group_members import GROUP, Asker, committed_offsets
+from tests.history.group_process import SHORT_SESSION_MS
 from tests.history.plain_clients import Sender
 from tests.history.workload import SETTINGS, Workload
 
 PARTITIONS = 6
 MOST_MEMBERS = 6
 END_SECONDS = 90
-BROKER = {**SETTINGS, "group.min.session.timeout.ms": "500"}
+BROKER = {
+    **SETTINGS,
+    "group.min.session.timeout.ms": "500",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": str(SHORT_SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "100",
+}
+PROTOCOLS = ["range", "cooperative", "consumer"]
 
 
 class Churn:
@@ -122,7 +131,9 @@ def run(chance: Random, folder: Path, protocol: str, steps: int) -> None:
                     churn.step()
                     time.sleep(chance.uniform(0.05, 0.6))
                 churn.calm_down()
+            calm_since = time.monotonic()
             wait_until_all_is_read(address, workload.ends())
+            calm_seconds = time.monotonic() - calm_since
             churn.stop()
         finally:
             churn.kill_all()
@@ -134,18 +145,20 @@ def run(chance: Random, folder: Path, protocol: str, steps: int) -> None:
         step.generation for one in history for step in one.steps if isinstance(step, Owns)
     }
     print(f"{protocol}: {dict(churn.happened)}, {len(generations)} generations with owners, ")
-    print(f"{verdict.operations} operations")
+    print(
+        f"{verdict.operations} operations; all was read {calm_seconds:.1f} s after the last change"
+    )
     verdict.raise_if_wrong()
     assert len(generations) > steps / 10, "the group was hardly ever shared out anew"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["range", "cooperative"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_group_in_turmoil_keeps_its_order(chance, tmp_path, protocol):
     run(chance, tmp_path, protocol, steps=25)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("protocol", ["range", "cooperative"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_group_in_long_turmoil_keeps_its_order(chance, tmp_path, protocol):
     run(chance, tmp_path, protocol, steps=200)
