@@ -80,12 +80,13 @@ class Member(Worker):
         except KafkaException as problem:
             failed = problem.args[0].code() in REFUSED
             running.end(Outcome.FAILED if failed else Outcome.UNKNOWN)
+            self._to_commit = offsets
             return
-        acked = [one for one in done if one.error is None]
-        if len(acked) == len(done):
+        if all(one.error is None for one in done):
             running.end(Outcome.OK)
         else:
             running.end(Outcome.UNKNOWN)
+            self._to_commit = offsets
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         keys = {key_of(one.partition) for one in (*partitions, *consumer.assignment())}

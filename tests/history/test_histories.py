@@ -42,7 +42,7 @@ def test_a_short_history_with_kills_and_stops_is_sound(chance):
 def test_a_history_without_faults_is_sound(chance, target):
     workload = all_kinds_of_clients(target.bootstrap_servers, chance)
     with workload.at_work():
-        workload.wait_for_turns(30)
+        workload.wait_for_turns(15)
     check_history(workload.finish()).raise_if_wrong()
 
 
