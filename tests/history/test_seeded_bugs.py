@@ -20,7 +20,7 @@ from tests.history.workload import SETTINGS, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 
-TURNS = 12
+TURNS = 8
 HISTORIES = 3
 """A bug is found in one history, or it was not met and the next one is tried."""
 
