@@ -62,7 +62,7 @@ BUGS = {
     "append_twice": Planted("", plain, {Anomaly.DUPLICATE}),
     "tell_wrong_offsets": Planted("", plain, {Anomaly.DUPLICATE}),
     "skip_batches": Planted("", plain, {Anomaly.POLL_SKIP, Anomaly.POLL_SKIP_WITHIN}),
-    "cut_last_batch": Planted("", plain, LOST),
+    "cut_last_batches": Planted("", plain, LOST),
     "forget_offsets_at_restart": Planted("", grouped, {Anomaly.OFFSET_WENT_BACK}),
     "keep_first_offset": Planted("", grouped, {Anomaly.OFFSET_WENT_BACK}),
     "give_partitions_twice": Planted("", grouped, {Anomaly.TWO_OWNERS}),

@@ -70,7 +70,7 @@ class Transactor(Worker):
             for _ in range(self.chance.randint(1, 4)):
                 self._step(producer, transaction)
             producer.flush(CALL_SECONDS)
-            if self.chance.random() < 0.1:
+            if self.chance.random() < 0.2:
                 self._be_pushed_aside(producer, transaction)
         except FATAL:
             commits = False
