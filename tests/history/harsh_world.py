@@ -14,7 +14,7 @@ from tests.history.planting import Plant, around, every
 from tests.history.workers import TOPIC
 
 PRODUCE = 0
-SLOW_SYNC_SECONDS = 0.1
+SLOW_SYNC_SECONDS = 0.2
 
 
 def lose_answers() -> None:

@@ -116,7 +116,7 @@ def tell_wrong_offsets() -> None:
 
 def skip_batches() -> None:
     """Now and then a fetch begins one batch too late, where there is a later one."""
-    due = every(3)
+    due = every(2)
 
     @around(Log, "read_lazily")
     def read_lazily(original, self, offset, *args, **named):

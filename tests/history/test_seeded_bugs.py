@@ -26,6 +26,7 @@ HISTORIES = 3
 
 LOST = {Anomaly.LOST_WRITE, Anomaly.UNSEEN, Anomaly.INCONSISTENT_OFFSETS}
 
+SKIPPED = {Anomaly.POLL_SKIP, Anomaly.POLL_SKIP_WITHIN, Anomaly.LOST_WRITE}
 MIXED_UP = {Anomaly.INCONSISTENT_OFFSETS, Anomaly.DUPLICATE, Anomaly.NONMONOTONIC_SEND}
 
 
@@ -61,7 +62,7 @@ BUGS = {
     "forget_sequences": Planted("lose_answers", plain, {Anomaly.DUPLICATE}),
     "append_twice": Planted("", plain, {Anomaly.DUPLICATE}),
     "tell_wrong_offsets": Planted("", plain, {Anomaly.DUPLICATE}),
-    "skip_batches": Planted("", plain, {Anomaly.POLL_SKIP, Anomaly.POLL_SKIP_WITHIN}),
+    "skip_batches": Planted("", plain, SKIPPED),
     "cut_last_batches": Planted("", plain, LOST),
     "forget_offsets_at_restart": Planted("", grouped, {Anomaly.OFFSET_WENT_BACK}),
     "keep_first_offset": Planted("", grouped, {Anomaly.OFFSET_WENT_BACK}),
@@ -102,11 +103,14 @@ def run(chance: Random, clients: Callable[[Workload], None], *planted: str) -> W
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(chance, bug):
     misfortune, clients, telling = BUGS[bug]
-    for _ in range(HISTORIES):
+    found: set[Anomaly] = set()
+    for number in range(1, HISTORIES + 1):
         verdict = check_history(run(chance, clients, misfortune, bug).recorder.history())
-        if verdict.anomalies & telling:
+        found |= verdict.anomalies
+        if found & telling:
+            print(f"{bug} was found in history {number}")
             return
-    pytest.fail(verdict.explain())
+    pytest.fail(f"{bug} was not found, only {found}")
 
 
 @pytest.mark.slow
