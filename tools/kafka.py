@@ -35,7 +35,7 @@ _CHECKSUMS = _HERE / "kafka.sha256"
 _MINIMUM_JAVA = 17
 _START_DEADLINE_S = 60
 _CLUSTER_ID = "c3Ryb20tcmVhbC1rYWZrYQ"
-_LOG4J = """\
+LOG4J_TO_STDOUT = """\
 rootLogger.level = info
 rootLogger.appenderRef.stdout.ref = stdout
 appender.stdout.type = Console
@@ -200,7 +200,7 @@ class RealKafka:
             "log.cleaner.dedupe.buffer.size": "4194304",
             **self._config,
         }
-        (folder / "log4j2.properties").write_text(_LOG4J)
+        (folder / "log4j2.properties").write_text(LOG4J_TO_STDOUT)
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         return properties
