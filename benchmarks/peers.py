@@ -11,11 +11,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import psutil
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from strom.testing.broker_process import BrokerProcess
 from tools.kafka import RealKafka
@@ -35,6 +42,10 @@ KAFKA_SETTINGS = {
     # So that the disk space of a topic is free again soon after it was measured.
     "log.segment.delete.delay.ms": "1000",
 }
+STROM_SETTINGS = {
+    # As the real Kafka has it here: groups do not wait for members that might still come.
+    "group.initial.rebalance.delay.ms": "0",
+}
 SILENT = 2
 """librdkafka's log level: what goes wrong is raised, and need not be printed as well."""
 _SAMPLE_SECONDS = 0.05
@@ -52,7 +63,7 @@ class Variant(NamedTuple):
 
 STROM_OS = Variant("strom-os", "strom, flush=os", "strom", {"flush": "os"})
 STROM_DISK = Variant("strom-disk", "strom", "strom", {"flush": "disk"})
-KAFKA = Variant("kafka", "Kafka", "kafka", {})
+KAFKA = Variant("kafka", "Kafka", "kafka", {"flush.messages": str(2**63 - 1)})
 KAFKA_SYNCED = Variant("kafka-synced", "Kafka, flush.messages=1", "kafka", {"flush.messages": "1"})
 VARIANTS = (STROM_OS, KAFKA, STROM_DISK, KAFKA_SYNCED)
 
@@ -110,6 +121,30 @@ class Peer:
         (answer,) = self._admin.list_offsets(asked).values()
         return int(answer.result(_ADMIN_SECONDS).offset)
 
+    def set_topic(self, name: str, settings: Mapping[str, str]) -> None:
+        """Give a topic that exists, perhaps an internal one, these settings."""
+        self._set(ConfigResource.Type.TOPIC, name, settings)
+
+    def set_group(self, name: str, settings: Mapping[str, str]) -> None:
+        """Give a group, which need not exist yet, these settings."""
+        self._set(ConfigResource.Type.GROUP, name, settings)
+
+    def _set(self, kind: Any, name: str, settings: Mapping[str, str]) -> None:
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in settings.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        for answer in self._admin.incremental_alter_configs([resource]).values():
+            answer.result(_ADMIN_SECONDS)
+
+    def topic_id(self, name: str) -> bytes:
+        """The id by which newer requests name a topic."""
+        answer = self._admin.describe_topics(TopicCollection([name]))[name]
+        found = answer.result(_ADMIN_SECONDS).topic_id
+        halves = found.get_most_significant_bits(), found.get_least_significant_bits()
+        return b"".join((half % 2**64).to_bytes(8, "big") for half in halves)
+
     @contextmanager
     def topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> Iterator[str]:
         """A topic for one measurement, begun with nothing left for the disk to do.
@@ -154,7 +189,7 @@ def running_both() -> Iterator[dict[str, Peer]]:
 def start(broker: str) -> BrokerProcess | RealKafka:
     """Start a broker with an empty data folder, and return when it says that it is ready."""
     if broker == "strom":
-        return BrokerProcess().start()
+        return BrokerProcess(settings=STROM_SETTINGS).start()
     kafka = RealKafka(heap=KAFKA_HEAP, jvm_flags=KAFKA_JVM_FLAGS, config=KAFKA_SETTINGS)
     kafka.start()
     return kafka

@@ -25,6 +25,10 @@ TITLES = {
     "latency": "Small produce requests, acks=all, one under way per connection",
     "startup": "Start-up",
     "memory": "Memory",
+    "transactions": "Transactions through librdkafka",
+    "rebalances": "Rebalances",
+    "commits": "Commits of offsets",
+    "share groups": "Share groups through Kafka's own performance tool",
 }
 COMPARED_HEADINGS = ("case", "measured", "strom", "Kafka", "ratio", "spread", "target", "")
 GROWTH_HEADINGS = ("case", "measured", "small", "large", "ratio", "spread", "Kafka's", "target", "")
