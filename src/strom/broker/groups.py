@@ -12,15 +12,17 @@ from typing import Any, TypeVar
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
-from strom.broker.replaying import records_of
+from strom.broker.replaying import Replayed, batches_of
 from strom.coordination.groups.commands import Command
 from strom.coordination.groups.coordinator import GroupCoordinator, refusal
 from strom.coordination.groups.outcome import Answer, Outcome, Timer
+from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import GroupRecord, decode, encode
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
-from strom.model.topics import CONSUMER_OFFSETS_TOPIC
+from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.storage.log import Appended
-from strom.wire.kafka.records import Record, build_batch
+from strom.wire.kafka.batch import BatchHeader, read_header
+from strom.wire.kafka.records import ControlType, Marker, Record, build_batch
 from strom.wire.kafka.schema import NO_UUID, Uuid
 
 log = logging.getLogger(__name__)
@@ -59,14 +61,13 @@ class Groups:
         for partition in hosted.partitions if hosted is not None else ():
             try:
                 # All or nothing: half of a partition would be offsets that went back.
-                records = [decode(one.key, one.value) for one in records_of(partition.log)]
+                batches = [_decoded(batch) for batch in batches_of(partition.log)]
             except CorruptData as error:
                 self._unreadable.add(partition)
                 log.error("The groups in %s are not served: %s", partition.log.partition, error)
                 continue
-            for record in records:
-                if record is not None:
-                    self._coordinator.replay(record)
+            for header, records, marker in batches:
+                self._replay(partition, header, records, marker)
         for outcome in self._coordinator.resume():
             self._set_timers(outcome)
         self._forget_topics(self._is_gone)  # a crash may have come just after their deletion
@@ -116,6 +117,10 @@ class Groups:
             raise ApiError(_TOLD_AS.get(code, code))
         return seen
 
+    def offsets_partition(self, group: str) -> TopicPartition:
+        """The partition that holds a group's offsets; NOT_COORDINATOR while it cannot be used."""
+        return self._partition_of(group).log.partition
+
     def look(self) -> GroupCoordinator:
         """All groups, as they are now."""
         return self._coordinator
@@ -144,7 +149,7 @@ class Groups:
         try:
             partition = self._partition_of(outcome.group)
             if outcome.records:
-                self._write(partition, outcome.records)
+                self._write(partition, outcome)
         except ApiError as error:
             log.warning("A change to group %r was not written: %s", outcome.group, error)
             _give(outcome.answers, error.code)
@@ -152,22 +157,54 @@ class Groups:
         if outcome.answers:
             self._when_safe(partition, lambda code: _give(outcome.answers, code))
 
-    def _write(self, partition: Partition, records: list[GroupRecord]) -> None:
+    def _write(self, partition: Partition, outcome: Outcome) -> None:
         now_ms = self._broker.clock.now_ms()
-        batch = build_batch(
-            [
-                Record(index, now_ms, key, value)
-                for index, (key, value) in enumerate(map(encode, records))
-            ]
-        )
+        records = [
+            Record(index, now_ms, key, value)
+            for index, (key, value) in enumerate(map(encode, outcome.records))
+        ]
+        if outcome.producer is None:
+            batch = build_batch(records)
+        else:
+            producer_id, epoch = outcome.producer
+            batch = build_batch(
+                records, producer_id=producer_id, producer_epoch=epoch, transactional=True
+            )
+        self._append(partition, batch)
+        self._replay(partition, read_header(batch), outcome.records)
+
+    def write_marker(self, marker: Marker, partition: Partition, batch: bytearray) -> Appended:
+        """Write how a transaction ended; its offsets count from now on, or never will."""
+        appended = self._append(partition, batch)
+        self._replay(partition, read_header(batch), [], marker)
+        return appended
+
+    def _append(self, partition: Partition, batch: bytearray) -> Appended:
         try:
-            appended = partition.append(batch, now_ms, from_client=False)
+            appended = partition.append(batch, self._broker.clock.now_ms(), from_client=False)
         except DirectoryOffline as error:
             self._broker.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         self._last_appended[partition] = appended
+        return appended
+
+    def _replay(
+        self,
+        partition: Partition,
+        header: BatchHeader,
+        records: list[GroupRecord],
+        marker: Marker | None = None,
+    ) -> None:
+        """Take what is in the log into the state, at run time and at start-up alike."""
+        transaction = None
+        if header.is_transactional:
+            index = partition.log.partition.partition
+            transaction = OpenTransaction(index, header.producer_id)
         for record in records:
-            self._coordinator.replay(record)
+            self._coordinator.replay(record, transaction)
+        if marker is not None and transaction is not None:
+            committed = marker.type is ControlType.COMMIT
+            self._coordinator.end_transaction(transaction, committed=committed)
 
     def _when_safe(self, partition: Partition, callback: Callable[[ErrorCode], None]) -> None:
         """Call back when everything that was appended so far is safe, or never will be."""
@@ -222,6 +259,11 @@ def _give(
         if not ticket.done():
             failed = code is not ErrorCode.NONE
             ticket.set_result(answer.failed(_TOLD_AS.get(code, code)) if failed else answer)
+
+
+def _decoded(batch: Replayed) -> tuple[BatchHeader, list[GroupRecord], Marker | None]:
+    decoded = [decode(one.key, one.value) for one in batch.records]
+    return batch.header, [record for record in decoded if record is not None], batch.marker
 
 
 def java_hash(text: str) -> int:

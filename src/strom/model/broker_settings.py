@@ -259,6 +259,61 @@ class BrokerSettings(Settings):
         minimum=MIB,
         live=False,
     )
+    transaction_max_timeout_ms: int = setting(
+        "transaction.max.timeout.ms",
+        Kind.INT,
+        15 * MINUTE_MS,
+        "The longest time that a producer may ask to have for a transaction.",
+        minimum=1,
+        live=False,
+    )
+    transaction_abort_interval_ms: int = setting(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        Kind.INT,
+        10 * SECOND_MS,
+        "How often transactions that were left open for too long are looked for, and aborted.",
+        minimum=1,
+        live=False,
+    )
+    transactional_id_expiration_ms: int = setting(
+        "transactional.id.expiration.ms",
+        Kind.INT,
+        7 * 24 * 60 * MINUTE_MS,
+        "A transactional id that nobody has used for so long is forgotten.",
+        minimum=1,
+        live=False,
+    )
+    transactional_id_expiration_interval_ms: int = setting(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        Kind.INT,
+        60 * MINUTE_MS,
+        "How often unused transactional ids are looked for.",
+        minimum=1,
+        live=False,
+    )
+    transaction_partition_verification: bool = setting(
+        "transaction.partition.verification.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a transactional batch is refused unless its partition is part of an open transaction. "
+        "Without it, a batch that comes late can leave a transaction open for ever.",
+    )
+    transaction_topic_num_partitions: int = setting(
+        "transaction.state.log.num.partitions",
+        Kind.INT,
+        50,
+        "How many partitions `__transaction_state` gets when the first transaction needs it.",
+        minimum=1,
+        live=False,
+    )
+    transaction_topic_segment_bytes: int = setting(
+        "transaction.state.log.segment.bytes",
+        Kind.INT,
+        100 * MIB,
+        "The segment size of `__transaction_state`: small, for it is read whole at every start.",
+        minimum=MIB,
+        live=False,
+    )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     """What a topic starts from; `log.retention.ms` and its like change these."""
 

@@ -35,6 +35,7 @@ from strom.storage.log_reading import (
 )
 from strom.storage.log_retention import expired_segments, take_out
 from strom.storage.log_state import LogState
+from strom.storage.producer_state import ProducerFacts
 from strom.storage.segment import Segment
 from strom.storage.snapshots import Snapshot
 from strom.storage.transaction_index import AbortedTransaction
@@ -109,6 +110,15 @@ class Log:
         if first_open is None or first_open > self.high_watermark:
             return self.high_watermark
         return max(first_open, self._state.start_offset)
+
+    def producers(self) -> list[ProducerFacts]:
+        """Who has written here of late."""
+        return list(self._state.producers.producers())
+
+    @property
+    def has_open_transactions(self) -> bool:
+        """Whether any transaction that wrote here has not ended."""
+        return self._state.producers.first_open_offset is not None
 
     @property
     def wants_flush(self) -> bool:

@@ -35,6 +35,7 @@ from strom.coordination.groups.outcome import (
     Ticket,
     Timer,
 )
+from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.rebalance import Rebalance
 from strom.coordination.groups.records import (
     CommittedOffset,
@@ -74,6 +75,10 @@ class GroupCoordinator:
     def committed(self, group: str) -> Mapping[TopicPartition, CommittedOffset]:
         """How far a group has read; empty for a group that nobody knows."""
         return self._offsets.of(group)
+
+    def pending(self, group: str) -> frozenset[TopicPartition]:
+        """The partitions for which an open transaction holds another offset of a group."""
+        return self._offsets.pending(group)
 
     # --- commands and timers -------------------------------------------------------------------
 
@@ -146,8 +151,8 @@ class GroupCoordinator:
 
     # --- the only mutator of what is written ---------------------------------------------------
 
-    def replay(self, record: GroupRecord) -> None:
-        """Take a record that is in the log into the state."""
+    def replay(self, record: GroupRecord, transaction: OpenTransaction | None = None) -> None:
+        """Take a record that is in the log into the state; `transaction` is whose part it is."""
         match record:
             case GroupMetadata():
                 self._get_or_create(record.group).restore(record)
@@ -157,9 +162,13 @@ class GroupCoordinator:
                     gone.state = GroupState.DEAD
             case OffsetCommitted():
                 self._get_or_create(record.group)
-                self._offsets.replay(record)
+                self._offsets.replay(record, transaction)
             case OffsetGone():
                 self._offsets.replay(record)
+
+    def end_transaction(self, transaction: OpenTransaction, *, committed: bool) -> None:
+        """A marker is in the log: the offsets of a transaction count from now on, or never will."""
+        self._offsets.end_transaction(transaction, committed=committed)
 
     # --- inside --------------------------------------------------------------------------------
 
@@ -201,8 +210,9 @@ class GroupCoordinator:
         if group is not None:
             self._check_may_commit(group, command, out, now_ms)
         elif command.generation >= 0:
-            known = command.knows_missing_groups
+            known = command.knows_missing_groups and command.producer is None
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION)
+        out.producer = command.producer
         codes = {}
         for partition, offset in command.offsets:
             if len(offset.metadata.encode()) > self._settings.offset_metadata_max_bytes:
@@ -217,10 +227,14 @@ class GroupCoordinator:
             return  # a consumer that shares with nobody, or an operator
         names_nobody = command.member == NEW_MEMBER and command.instance is None
         if command.generation < 0 and names_nobody:
+            if command.producer is not None:
+                return  # as clients of former days commit in transactions
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.member(command.member, command.instance)
         if command.generation != group.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+        if command.producer is not None:
+            return
         if group.state is GroupState.COMPLETING:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._step_of(group, out, now_ms).renew_session(member)
@@ -262,7 +276,7 @@ class GroupCoordinator:
         )
         for record in gone:
             out.write(record)
-        if len(gone) == len(self._offsets.of(group.id)):
+        if len(gone) == len(self._offsets.of(group.id)) and not self._offsets.pending(group.id):
             self._forget(group, out)
         return out
 

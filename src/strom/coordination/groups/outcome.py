@@ -8,6 +8,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
+from strom.coordination.groups.commands import ProducerEpoch
 from strom.coordination.groups.records import GroupRecord
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
@@ -129,6 +130,8 @@ class Outcome:
 
     group: str
     records: list[GroupRecord] = field(default_factory=list)
+    producer: ProducerEpoch | None = None
+    """Whose transaction the records are part of."""
     answers: list[tuple[Ticket, Answer]] = field(default_factory=list)
     timers: dict[Timer, int | None] = field(default_factory=dict)
     """Milliseconds from now, or None to cancel; of two for the same timer the last counts."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
+from strom.broker.transactions import Transactions
 from strom.server.memory import MemoryPool
 
 
@@ -24,6 +25,7 @@ class Services:
 
     broker: Broker
     groups: Groups
+    transactions: Transactions
     endpoint: Endpoint
     fetch_sessions: FetchSessions
     memory: MemoryPool
@@ -51,6 +53,11 @@ class Context:
     def groups(self) -> Groups:
         """The groups that this broker coordinates."""
         return self.services.groups
+
+    @property
+    def transactions(self) -> Transactions:
+        """The transactions that this broker coordinates."""
+        return self.services.transactions
 
     @property
     def client_host(self) -> str:
