@@ -8,19 +8,21 @@ from benchmarks.peers import Peer, Variant
 
 
 class InternalTopic(NamedTuple):
-    """One of them, and which kind of key its coordinators are asked for by."""
+    """One of them, and a key that its coordinators can be asked for by."""
 
     name: str
     key_type: int
+    key: str
 
 
-OFFSETS = InternalTopic("__consumer_offsets", 0)
-TRANSACTION_STATE = InternalTopic("__transaction_state", 1)
+OFFSETS = InternalTopic("__consumer_offsets", 0, "any-group")
+TRANSACTION_STATE = InternalTopic("__transaction_state", 1, "any-producer")
+SHARE_STATE = InternalTopic("__share_group_state", 2, "any-group:AAAAAAAAAAAAAAAAAAAAAQ:0")
 
 
 def create_coordinator(peer: Peer, topic: InternalTopic) -> None:
     """Make the broker create the topic, by asking for a coordinator."""
-    asyncio.run(_ask(peer.bootstrap_servers, topic.key_type))
+    asyncio.run(_ask(peer.bootstrap_servers, topic))
 
 
 def keep_promise(peer: Peer, topic: InternalTopic, variant: Variant) -> None:
@@ -28,7 +30,7 @@ def keep_promise(peer: Peer, topic: InternalTopic, variant: Variant) -> None:
     peer.set_topic(topic.name, variant.topic_settings)
 
 
-async def _ask(bootstrap_servers: str, key_type: int) -> None:
+async def _ask(bootstrap_servers: str, topic: InternalTopic) -> None:
     line = await connect(bootstrap_servers)
-    await find_coordinator(line, "anything", key_type)
+    await find_coordinator(line, topic.key, topic.key_type)
     await line.close()

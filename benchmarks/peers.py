@@ -85,9 +85,10 @@ class Peer:
     def __init__(self, process: _Process) -> None:
         self.bootstrap_servers = process.bootstrap_servers
         self._process = psutil.Process(process.pid)
-        self._admin = AdminClient(
-            {"bootstrap.servers": process.bootstrap_servers, "log_level": SILENT}
-        )
+        self._admin = self._new_admin()
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": SILENT})
 
     def create_topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Create a topic, and return when it can be used."""
@@ -101,10 +102,12 @@ class Peer:
             time.sleep(0.1)
 
     def _has_all_partitions(self, topic: str, partitions: int) -> bool:
-        # Kafka says that a topic is created before it can take records for it.
+        # Kafka says that a topic is created before it can take records for it. And a client that
+        # has once been told so believes it for as long as it is asked again and again.
         asked = {TopicPartition(topic, one): OffsetSpec.latest() for one in range(partitions)}
+        admin = self._new_admin()
         try:
-            for answer in self._admin.list_offsets(asked).values():
+            for answer in admin.list_offsets(asked).values():
                 answer.result(_ADMIN_SECONDS)
         except KafkaException:
             return False

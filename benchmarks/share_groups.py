@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from benchmarks.clients import Produce, run
+from benchmarks.internal_topics import SHARE_STATE, create_coordinator, keep_promise
 from benchmarks.peers import VARIANTS, Peer, Variant, running_both
 from benchmarks.results import Measurement
 from benchmarks.session import Session, in_turn
@@ -30,6 +31,8 @@ def steps(session: Session) -> int:
 def measure(session: Session) -> Iterator[Measurement]:
     """Every variant in turns. A round before the first one warms up and is dropped."""
     with running_both() as peers:
+        for peer in peers.values():
+            create_coordinator(peer, SHARE_STATE)
         for round_number in range(-1, session.scale.rounds):
             for variant in in_turn(VARIANTS, round_number):
                 session.step(f"share groups: {variant.title}")
@@ -41,6 +44,7 @@ def measure(session: Session) -> Iterator[Measurement]:
 
 def _measure_one(session: Session, variant: Variant, peer: Peer) -> list[tuple[str, float]]:
     records = session.scale.shared_records
+    keep_promise(peer, SHARE_STATE, variant)
     with peer.topic(f"shared-{variant.key}", PARTITIONS, variant.topic_settings) as topic:
         run(Produce(peer.bootstrap_servers, topic, records, partitions=PARTITIONS))
         peer.set_group(topic, {"share.auto.offset.reset": "earliest"})
