@@ -10,7 +10,7 @@ import statistics
 import struct
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -50,6 +50,7 @@ R = TypeVar("R", bound=Response)
 SESSION_MS = 30_000
 REBALANCE_MS = 60_000
 PAUSE_SECONDS = 0.001
+REST_SECONDS = 0.01
 PATIENCE_SECONDS = 60
 _CORRELATION_BYTES = 5
 """Correlation id, no tags."""
@@ -111,8 +112,8 @@ class Member(Protocol):
     async def join(self) -> None:
         """Enter the group, and take part until there is something to hold."""
 
-    async def settle(self, is_settled: Callable[[], bool]) -> None:
-        """Send heartbeats, and do what the answers ask for, until all is as it should be."""
+    async def heartbeat(self) -> bool:
+        """Send a heartbeat, and do what the answer asks for; whether that has changed anything."""
 
     async def leave(self) -> None:
         """Leave the group."""
@@ -145,18 +146,16 @@ class ClassicMember:
             if joined.error_code == ErrorCode.NONE and await self._sync(joined):
                 return
 
-    async def settle(self, is_settled: Callable[[], bool]) -> None:
-        """Heartbeats; whoever is told of a rebalance joins again."""
-        while not is_settled():
-            request = HeartbeatRequest(
-                group_id=self.group, generation_id=self.epoch, member_id=self.id
-            )
-            answer = await self.line.call(request, 4, HeartbeatResponse)
-            if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
-                await self.join()
-            elif answer.error_code and answer.error_code not in _TRANSIENT:
-                raise RuntimeError(f"a heartbeat failed with code {answer.error_code}")
-            await asyncio.sleep(PAUSE_SECONDS)
+    async def heartbeat(self) -> bool:
+        """Whoever is told of a rebalance joins again."""
+        request = HeartbeatRequest(group_id=self.group, generation_id=self.epoch, member_id=self.id)
+        answer = await self.line.call(request, 4, HeartbeatResponse)
+        if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            await self.join()
+            return True
+        if answer.error_code and answer.error_code not in _TRANSIENT:
+            raise RuntimeError(f"a heartbeat failed with code {answer.error_code}")
+        return False
 
     async def leave(self) -> None:
         """Leave the group."""
@@ -230,11 +229,11 @@ class NewMember:
         """The first heartbeat."""
         await self._beat(epoch=_JOIN, subscribed=[self.topic])
 
-    async def settle(self, is_settled: Callable[[], bool]) -> None:
-        """Heartbeats, each of which says what the member holds."""
-        while not is_settled():
-            await self._beat(epoch=self.epoch)
-            await asyncio.sleep(PAUSE_SECONDS)
+    async def heartbeat(self) -> bool:
+        """Say what the member holds, and be told what it shall hold."""
+        before = self.epoch, self._held
+        await self._beat(epoch=self.epoch)
+        return before != (self.epoch, self._held)
 
     async def leave(self) -> None:
         """The last heartbeat."""
@@ -313,23 +312,42 @@ class Rebalances:
         leaving: Member | None = None,
     ) -> float:
         """Let members join or one leave, and give the milliseconds until all are stable again."""
-        before = max((one.epoch for one in members), default=0)
-        wanted = self.members
-
-        def is_settled() -> bool:
-            epochs = {one.epoch for one in members}
-            held = sum(one.holds for one in members)
-            everything = held == wanted if self.new_protocol else held == len(members)
-            return len(epochs) == 1 and max(epochs) > before and everything
-
-        async def enter(member: Member) -> None:
-            await member.join()
-            await member.settle(is_settled)
-
-        began = time.perf_counter()
+        # In a classic group the leader gives everyone one partition, and lets the others rest.
+        wanted = self.members if self.new_protocol else len(members)
+        change = _Change(members, wanted, after=max((one.epoch for one in members), default=0))
         async with asyncio.timeout(PATIENCE_SECONDS), asyncio.TaskGroup() as tasks:
             for member in members:
-                tasks.create_task(enter(member) if member in joining else member.settle(is_settled))
+                tasks.create_task(change.see_through(member, joins=member in joining))
             if leaving is not None:
                 tasks.create_task(leaving.leave())
-        return (time.perf_counter() - began) * 1000
+        return change.milliseconds
+
+
+class _Change:
+    """From the moment that somebody joins or leaves until all members are stable in a later epoch."""
+
+    def __init__(self, members: Sequence[Member], wanted: int, after: int) -> None:
+        self.milliseconds = 0.0
+        self._members = members
+        self._wanted = wanted
+        self._after = after
+        self._settled = not members
+        self._began = time.perf_counter()
+
+    async def see_through(self, member: Member, joins: bool) -> None:
+        """What one member does until the end."""
+        if joins:
+            await member.join()
+            self._look()
+        while not self._settled:
+            if await member.heartbeat():
+                self._look()
+            # Who has arrived has little to ask for, and leaves the broker to the others.
+            await asyncio.sleep(REST_SECONDS if member.epoch > self._after else PAUSE_SECONDS)
+
+    def _look(self) -> None:
+        epochs = {one.epoch for one in self._members}
+        everything = sum(one.holds for one in self._members) == self._wanted
+        if not self._settled and everything and len(epochs) == 1 and max(epochs) > self._after:
+            self._settled = True
+            self.milliseconds = (time.perf_counter() - self._began) * 1000
