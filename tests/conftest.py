@@ -11,7 +11,10 @@ from tools import kafka
 
 # Many tests write records with times long past; retention must not take them away meanwhile.
 DAY_MS = str(24 * 60 * 60 * 1000)
-STROM_SETTINGS = {"log.retention.check.interval.ms": DAY_MS}
+STROM_SETTINGS = {
+    "log.retention.check.interval.ms": DAY_MS,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
 KAFKA_SETTINGS = {**STROM_SETTINGS, "log.initial.task.delay.ms": DAY_MS}
 
 TARGETS = {"strom": ["strom"], "kafka": ["kafka"], "both": ["strom", "kafka"]}

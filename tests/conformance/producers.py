@@ -11,7 +11,7 @@ from strom.wire.kafka.messages.k65_describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from tests.conformance.batches import batch
+from tests.conformance.batches import Record, batch
 from tests.conformance.calls import Topic, produce_fields, retry
 from tests.conformance.members import commit_fields
 from tests.conformance.raw import RawClient
@@ -132,8 +132,14 @@ class Producer:
             version = LAST_PRODUCE_OF_V1 if self.version == 1 else LAST_PRODUCE_OF_V1 + 1
         where = (topic.name, partition)
         first = self.sequences.get(where, 0) if sequence is None else sequence
+        # Of today, as markers are: records from long ago would be in a segment of their own.
+        now_ms = int(time.time() * 1000)
         records = batch(
-            *values, producer_id=self.id, epoch=self.epoch, sequence=first, transactional=True
+            *(Record(value, timestamp_ms=now_ms) for value in values),
+            producer_id=self.id,
+            epoch=self.epoch,
+            sequence=first,
+            transactional=True,
         )
         fields = produce_fields(topic, records, partition)
         fields["transactional_id"] = self.transactional_id

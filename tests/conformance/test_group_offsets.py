@@ -8,14 +8,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from strom.broker.groups import java_hash
-from strom.coordination.groups.records import (
-    GroupGone,
-    GroupMetadata,
-    OffsetCommitted,
-    OffsetGone,
-    decode,
-    encode,
-)
+from strom.coordination.groups.log_format import decode, encode
+from strom.coordination.groups.records import GroupGone, GroupMetadata, OffsetCommitted, OffsetGone
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import read_records
 from tests.conformance.calls import Topic, end_offset, wait_until_gone

@@ -14,10 +14,11 @@ from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed, batches_of
 from strom.coordination.groups.commands import Command
-from strom.coordination.groups.coordinator import GroupCoordinator, refusal
+from strom.coordination.groups.coordinator import GroupCoordinator
+from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.outcome import Answer, Outcome, Timer
 from strom.coordination.groups.pending_offsets import OpenTransaction
-from strom.coordination.groups.records import GroupRecord, decode, encode
+from strom.coordination.groups.records import GroupRecord
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.storage.log import Appended
@@ -44,7 +45,7 @@ class Groups:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._loop = asyncio.get_running_loop()
-        self._coordinator = GroupCoordinator(broker.settings)
+        self._coordinator = _coordinator(broker)
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._waiting: dict[asyncio.Future[Any], Command] = {}
         self._last_appended: dict[Partition, Appended] = {}
@@ -52,6 +53,7 @@ class Groups:
         self._creating = asyncio.Lock()
         self._stopped = False
         broker.when_topic_is_deleted.append(self._topic_is_deleted)
+        broker.when_topics_change.append(self._topics_changed)
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ class Groups:
         try:
             self._partition_of(command.group)
         except ApiError as error:
-            ticket.set_result(refusal(command, error.code))
+            ticket.set_result(self._coordinator.refusal(command, error.code))
             return ticket
         self._waiting[ticket] = command
         self._carry_out(self._coordinator.handle(command, ticket, self._broker.clock.now_ms()))
@@ -232,16 +234,25 @@ class Groups:
             handle.cancel()
         self._timers.clear()
         waiting, self._waiting = self._waiting, {}
-        _give([(ticket, refusal(command, code)) for ticket, command in waiting.items()])
+        _give(
+            [
+                (ticket, self._coordinator.refusal(command, code))
+                for ticket, command in waiting.items()
+            ]
+        )
 
     def _topic_is_deleted(self, topic: str) -> None:
         if topic == CONSUMER_OFFSETS_TOPIC:
-            self._coordinator = GroupCoordinator(self._broker.settings)
+            self._coordinator = _coordinator(self._broker)
             self._last_appended.clear()
             self._unreadable.clear()
             self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
             return
         self._forget_topics(lambda name, _: name == topic)
+
+    def _topics_changed(self) -> None:
+        for outcome in self._coordinator.topics_changed(self._broker.clock.now_ms()):
+            self._carry_out(outcome)
 
     def _forget_topics(self, are_gone: Callable[[str, Uuid], bool]) -> None:
         for outcome in self._coordinator.forget_topics(are_gone):
@@ -250,6 +261,10 @@ class Groups:
     def _is_gone(self, topic: str, topic_id: Uuid) -> bool:
         hosted = self._broker.find_topic(topic)
         return hosted is None or topic_id not in (NO_UUID, hosted.topic.id.bytes)
+
+
+def _coordinator(broker: Broker) -> GroupCoordinator:
+    return GroupCoordinator(broker.settings, broker.topics_image, broker.group_settings)
 
 
 def _give(

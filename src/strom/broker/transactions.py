@@ -48,7 +48,7 @@ class Transactions:
         self._groups = groups
         self._loop = asyncio.get_running_loop()
         self._coordinator = TransactionCoordinator(broker.settings)
-        self._markers = MarkerWriter(broker, groups, self._loop)
+        self.markers = MarkerWriter(broker, groups, self._loop)
         self._waiting: set[asyncio.Future[Answered]] = set()
         self._last_appended: dict[Partition, Appended] = {}
         self._unreadable: set[Partition] = set()
@@ -81,7 +81,7 @@ class Transactions:
     def stop(self) -> None:
         """Let everyone who waits go; what is decided is carried out by the next start."""
         self._stopped = True
-        self._markers.stop()
+        self.markers.stop()
         self._refuse_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def ensure_topic(self) -> None:
@@ -216,9 +216,7 @@ class Transactions:
         if markers is None or self._stopped:
             return
         if code is ErrorCode.NONE:
-            self._markers.write(
-                markers, partition, lambda: self._complete(markers.transactional_id)
-            )
+            self.markers.write(markers, partition, lambda: self._complete(markers.transactional_id))
         elif not partition.deleted:
             again = Outcome(outcome.transactional_id, markers=markers)
             self._loop.call_later(
@@ -296,7 +294,7 @@ class Transactions:
                 is_open = producer.transaction_first_offset is not None
                 if is_open and (producer.producer_id, name) not in known:
                     log.warning("An unfinished transaction of nobody in %s is aborted", name)
-                    self._markers.abort_orphan(partition, producer)
+                    self.markers.abort_orphan(partition, producer)
 
 
 def _give(

@@ -115,6 +115,10 @@ class Log:
         """Who has written here of late."""
         return list(self._state.producers.producers())
 
+    def knows_producer(self, producer_id: int) -> bool:
+        """Whether this producer has written here of late."""
+        return producer_id in self._state.producers
+
     @property
     def has_open_transactions(self) -> bool:
         """Whether any transaction that wrote here has not ended."""

@@ -1,7 +1,7 @@
 """What a coordinator can be asked to do."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol
 
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.topics import TopicPartition
@@ -108,4 +108,9 @@ class DeleteGroup:
     group: str
 
 
-Command: TypeAlias = Join | Sync | Heartbeat | Leave | Commit | DeleteOffsets | DeleteGroup
+class Command(Protocol):
+    """Anything that a coordinator can be asked to do, here or by another kind of group."""
+
+    @property
+    def group(self) -> str:
+        """The group that it is about."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from strom.coordination.metadata.records import (
     BrokerConfigs,
+    GroupConfigs,
     LeaderEpoch,
     MetadataRecord,
     ProducerIds,
@@ -39,6 +40,7 @@ class ClusterMetadata:
         self._by_collision_key: dict[str, str] = {}
         self._deleting: dict[uuid.UUID, Topic] = {}
         self._broker_configs: dict[int | None, dict[str, str]] = {}
+        self._group_configs: dict[str, dict[str, str]] = {}
         self.next_producer_id = 0
         self.leader_epoch = 0
 
@@ -71,6 +73,10 @@ class ClusterMetadata:
     def broker_configs(self, node: int | None) -> Mapping[str, str]:
         """What was set at run time for one broker, or for all (None)."""
         return self._broker_configs.get(node, {})
+
+    def group_configs(self, group: str) -> Mapping[str, str]:
+        """What was set for a group."""
+        return self._group_configs.get(group, {})
 
     # --- commands ------------------------------------------------------------------------------
 
@@ -151,6 +157,10 @@ class ClusterMetadata:
                 self._deleting.pop(record.id, None)
             case BrokerConfigs():
                 self._broker_configs[record.node] = record.configs
+            case GroupConfigs():
+                self._group_configs[record.group] = record.configs
+                if not record.configs:
+                    del self._group_configs[record.group]
             case ProducerIds():
                 self.next_producer_id = record.next_id
             case LeaderEpoch():

@@ -163,6 +163,9 @@ class TransactionCoordinator:
         elif known.state.is_ending:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif known.state is S.ONGOING:
+            if command.goes_on and command.epoch != known.epoch:
+                # Kafka would abort; but someone who is out must not disturb who is in.
+                raise ApiError(ErrorCode.PRODUCER_FENCED)
             # Told only when the abort is complete, so that the next try goes through.
             told = Answered(code=ErrorCode.CONCURRENT_TRANSACTIONS)
             self._wait_for_end(known, ticket, told)

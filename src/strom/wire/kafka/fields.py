@@ -199,6 +199,7 @@ def int32_array(
     nullable: str,
     default: Fresh | None = FRESH,
     ignorable: bool = False,
+    tag: int | None = None,
 ) -> list[int] | None: ...
 def int32_array(
     versions: str = "0+",
@@ -206,11 +207,12 @@ def int32_array(
     nullable: str = "none",
     default: Fresh | None = FRESH,
     ignorable: bool = False,
+    tag: int | None = None,
 ) -> list[int] | None:
     """Declare a list of four-byte integers, mostly partitions or brokers; empty by default."""
     kind = ArrayOf(Scalar.INT32)
     field: list[int] | None = _field(
-        kind, versions, default, nullable=nullable, ignorable=ignorable
+        kind, versions, default, nullable=nullable, ignorable=ignorable, tag=tag
     )
     return field
 

@@ -160,9 +160,11 @@ def _admit(
     if not adds and not context.broker.settings.transaction_partition_verification:
         return
     header = read_header(records)
+    if not request.transactional_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
     try:
         context.transactions.admit(
-            request.transactional_id or "",
+            request.transactional_id,
             header.producer_id,
             header.producer_epoch,
             partition.log.partition,
@@ -170,6 +172,9 @@ def _admit(
         )
     except ApiError as error:
         raise ApiError(_told_to_producers(error.code, context.version)) from error
+    if adds and header.base_sequence and not partition.log.knows_producer(header.producer_id):
+        # Each transaction begins at 0 here, so what came before it has got lost on its way.
+        raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
 def _told_to_producers(code: ErrorCode, version: int) -> ErrorCode:

@@ -2,11 +2,13 @@
 
 Behaviour: nothing is told that a crash could take back. What was never committed is -1, without an error.
 With `require_stable`, what an open transaction is about to change is UNSTABLE_OFFSET_COMMIT.
-Versions: 2 all topics of a group, 7 `require_stable`, 8 several groups, 10 topic ids.
+Versions: 2 all topics of a group, 7 `require_stable`, 8 several groups, 9 members of consumer groups
+tell their epoch, 10 topic ids.
 """
 
 from collections.abc import Mapping
 
+from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.records import NO_LEADER_EPOCH, CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
@@ -64,9 +66,7 @@ async def _fetch(
     code = ErrorCode.NONE
     topics, group = wanted.topics, wanted.group_id
     try:
-        committed, pending = await context.groups.read(
-            group, lambda groups: (dict(groups.committed(group)), groups.pending(group))
-        )
+        committed, pending = await context.groups.read(group, lambda groups: _look(wanted, groups))
     except ApiError as error:
         code, committed, pending = error.code, {}, frozenset()
         if context.version >= FIRST_VERSION_WITH_A_GROUP_ERROR:
@@ -79,6 +79,14 @@ async def _fetch(
     if require_stable and pending:
         _hide_unstable(answer, pending)
     return answer
+
+
+def _look(
+    wanted: OffsetFetchRequestGroup, groups: GroupCoordinator
+) -> tuple[Committed, frozenset[TopicPartition]]:
+    group = wanted.group_id
+    groups.check_may_fetch(group, wanted.member_id, wanted.member_epoch)
+    return dict(groups.committed(group)), groups.pending(group)
 
 
 def _hide_unstable(answer: OffsetFetchResponseGroup, pending: frozenset[TopicPartition]) -> None:

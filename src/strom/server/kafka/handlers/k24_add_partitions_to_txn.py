@@ -2,14 +2,14 @@
 
 Behaviour: all or nothing; if one partition does not exist, the others are not attempted. The answer waits
 until it is on disk. Versions: 2 PRODUCER_FENCED, 4 several transactions at once, and a check instead of
-an addition if asked for (brokers send it to each other), 5 TRANSACTION_ABORTABLE.
+an addition if asked for (brokers send it to each other). Nobody adds the broker's own topics.
 """
 
 from collections.abc import Iterable
 
 from strom.coordination.transactions.commands import AddPartitions
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import TopicPartition
+from strom.model.topics import INTERNAL_TOPICS, TopicPartition
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
@@ -24,7 +24,6 @@ from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
 
 FIRST_VERSION_WITH_FENCED = 2
 FIRST_VERSION_WITH_MANY = 4
-FIRST_VERSION_WITH_ABORTABLE = 5
 
 Codes = dict[TopicPartition, ErrorCode]
 
@@ -62,14 +61,9 @@ async def _codes(wanted: AddPartitionsToTxnTransaction, context: Context) -> Cod
     partitions = [
         TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partitions
     ]
-    missing = [one for one in partitions if not _exists(one, context)]
-    if missing:
-        return {
-            one: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if one in missing
-            else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for one in partitions
-        }
+    problems = {one: code for one in partitions if (code := _problem(one, context))}
+    if problems:
+        return {one: problems.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
     if wanted.verify_only:
         return {one: _verify(wanted, one, context) for one in partitions}
     answer = await context.transactions.submit(
@@ -93,22 +87,23 @@ def _verify(
         context.transactions.check_serving(name)
     except ApiError as error:
         return error.code
-    code = context.transactions.look().check_part_of(
+    return context.transactions.look().check_part_of(
         name, wanted.producer_id, wanted.producer_epoch, partition
     )
-    return _told(code, context.version)
 
 
-def _exists(partition: TopicPartition, context: Context) -> bool:
+def _problem(partition: TopicPartition, context: Context) -> ErrorCode:
+    if partition.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     hosted = context.broker.find_topic(partition.topic)
-    return hosted is not None and 0 <= partition.partition < len(hosted.partitions)
+    if hosted is None or not 0 <= partition.partition < len(hosted.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
-        return ErrorCode.INVALID_TXN_STATE
     return code
 
 

@@ -40,6 +40,10 @@ from strom.wire.kafka.messages.k25_add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 from strom.wire.kafka.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
+from strom.wire.kafka.messages.k27_write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from strom.wire.kafka.messages.k28_txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -116,6 +120,7 @@ _REQUESTS: tuple[type[Request], ...] = (
     AddPartitionsToTxnRequest,
     AddOffsetsToTxnRequest,
     EndTxnRequest,
+    WriteTxnMarkersRequest,
     TxnOffsetCommitRequest,
     DescribeConfigsRequest,
     AlterConfigsRequest,
@@ -155,6 +160,7 @@ _RESPONSES: tuple[type[Response], ...] = (
     AddPartitionsToTxnResponse,
     AddOffsetsToTxnResponse,
     EndTxnResponse,
+    WriteTxnMarkersResponse,
     TxnOffsetCommitResponse,
     DescribeConfigsResponse,
     AlterConfigsResponse,

@@ -1,4 +1,4 @@
-"""A group and its members, with the questions one can ask of them.
+"""A classic group and its members, with the questions one can ask of them.
 
 Only what `restore` sets comes from the log. The rest (who waits, who has yet to come) lives in memory,
 and clients build it up again after a restart by joining again.
@@ -7,6 +7,7 @@ and clients build it up again after a restart by joining again.
 from collections import Counter
 from dataclasses import dataclass
 
+from strom.coordination.groups.kinds import AnyGroup, GroupKind
 from strom.coordination.groups.outcome import JoinedMember, Ticket
 from strom.coordination.groups.records import GroupMetadata, MemberMetadata
 from strom.coordination.groups.states import LEGAL, GroupState
@@ -53,8 +54,10 @@ class Member:
         )
 
 
-class Group:
+class ClassicGroup(AnyGroup):
     """The members of a group, its state and its generation."""
+
+    kind = GroupKind.CLASSIC
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
@@ -82,6 +85,21 @@ class Group:
         self.since_ms = now_ms
 
     # --- looking -------------------------------------------------------------------------------
+
+    @property
+    def state_name(self) -> str:
+        """Kafka's name for its state."""
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def may_expire(self) -> bool:
+        """An id that was given out keeps it: its bearer may join any moment."""
+        return self.is_empty and not self.pending
 
     def is_in(self, *states: GroupState) -> bool:
         """Whether it is in one of these states."""
@@ -161,6 +179,11 @@ class Group:
             if topics is None or topic in topics:
                 return True
         return False
+
+    def check_may_delete_offsets(self) -> None:
+        """NON_EMPTY_GROUP while there are members who do not say which topics they read."""
+        if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     # --- changing ------------------------------------------------------------------------------
 
