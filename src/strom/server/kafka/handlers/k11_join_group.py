@@ -30,7 +30,7 @@ async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupRe
         Join(
             group=request.group_id,
             member=request.member_id,
-            fresh=str(uuid.uuid4()),
+            fresh="" if request.member_id else str(uuid.uuid4()),
             instance=request.group_instance_id,
             client_id=context.client_id or "",
             client_host=context.client_host,

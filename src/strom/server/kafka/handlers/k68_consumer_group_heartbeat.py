@@ -36,7 +36,7 @@ async def consumer_group_heartbeat(
             group=request.group_id,
             member=request.member_id,
             epoch=request.member_epoch,
-            fresh=str(uuid.uuid4()),
+            fresh="" if request.member_id else str(uuid.uuid4()),
             instance=request.instance_id,
             rack=request.rack_id,
             client_id=context.client_id or "",
