@@ -23,7 +23,6 @@ SOURCES = SourceDistribution(
 CLAIMED_KAFKA_VERSION = "4.3.0"
 """What the tests believe to talk to; one of them checks that the client finds out the same."""
 
-_TRANSACTIONS = "transactions do not exist yet"
 _ONE_NODE = "moves or elects replicas, of which one node has nothing to move or elect"
 
 LEFT_OUT = {
@@ -37,8 +36,6 @@ LEFT_OUT = {
     "test_admin_integration.py::test_list_partition_reassignments": _ONE_NODE,
     "test_admin_integration.py::test_describe_metadata_quorum": "there is no quorum of one",
     "test_admin_integration.py::test_list_config_resources": "the request is not served yet",
-    "test_producer_integration.py::test_transactional_producer_messages": _TRANSACTIONS,
-    "test_producer_integration.py::test_transactional_producer_offsets": _TRANSACTIONS,
     "test_sasl_integration.py": "SASL does not exist yet",
     "test_ssl_integration.py": "starts a broker of its own from a Kafka download, for TLS",
 }
