@@ -227,7 +227,7 @@ class NewMember:
 
     async def join(self) -> None:
         """The first heartbeat."""
-        await self._beat(epoch=_JOIN, subscribed=[self.topic])
+        await self._beat(epoch=_JOIN)
 
     async def heartbeat(self) -> bool:
         """Say what the member holds, and be told what it shall hold."""
@@ -240,14 +240,14 @@ class NewMember:
         await self._beat(epoch=_LEAVE)
         self.epoch, self._held = _JOIN, []
 
-    async def _beat(self, epoch: int, subscribed: list[str] | None = None) -> None:
+    async def _beat(self, epoch: int) -> None:
         held = [TopicPartitions(topic_id=self.topic_id, partitions=self._held)]
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.id,
             member_epoch=epoch,
             rebalance_timeout_ms=REBALANCE_MS if epoch == _JOIN else -1,
-            subscribed_topic_names=subscribed,
+            subscribed_topic_names=[self.topic] if epoch == _JOIN else None,
             topic_partitions=held if self._held else [],
         )
         answer = await self.line.call(request, 1, ConsumerGroupHeartbeatResponse)
