@@ -162,12 +162,12 @@ which promises the same. Latencies, and the rate of small requests, have a targe
 promises. The eightfold rate is asked of small requests, where every answer needs the disk; large
 batches are bound by how fast the disk and the client are, whichever broker writes them.
 
-What groups and transactions write down goes to internal topics, which are given the same promise as the
-topic that is measured. Rebalances, and commits of which each waits for its answer, have a target only
-between equal promises, like single requests. A rebalance is timed with members that ask for nothing else,
-from the moment that one joins or leaves until all are stable; the pause that both brokers make between two
-assignments of the new protocol is set to 0. Share groups are read by Kafka's own
-`ShareConsumerPerformance`, from its first report with records on.
+What groups and transactions write down goes to internal topics, which are given the same promise as
+the topic that is measured. Rebalances and commits have a target only between equal promises, like
+single requests. A rebalance is timed with members that do nothing else, from the moment that one joins
+or leaves until all are stable; the pause that both brokers make between two assignments of the new
+protocol is set to 0. Share groups are read by Kafka's own `ShareConsumerPerformance`, and count from
+its first report with records on.
 
 CPU is the user and system time of the broker's process. Memory is what is resident of it, at most.
 """
