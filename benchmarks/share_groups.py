@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from benchmarks.clients import Produce, run
-from benchmarks.internal_topics import SHARE_STATE, create_coordinator, keep_promise
+from benchmarks.internal_topics import SHARE_STATE, keep_promise
 from benchmarks.peers import VARIANTS, Peer, Variant, running_both
 from benchmarks.results import Measurement
 from benchmarks.session import Session, in_turn
@@ -20,6 +20,8 @@ CASE = "100 B, 1 consumer, 3 partitions"
 TOOL = "org.apache.kafka.tools.ShareConsumerPerformance"
 PARTITIONS = 3
 _REPORT_MS = 100
+_TOOL_FLAGS = ("-Xmx512m",)
+"""Made for speed, unlike those of the tests."""
 _PATIENCE_SECONDS = 300
 
 
@@ -32,7 +34,7 @@ def measure(session: Session) -> Iterator[Measurement]:
     """Every variant in turns. A round before the first one warms up and is dropped."""
     with running_both() as peers:
         for peer in peers.values():
-            create_coordinator(peer, SHARE_STATE)
+            create_state_topic(peer)
         for round_number in range(-1, session.scale.rounds):
             for variant in in_turn(VARIANTS, round_number):
                 session.step(f"share groups: {variant.title}")
@@ -42,29 +44,37 @@ def measure(session: Session) -> Iterator[Measurement]:
                         yield Measurement(AREA, CASE, metric, variant.key, round_number, value)
 
 
+def create_state_topic(peer: Peer) -> None:
+    """Make the broker create its internal topic, by a share group that reads a little."""
+    with peer.topic("first-shared", 1, {}) as topic:
+        _share(peer, topic, records=10, partitions=1)
+
+
 def _measure_one(session: Session, variant: Variant, peer: Peer) -> list[tuple[str, float]]:
-    records = session.scale.shared_records
     keep_promise(peer, SHARE_STATE, variant)
+    records = session.scale.shared_records
     with peer.topic(f"shared-{variant.key}", PARTITIONS, variant.topic_settings) as topic:
-        run(Produce(peer.bootstrap_servers, topic, records, partitions=PARTITIONS))
-        peer.set_group(topic, {"share.auto.offset.reset": "earliest"})
-        before = peer.cpu_seconds()
-        rate = _consume(peer.bootstrap_servers, topic, records)
-        cpu = peer.cpu_seconds() - before
+        output, cpu = _share(peer, topic, records, PARTITIONS)
+    rate = records_per_second(output, records)
     return [("consume", rate), ("consume_cpu", cpu * 1_000_000 / records)]
 
 
-def _consume(bootstrap_servers: str, topic: str, records: int) -> float:
+def _share(peer: Peer, topic: str, records: int, partitions: int) -> tuple[str, float]:
+    """Produce records and read them by a share group: the tool's reports, and the broker's CPU time."""
+    run(Produce(peer.bootstrap_servers, topic, records, partitions=partitions))
+    peer.set_group(topic, {"share.auto.offset.reset": "earliest"})
+    before = peer.cpu_seconds()
     done = run_tool(
         TOOL,
-        *("--bootstrap-server", bootstrap_servers, "--topic", topic, "--group", topic),
+        *("--bootstrap-server", peer.bootstrap_servers, "--topic", topic, "--group", topic),
         *("--num-records", str(records), "--timeout", "30000"),
         *("--show-detailed-stats", "--reporting-interval", str(_REPORT_MS), "--hide-header"),
         timeout_s=_PATIENCE_SECONDS,
+        flags=_TOOL_FLAGS,
     )
     if done.returncode:
         raise RuntimeError(f"the tool failed: {done.stderr.strip()}")
-    return records_per_second(done.stdout, records)
+    return done.stdout, peer.cpu_seconds() - before
 
 
 class _Report(NamedTuple):

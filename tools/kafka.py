@@ -95,10 +95,14 @@ def fetch() -> None:
 
 
 def run_tool(
-    class_name: str, *arguments: str, stdin: str = "", timeout_s: float = 60
+    class_name: str,
+    *arguments: str,
+    stdin: str = "",
+    timeout_s: float = 60,
+    flags: Sequence[str] = ("-Xmx128m", *QUICK_START_FLAGS),
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's own tools, such as `org.apache.kafka.tools.TopicCommand`."""
-    command = locate().command(class_name, *arguments, flags=("-Xmx128m", *QUICK_START_FLAGS))
+    command = locate().command(class_name, *arguments, flags=flags)
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s)
 
 
