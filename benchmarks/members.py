@@ -1,8 +1,8 @@
 """Members of one group, all in one process and each with a connection: how long a rebalance takes.
 
-They do what the protocol asks for and nothing else. While they wait for a rebalance, they send one
-heartbeat after the other: so what is measured is the work of the group, and not how long it takes
-until a client happens to ask.
+They do what the protocol asks for and nothing else. While they wait for a rebalance, they send a
+heartbeat every two milliseconds: so what is measured is the work of the group, and not how long it
+takes until a client happens to ask.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ R = TypeVar("R", bound=Response)
 
 SESSION_MS = 30_000
 REBALANCE_MS = 60_000
-PAUSE_SECONDS = 0.001
+PAUSE_SECONDS = 0.002
 REST_SECONDS = 0.01
 PATIENCE_SECONDS = 60
 _CORRELATION_BYTES = 5
@@ -339,11 +339,13 @@ class _Change:
         if joins:
             await member.join()
             self._look()
-        while not self._settled:
-            if await member.heartbeat():
-                self._look()
+        while True:
             # Who has arrived has little to ask for, and leaves the broker to the others.
             await asyncio.sleep(REST_SECONDS if member.epoch > self._after else PAUSE_SECONDS)
+            if self._settled:
+                return
+            if await member.heartbeat():
+                self._look()
 
     def _look(self) -> None:
         epochs = {one.epoch for one in self._members}

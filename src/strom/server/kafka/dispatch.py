@@ -9,7 +9,7 @@ from strom.server.connection import Answer, Connection, Pending
 from strom.server.kafka import handlers
 from strom.server.kafka.context import Context, Services
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
-from strom.server.kafka.registry import HANDLERS, Outcome
+from strom.server.kafka.registry import HANDLERS, Outcome, ToCome
 from strom.server.listener import Listener
 from strom.wire.kafka.codec import decode, encode_parts
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
@@ -80,6 +80,11 @@ class Dispatcher:
             return _encode(outcome, header)
         if outcome is None:
             return None
+        if isinstance(outcome, ToCome):
+            result, response = outcome
+            if result.done():
+                return _encode(response(result.result()), header)
+            return Pending(result, lambda found: _encode(response(found), header))
         encode = _encoder(header)
         if isinstance(outcome, asyncio.Future):
             return Pending(outcome, encode)
