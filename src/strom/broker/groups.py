@@ -7,6 +7,7 @@ nobody is ever told what a crash could take back.
 
 import asyncio
 import logging
+import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -285,7 +286,7 @@ def java_hash(text: str) -> int:
     """Java's hash of a text without its sign: by it Kafka finds a group's partition."""
     number = 0
     units = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        number = (31 * number + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
+    for unit in struct.unpack(f">{len(units) // 2}H", units):
+        number = (31 * number + unit) & 0xFFFFFFFF
     signed = number - (1 << 32) if number >= 1 << 31 else number
     return 0 if signed == -(1 << 31) else abs(signed)

@@ -36,6 +36,14 @@ class Member:
     awaiting_join: Ticket | None = None
     awaiting_sync: Ticket | None = None
 
+    def __post_init__(self) -> None:
+        self.say(self.protocols)
+
+    def say(self, protocols: Protocols) -> None:
+        """Take in which protocols it knows, the one it likes best first."""
+        self.protocols = protocols
+        self.protocol_names = frozenset(name for name, _ in protocols)
+
     def subscription(self, protocol: str | None) -> bytes:
         """What it said of itself for a protocol."""
         return dict(self.protocols).get(protocol or "", b"")
@@ -157,9 +165,10 @@ class ClassicGroup(AnyGroup):
         )
         return votes.most_common(1)[0][0]
 
-    def _known_to_all(self) -> set[str]:
-        known = [{name for name, _ in member.protocols} for member in self.members.values()]
-        return set.intersection(*known) if known else set()
+    def _known_to_all(self) -> frozenset[str]:
+        # Asked at every join, of all members; most of them know the same.
+        known = {member.protocol_names for member in self.members.values()}
+        return frozenset.intersection(*known) if known else frozenset()
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
         """What the leader needs to know to share out partitions."""
