@@ -205,8 +205,8 @@ def run_java(target: Target, tool: str, *arguments: str) -> str:
 @pytest.mark.oracle
 @pytest.mark.slow
 def test_javas_consumer_reads_in_a_group(target: Target, filled: str) -> None:
-    read = ("--topic", filled, "--group", filled, "--from-beginning", "--timeout-ms", "8000")
-    read += NEW_PROTOCOL
+    once = ("--topic", filled, "--group", filled, "--from-beginning", "--timeout-ms", "8000")
+    read = (*once, *NEW_PROTOCOL)
     first = run_java(target, "consumer.ConsoleConsumer", *read, "--max-messages", "80")
     rest = run_java(target, "consumer.ConsoleConsumer", *read, "--max-messages", str(RECORDS - 80))
     assert sorted(map(int, (first + rest).split())) == list(range(RECORDS))

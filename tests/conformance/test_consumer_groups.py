@@ -358,7 +358,7 @@ def test_patterns_are_understood_or_refused(new_member: NewMember, pattern: str)
 def test_a_request_that_makes_no_sense_is_refused(
     new_member: NewMember, changes: dict[str, Any]
 ) -> None:
-    fields = {
+    fields: dict[str, Any] = {
         "rebalance_timeout": 1000,
         "subscribed_topic_names": ["t"],
         "topic_partitions": [],
@@ -412,7 +412,7 @@ def test_the_last_epoch_is_good_while_the_answer_may_be_lost(
     assert first.heartbeat().member_epoch == old + 1
     owned = partitions_fields(first.owns)
     assert first.send(member_epoch=old, topic_partitions=owned).member_epoch == old + 1
-    everything = partitions_fields({topic.id: {0, 1}})  # type: ignore[dict-item]
+    everything = partitions_fields({topic.id: {0, 1}})
     for claims in (everything, None):
         answer = first.send(member_epoch=old, topic_partitions=claims)
         assert answer.error_code == ErrorCode.fenced_member_epoch
@@ -473,7 +473,7 @@ def test_a_static_member_gets_back_what_it_had(
 def test_an_instance_id_has_one_owner(new_member: NewMember, make_topic: MakeTopic) -> None:
     topic, member, twin = make_topic(), new_member("one"), new_member("one")
     member.join(topic)
-    fields = {
+    fields: dict[str, Any] = {
         "rebalance_timeout": 1000,
         "subscribed_topic_names": [topic.name],
         "topic_partitions": [],
@@ -500,7 +500,7 @@ def test_members_commit_in_their_epoch(
     assert member.commit(topic, 6, generation_id_or_member_epoch=1) == stale
     assert member.commit(topic, 6, generation_id_or_member_epoch=3) == stale
     assert member.commit(topic, 6, member_id="stranger") == unknown
-    nobody = {"member_id": "", "generation_id_or_member_epoch": -1}
+    nobody: dict[str, Any] = {"member_id": "", "generation_id_or_member_epoch": -1}
     assert member.commit(topic, 6, **nobody) == unknown
     assert member.commit(topic, 6, version=8) == ErrorCode.unsupported_version
     assert committed(client, member.group) == {(topic.name, 0): 5}
@@ -544,7 +544,7 @@ def test_only_an_empty_group_is_deleted(
 
     def delete() -> ErrorCode:
         (result,) = client.call("delete_groups", 2, groups_names=[member.group]).results
-        return result.error_code
+        return ErrorCode(result.error_code)
 
     assert delete() == ErrorCode.non_empty_group
     member.leave()

@@ -78,7 +78,9 @@ def test_offsets_of_topics_that_members_no_longer_read_expire():
     world = GroupWorld(offsets_retention_minutes=1, group_initial_rebalance_delay_ms=0)
     joined = join(world, session_timeout_ms=600_000, protocols=(("range", subscription("t")),))
     world.wait(0)
-    member = world.answers[joined].member
+    answer = world.answers[joined]
+    assert isinstance(answer, Joined)
+    member = answer.member
     who = {"group": "g", "generation": 1, "member": member}
     world.submit(Sync(**who, assignments=((member, b""),)))
     offsets = tuple(

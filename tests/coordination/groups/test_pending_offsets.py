@@ -50,10 +50,15 @@ def test_pending_offsets_of_a_deleted_topic_are_forgotten():
 def test_what_a_transaction_is_about_to_change_does_not_expire():
     offsets = Offsets()
     offsets.replay(commit(1))
-    times = {"empty_since_ms": 0, "now_ms": 10, "retention_ms": 5}
-    assert len(offsets.expired("g", **times)) == 1
+
+    def expired() -> list[OffsetGone]:
+        return offsets.expired(
+            "g", keeps=lambda _: False, empty_since_ms=0, now_ms=10, retention_ms=5
+        )
+
+    assert len(expired()) == 1
     offsets.replay(commit(2), ONE)
-    assert offsets.expired("g", **times) == []
+    assert expired() == []
 
 
 steps = st.lists(
