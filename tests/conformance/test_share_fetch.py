@@ -520,8 +520,8 @@ def test_the_end_of_a_connection_gives_records_back(
     assert other.acquire(shared) == [Acquired(0, 3, 2)]
 
 
-def test_a_fetch_that_nobody_waits_for_any_more_acquires_nothing(
-    client: RawClient, make_sharer: MakeSharer, shared: Topic
+def test_a_fetch_that_nobody_waits_for_any_more_takes_nothing_from_others(
+    client: RawClient, target: Target, make_sharer: MakeSharer, shared: Topic
 ) -> None:
     one, other = make_sharer(), make_sharer()
     one.fetch((shared, 0))
@@ -530,7 +530,10 @@ def test_a_fetch_that_nobody_waits_for_any_more_acquires_nothing(
     one.client.socket.close()
     time.sleep(0.2)
     put(client, shared, 2)
-    assert other.acquire(shared) == [Acquired(0, 1, 1)]
+    ((first, last, deliveries),) = other.acquire(shared)
+    assert (first, last) == (0, 1)
+    # Kafka may have acquired them for the one that is gone, and given them back at once.
+    assert deliveries == 1 or target.name == "kafka"
 
 
 def test_a_new_session_keeps_what_the_member_has(
