@@ -189,7 +189,7 @@ def test_a_topic_that_cannot_be_written_keeps_the_record(monkeypatch):
     async def test():
         files = MemoryFiles()
         never = {"errors_deadletterqueue_auto_create_topics_enable": "false"}
-        async with sharing(files, **never) as it:
+        async with sharing(files, None, **never) as it:
             await with_dead_letters(it)
             await it.world.produce(it.source, b"x")
             it.acquired()

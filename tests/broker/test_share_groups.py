@@ -105,7 +105,7 @@ def test_a_snapshot_is_written_now_and_then_and_the_log_before_it_can_go():
     async def test():
         files = MemoryFiles()
         updates = "share_coordinator_snapshot_update_records_per_snapshot"
-        async with sharing(files, **{updates: "5"}) as it:
+        async with sharing(files, None, **{updates: "5"}) as it:
             await put(it, *(b"%d" % number for number in range(40)))
             it.acquired()
             for offset in range(0, 40, 2):

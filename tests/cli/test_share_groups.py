@@ -1,6 +1,7 @@
 """`strom share-groups`: list, describe, reset-offsets and delete."""
 
 import json
+from typing import Any
 
 import pytest
 from confluent_kafka import ShareConsumer
@@ -51,6 +52,7 @@ def test_share_groups_are_listed_and_described(strom_at_broker, filled_topic, gr
 def test_members_are_shown_with_what_they_read(strom_at_broker, broker, filled_topic, group):
     consumer = ShareConsumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
     consumer.subscribe([filled_topic])
+    found: dict[str, Any] = {}
     try:
         for _ in range(60):
             consumer.poll(0.2)

@@ -29,7 +29,7 @@ class Acquired(NamedTuple):
 
     first: int
     last: int
-    count: int
+    deliveries: int
 
 
 def set_group_configs(client: RawClient, group: str, configs: Mapping[str, str]) -> ErrorCode:

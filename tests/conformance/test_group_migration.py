@@ -9,7 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from strom.coordination.groups.log_format import decode, encode
-from strom.storage.batch_walk import headers
+from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import read_records
 from tests.conformance import calls
 from tests.conformance.calls import Topic

@@ -7,7 +7,14 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.testing import BrokerProcess
@@ -99,12 +106,13 @@ class Copier:
         while True:
             try:
                 found = self._consumer.committed(self._places, timeout=STEP_S)
-                break
             except KafkaException:
                 time.sleep(0.1)
-        self._consumer.assign(
-            [TopicPartition(one.topic, one.partition, max(one.offset, 0)) for one in found]
-        )
+                continue
+            self._consumer.assign(
+                [TopicPartition(one.topic, one.partition, max(one.offset, 0)) for one in found]
+            )
+            return
 
     def _retry(self, work: Callable[[], None]) -> None:
         while True:
@@ -141,7 +149,7 @@ class Copier:
                 self._producer = self._new_producer()
             self._rewind()
 
-    def _copy(self, messages: list) -> None:
+    def _copy(self, messages: list[Message]) -> None:
         producer = self._producer
         producer.begin_transaction()
         for message in messages:
@@ -159,7 +167,7 @@ class Copier:
             found = self._consumer.committed(self._places, timeout=STEP_S)
         except KafkaException:
             return False
-        return sum(max(one.offset, 0) for one in found) == RECORDS
+        return bool(sum(max(one.offset, 0) for one in found) == RECORDS)
 
     def close(self) -> None:
         self._consumer.close()

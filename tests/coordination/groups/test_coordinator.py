@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from strom.coordination.groups.commands import Commit, DeleteGroup, Join, Sync
-from strom.coordination.groups.consumer.commands import ConsumerHeartbeat
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, HeartbeatAnswer
 from strom.coordination.groups.outcome import Joined
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ErrorCode
@@ -81,7 +81,7 @@ def test_offsets_of_topics_that_members_no_longer_read_expire():
     answer = world.answers[joined]
     assert isinstance(answer, Joined)
     member = answer.member
-    who = {"group": "g", "generation": 1, "member": member}
+    who: dict[str, Any] = {"group": "g", "generation": 1, "member": member}
     world.submit(Sync(**who, assignments=((member, b""),)))
     offsets = tuple(
         (TopicPartition(topic, 0), CommittedOffset(offset=1, committed_ms=world.now_ms))
@@ -109,7 +109,9 @@ def test_offsets_that_a_consumer_group_does_not_read_expire():
         topics=frozenset({"t"}),
         owned=frozenset(),
     )
-    epoch = world.answers[world.submit(beat)].epoch
+    answer = world.answers[world.submit(beat)]
+    assert isinstance(answer, HeartbeatAnswer)
+    epoch = answer.epoch
     offsets = tuple(
         (TopicPartition(topic, 0), CommittedOffset(offset=1, committed_ms=world.now_ms))
         for topic in ("t", "u")

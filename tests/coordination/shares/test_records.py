@@ -94,10 +94,8 @@ def test_kafka_reads_what_is_written(tmp_path):
         finished_count=4,
         batches=(batch,),
     )
-    records = [
-        Record(number, 0, *encode(record))
-        for number, record in enumerate([snapshot, update, Forgotten(KEY)])
-    ]
+    written = (encode(snapshot), encode(update), encode(Forgotten(KEY)))
+    records = [Record(number, 0, *both) for number, both in enumerate(written)]
     log = tmp_path / f"{0:020}.log"
     log.write_bytes(build_batch(records))
     try:

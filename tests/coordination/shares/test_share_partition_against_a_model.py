@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from strom.coordination.shares.acquisition import Acquisition, Wish
-from strom.coordination.shares.ranges import RecordState
+from strom.coordination.shares.ranges import RecordState, StateBatch
 from strom.coordination.shares.share_partition import (
     Acknowledgement,
     Changes,
@@ -62,7 +62,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @initialize(limit=st.integers(2, 6), in_flight=st.integers(3, 30), buries=st.booleans())
     def begin(self, limit: int, in_flight: int, buries: bool) -> None:
-        self.rules = Rules(limit, in_flight, LOCK_MS, buries=buries)
+        self.group_rules = Rules(limit, in_flight, LOCK_MS, buries=buries)
         self.partition = SharePartition(0)
         self.model = Model()
         self.log: list[LogBatch] = []
@@ -70,7 +70,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.log_end = 0
         self.now_ms = 0
         self.dead: list[tuple[int, int]] = []
-        self.persisted: list[tuple[int, list]] = [(0, [])]
+        self.persisted: list[tuple[int, list[StateBatch]]] = [(0, [])]
 
     # --- the log -------------------------------------------------------------------------------
 
@@ -104,11 +104,11 @@ class SharePartitionMachine(RuleBasedStateMachine):
         strict=st.booleans(),
     )
     def acquire(self, member: str, wanted: int, batch_size: int, strict: bool) -> None:
-        offset = self.partition.next_fetch_offset(self.rules.max_in_flight)
+        offset = self.partition.next_fetch_offset(self.group_rules.max_in_flight)
         if offset is None:
             return
         wish = Wish(wanted, batch_size, strict)
-        taking = Acquisition(self.partition, member, wish, self.rules, self.now_ms)
+        taking = Acquisition(self.partition, member, wish, self.group_rules, self.now_ms)
         unfinished_before = self.partition.ranges.unfinished
         for batch in self.log:
             if batch.last < offset or taking.is_full:
@@ -118,14 +118,14 @@ class SharePartitionMachine(RuleBasedStateMachine):
         if strict:
             assert taking.taken <= wanted
             fresh = self.partition.ranges.unfinished - unfinished_before
-            assert fresh <= max(0, self.rules.max_in_flight - unfinished_before)
+            assert fresh <= max(0, self.group_rules.max_in_flight - unfinished_before)
         self._sync_finished_without_delivery()
         for first, last, deliveries in acquired:
             for at in range(first, last + 1):
                 one = self.model.records[at]
                 assert one.state is RecordState.AVAILABLE, f"{at} was with {one.member}"
                 assert one.exists
-                assert one.deliveries + 1 == deliveries <= self.rules.delivery_limit
+                assert one.deliveries + 1 == deliveries <= self.group_rules.delivery_limit
                 one.state, one.member = RecordState.ACQUIRED, member
                 one.deliveries = deliveries
                 one.deadline_ms = self.now_ms + LOCK_MS
@@ -149,7 +149,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         begin=st.integers(0, 40),
         uniform=st.booleans(),
     )
-    def acknowledge(self, member: str, verdicts: list, begin: int, uniform: bool) -> None:
+    def acknowledge(self, member: str, verdicts: list[Verdict], begin: int, uniform: bool) -> None:
         first = self.log_start + begin
         last = first + len(verdicts) - 1
         said = [verdicts[0]] if uniform else verdicts
@@ -164,7 +164,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         before = [part.as_batch() for part in self.partition.ranges]
         try:
             changes = self.partition.acknowledge(
-                member, [Acknowledgement(first, last, said)], self.rules, self.now_ms
+                member, [Acknowledgement(first, last, said)], self.group_rules, self.now_ms
             )
         except ApiError:
             assert not allowed
@@ -179,7 +179,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self._write(changes)
 
     def _model_verdict(self, one: OneRecord, verdict: Verdict) -> None:
-        given_up = RecordState.ARCHIVING if self.rules.buries else RecordState.ARCHIVED
+        given_up = RecordState.ARCHIVING if self.group_rules.buries else RecordState.ARCHIVED
         match verdict:
             case Verdict.ACCEPT:
                 one.state = RecordState.ACKNOWLEDGED
@@ -198,14 +198,14 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     def _model_release(self, one: OneRecord) -> None:
         one.member = ""
-        if one.deliveries < self.rules.delivery_limit:
+        if one.deliveries < self.group_rules.delivery_limit:
             one.state = RecordState.AVAILABLE
         else:
-            one.state = RecordState.ARCHIVING if self.rules.buries else RecordState.ARCHIVED
+            one.state = RecordState.ARCHIVING if self.group_rules.buries else RecordState.ARCHIVED
 
     @rule(member=st.sampled_from(MEMBERS))
     def member_goes(self, member: str) -> None:
-        self._write(self.partition.release(member, self.rules))
+        self._write(self.partition.release(member, self.group_rules))
         for one in self.model.records.values():
             if one.state is RecordState.ACQUIRED and one.member == member:
                 self._model_release(one)
@@ -213,7 +213,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     @rule(ms=st.integers(1, 15))
     def time_passes(self, ms: int) -> None:
         self.now_ms += ms
-        self._write(self.partition.locks_time_out(self.now_ms, self.rules))
+        self._write(self.partition.locks_time_out(self.now_ms, self.group_rules))
         for one in self.model.records.values():
             if one.state is RecordState.ACQUIRED and one.deadline_ms <= self.now_ms:
                 self._model_release(one)

@@ -33,7 +33,8 @@ def with_epoch(epoch):
 def test_the_decision_is_written_before_the_markers_and_they_before_the_completion(world):
     world.add(PARTITION, OTHER)
     ticket = world.do(world.end_command(commit=True))
-    assert world.known.state is S.PREPARE_COMMIT
+    decided = world.known.state
+    assert decided is S.PREPARE_COMMIT
     assert ticket not in world.answers
     (markers,) = world.write_markers()
     assert (markers.commit, markers.partitions) == (True, {PARTITION, OTHER})

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +34,7 @@ class Play:
 
     def step(self, verb: str, which: int) -> None:
         producer_id, epoch = self.told[-1 - which % len(self.told)]
-        who = {"producer_id": producer_id, "epoch": epoch}
+        who: dict[str, Any] = {"producer_id": producer_id, "epoch": epoch}
         world = self.world
         match verb:
             case "init":

@@ -48,7 +48,9 @@ def test_the_epoch_before_is_not_written():
     record = Transaction(
         transactional_id="t", producer_id=1, epoch=2, timeout_ms=3, updated_ms=4, last_epoch=1
     )
-    assert decode(*encode(record)).last_epoch == NO_EPOCH
+    read = decode(*encode(record))
+    assert isinstance(read, Transaction)
+    assert read.last_epoch == NO_EPOCH
 
 
 def test_a_forgotten_id_is_a_tombstone():

@@ -38,6 +38,8 @@ from tests.server.kafka.transaction_world import (
     World,
 )
 
+CODES = {code.value: code for code in ErrorCode}
+
 TRIES = 3
 AGAIN = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -186,7 +188,7 @@ class Client:
         producer_id, epoch = self.id, self.epoch
 
         def answered(answer: Any) -> None:
-            code = ErrorCode(answer.error_code)
+            code = CODES[answer.error_code]
             if code is ErrorCode.NONE:
                 self._is_now(answer.producer_id, answer.producer_epoch)
                 self._needs_id = False
@@ -309,7 +311,7 @@ class Client:
         txn.commit_asked = txn.commit_asked or commit
 
         def answered(answer: Any) -> None:
-            code = ErrorCode(answer.error_code)
+            code = CODES[answer.error_code]
             if code in AGAIN:
                 self._call = call
                 return

@@ -15,12 +15,13 @@ from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.group_commit import Flushable
 from strom.broker.groups import Groups
 from strom.broker.partition import Partition
+from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
 from strom.model.broker_settings import BrokerSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.server.kafka import handlers
 from strom.server.kafka.context import Context, Endpoint, Services
-from strom.server.kafka.registry import HANDLERS
+from strom.server.kafka.registry import HANDLERS, ToCome
 from strom.server.memory import MemoryPool
 from strom.storage.log import Log
 from strom.testing import ManualClock, MemoryFiles
@@ -105,6 +106,7 @@ class World:
         self._services = Services(
             broker=self.broker,
             groups=self.groups,
+            shares=ShareGroups(self.broker, self.groups),
             transactions=self.transactions,
             endpoint=Endpoint(1, "here", 1),
             fetch_sessions=FetchSessions(0),
@@ -180,6 +182,8 @@ class World:
 
 
 async def _finished(outcome: Any) -> Any:
+    if isinstance(outcome, ToCome):
+        return outcome.response(await outcome.result)
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 

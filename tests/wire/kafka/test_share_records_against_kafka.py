@@ -9,13 +9,13 @@ import pytest
 
 from strom.wire.kafka import share_group_records as group
 from strom.wire.kafka import share_state_topic as state
-from strom.wire.kafka.schema import parse_versions
+from strom.wire.kafka.schema import Struct, parse_versions
 from tests.wire.kafka.messages.test_definitions_against_kafka import kafka_fields, our_fields
 from tools import kafka
 
 pytestmark = pytest.mark.oracle
 
-OURS = {
+OURS: dict[str, tuple[type[Struct], int]] = {
     "ShareGroupMemberMetadataKey": (group.ShareMemberKey, group.MEMBER_KEY),
     "ShareGroupMemberMetadataValue": (group.ShareMemberValue, group.MEMBER_KEY),
     "ShareGroupMetadataKey": (group.ShareGroupKey, group.GROUP_KEY),

@@ -11,7 +11,7 @@ partitions = st.dictionaries(st.sampled_from([A, B, C]), st.integers(1, 6), min_
 
 
 def readers(shares):
-    counts = {}
+    counts: dict[tuple[bytes, int], int] = {}
     for its in shares.values():
         for topic, indexes in its.items():
             for index in indexes:
