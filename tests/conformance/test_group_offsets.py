@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from strom.broker.groups import java_hash
+from strom.broker.state_topic import java_hash
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.records import GroupGone, GroupMetadata, OffsetCommitted, OffsetGone
 from strom.wire.kafka.batch import headers
