@@ -34,7 +34,7 @@ types: install  ## mypy, strict
 	$(BIN)/mypy
 
 unit: install  ## all tests but the long ones
-	$(BIN)/pytest -m "not soak"
+	$(BIN)/python -m tools.run_tests
 
 kafka: install  ## fetch the real Apache Kafka (peer and judge) into .kafka/
 	$(BIN)/python -m tools.kafka fetch
