@@ -7,13 +7,16 @@ programs or of a busy machine. Up to three of them get a second chance, alone, a
 either way, so that nobody overlooks them. Tests of our own code alone never do.
 """
 
-import json
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
-LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 WITH_OTHERS = (
     "tests/benchmarks/",
     "tests/cli/",
@@ -26,18 +29,20 @@ WITH_OTHERS = (
 )
 MOST_CHANCES = 3
 SOME_FAILED = 1
+_NOTES = "STROM_FAILED_TESTS"
 
 
 def main(arguments: list[str]) -> int:
     """Run the tests; the exit code for the shell."""
-    code = _pytest("-m", "not soak", "--cache-clear", *arguments)
-    if code != SOME_FAILED:
+    with tempfile.TemporaryDirectory() as folder:
+        notes = Path(folder) / "failed"
+        environment = {**os.environ, _NOTES: str(notes)}
+        code = _pytest("-p", "tools.run_tests", "-m", "not soak", *arguments, env=environment)
+        failed = notes.read_text().splitlines() if notes.exists() else []
+    if code != SOME_FAILED or not may_have_another_chance(failed):
         return code
-    failed = sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
-    if not may_have_another_chance(failed):
-        return code
-    print(f"\nOnce more, alone: {', '.join(failed)}", flush=True)
-    again = _pytest("-p", "no:randomly", *failed)
+    print("\nOnce more, alone:", *failed, sep="\n  ", flush=True)
+    again = _pytest("-p", "no:randomly", *failed, env=os.environ)
     verdict = "failed again" if again else "passed the second time; find out why it was needed"
     print(f"\n{len(failed)} of the tests {verdict}:", *failed, sep="\n  ", flush=True)
     return again
@@ -48,10 +53,18 @@ def may_have_another_chance(failed: list[str]) -> bool:
     return 0 < len(failed) <= MOST_CHANCES and all(one.startswith(WITH_OTHERS) for one in failed)
 
 
-def _pytest(*arguments: str) -> int:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments], cwd=ROOT, check=False
-    ).returncode
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """As a plugin of the first run: note which tests failed."""
+    reports = [
+        report for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, ())
+    ]
+    failed = sorted({report.nodeid for report in reports})
+    Path(os.environ[_NOTES]).write_text("\n".join(failed))
+
+
+def _pytest(*arguments: str, env: Mapping[str, str]) -> int:
+    command = [sys.executable, "-m", "pytest", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, check=False).returncode
 
 
 if __name__ == "__main__":
