@@ -13,6 +13,7 @@ from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.housekeeping import Housekeeping
 from strom.broker.queues.hub import MessageQueues
+from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
@@ -68,6 +69,7 @@ class Node:
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None
         self._groups: Groups | None = None
+        self._shares: ShareGroups | None = None
         self._transactions: Transactions | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
@@ -85,6 +87,8 @@ class Node:
         self._broker = broker
         self._groups = groups = Groups(broker)
         groups.load()
+        self._shares = shares = ShareGroups(broker, groups)
+        shares.load()
         self._transactions = transactions = Transactions(broker, groups)
         transactions.load()
         try:
@@ -107,6 +111,9 @@ class Node:
             self._housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync)
             self._housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
             self._housekeeping.every(lambda: QUEUE_NOTE_MS, self._queues.bridges.note_positions)
+        self._housekeeping.every(
+            lambda: broker.settings.share_state_topic_prune_interval_ms, shares.prune
+        )
         self._housekeeping.every(
             lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
         )
@@ -161,6 +168,8 @@ class Node:
             await self._amqp.stop()
         if self._queues is not None:
             await self._queues.stop()
+        if self._shares is not None:
+            self._shares.stop()
         if self._transactions is not None:
             self._transactions.stop()
         if self._listener is not None:
@@ -171,9 +180,11 @@ class Node:
     def _serve(self, dispatcher: Dispatcher, listener: Listener, port: int) -> None:
         assert self._broker is not None  # noqa: S101 - see start()
         assert self._groups is not None and self._transactions is not None  # noqa: S101, PT018
+        assert self._shares is not None  # noqa: S101
         services = Services(
             broker=self._broker,
             groups=self._groups,
+            shares=self._shares,
             transactions=self._transactions,
             endpoint=_endpoint(self.settings, port),
             fetch_sessions=FetchSessions(self.settings.max_fetch_sessions),

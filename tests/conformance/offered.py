@@ -39,6 +39,13 @@ ADVERTISED = {
     "describe_transactions": (0, 0),
     "list_transactions": (0, 2),
     "describe_topic_partitions": (0, 0),
+    "share_group_heartbeat": (1, 1),
+    "share_group_describe": (1, 1),
+    "share_fetch": (1, 2),
+    "share_acknowledge": (1, 2),
+    "describe_share_group_offsets": (0, 1),
+    "alter_share_group_offsets": (0, 0),
+    "delete_share_group_offsets": (0, 0),
 }
 
 FIRST_PRODUCE_VERSION = 3

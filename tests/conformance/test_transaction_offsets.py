@@ -203,3 +203,33 @@ def test_a_deleted_group_does_not_come_back_with_a_commit(
     assert answer.error_code == OK
     producer.end(commit=True)
     assert committed(client, group) == {}
+
+
+@both_versions
+def test_members_of_the_new_protocol_are_checked(
+    client: RawClient, make_topic: MakeTopic, group: str, producer: Producer
+) -> None:
+    topic = make_topic()
+    joined = client.call(
+        "consumer_group_heartbeat",
+        1,
+        group_id=group,
+        member_id="a-member",
+        member_epoch=0,
+        instance_id=None,
+        rack_id=None,
+        rebalance_timeout=30_000,
+        subscribed_topic_names=[topic.name],
+        subscribed_topic_regex=None,
+        server_assignor=None,
+        topic_partitions=(),
+    )
+    assert joined.error_code == OK, joined
+    mine = {"member_id": joined.member_id, "generation_id": joined.member_epoch}
+    assert commit(producer, group, topic, 1, **mine) == OK
+    newer = mine | {"generation_id": joined.member_epoch + 5}
+    assert commit(producer, group, topic, 1, **newer) == ErrorCode.illegal_generation
+    other = mine | {"member_id": "who"}
+    assert commit(producer, group, topic, 1, **other) == ErrorCode.unknown_member_id
+    producer.end(commit=True)
+    assert committed(client, group) == {(topic.name, 0): 1}

@@ -9,7 +9,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from strom.broker.group_commit import GroupCommit
@@ -229,7 +229,9 @@ class Broker:
 
     def group_settings(self, group: str) -> GroupSettings:
         """What holds for a group: what was set for it, and the broker's own word for the rest."""
-        return self.settings.group_defaults.override(self.metadata.group_configs(group))
+        own = self.metadata.group_configs(group)
+        defaults = self.settings.group_defaults
+        return _overridden(defaults, tuple(own.items())) if own else defaults
 
     # --- changing ------------------------------------------------------------------------------
 
@@ -391,3 +393,9 @@ class Broker:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+@lru_cache(maxsize=256)
+def _overridden(defaults: GroupSettings, configs: tuple[tuple[str, str], ...]) -> GroupSettings:
+    """What is set for a group, parsed once and not at each heartbeat."""
+    return defaults.override(dict(configs))

@@ -5,24 +5,31 @@ decided when that record is on disk, and only then is the first marker written; 
 disk, the transaction is complete. A crash at any point leaves either no decision, and the transaction
 times out, or a decision that the next start carries out.
 
-A client's partition is part of its transaction before the first of its batches is appended, but both may
-reach the disk in any order. So an open transaction that nobody knows of can be found after a loss of
-power; its batches were never acknowledged, and `load` aborts it.
+That a transaction is complete, and that a partition is part of the next one, is written down before the
+first of its batches is appended; but all this may reach the disk in any order. So batches of a
+transaction that nobody knows of can be found after a loss of power. They were never acknowledged, and
+`load` aborts them.
 """
 
 import asyncio
 import logging
 
 from strom.broker.broker import Broker
-from strom.broker.groups import Groups, java_hash
+from strom.broker.groups import Groups
 from strom.broker.markers import MarkerWriter
 from strom.broker.partition import Partition, WhenFlushed
-from strom.broker.replaying import records_of
+from strom.broker.replaying import Replayed
+from strom.broker.state_topic import StateTopic, told_as
 from strom.coordination.transactions.commands import AddPartitions, Command
 from strom.coordination.transactions.coordinator import SERVER_VERSION, TransactionCoordinator
 from strom.coordination.transactions.outcome import Answered, Outcome
-from strom.coordination.transactions.records import TransactionRecord, decode, encode
-from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
+from strom.coordination.transactions.records import (
+    NO_EPOCH,
+    TransactionRecord,
+    decode,
+    encode,
+)
+from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from strom.storage.log import Appended
 from strom.wire.kafka.records import Record, build_batch
@@ -31,13 +38,6 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
 """After a refusal that may pass, such as a full disk."""
-_TOLD_AS = {
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""How a failure to write is put to producers, who know nothing of the coordinator's log."""
 
 
 class Transactions:
@@ -50,9 +50,19 @@ class Transactions:
         self._coordinator = TransactionCoordinator(broker.settings)
         self.markers = MarkerWriter(broker, groups, self._loop)
         self._waiting: set[asyncio.Future[Answered]] = set()
-        self._last_appended: dict[Partition, Appended] = {}
-        self._unreadable: set[Partition] = set()
-        self._creating = asyncio.Lock()
+        settings = broker.settings
+        self._topic = StateTopic(
+            broker,
+            TRANSACTION_STATE_TOPIC,
+            settings.transaction_topic_num_partitions,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "segment.bytes": str(settings.transaction_topic_segment_bytes),
+            },
+        )
+        self._same_epoch_next: dict[str, Appended] = {}
+        """Ends after which a client goes on with its epoch, until they are safe."""
         self._stopped = False
         broker.when_topic_is_deleted.append(self._topic_is_deleted)
 
@@ -60,20 +70,10 @@ class Transactions:
 
     def load(self) -> None:
         """Bring every transactional id to what the log says, and finish what was decided."""
-        hosted = self._broker.find_topic(TRANSACTION_STATE_TOPIC)
-        for partition in hosted.partitions if hosted is not None else ():
-            try:
-                records = [decode(one.key, one.value) for one in records_of(partition.log)]
-            except CorruptData as error:
-                self._unreadable.add(partition)
-                log.error(
-                    "The transactions in %s are not served: %s", partition.log.partition, error
-                )
-                continue
+        for _, records in self._topic.read(_decoded):
             for record in records:
-                if record is not None:
-                    self._coordinator.replay(record)
-        if not self._unreadable:
+                self._coordinator.replay(record)
+        if self._topic.is_whole:
             self._abort_orphans()
         for outcome in self._coordinator.resume():
             self._carry_out(outcome)
@@ -86,18 +86,7 @@ class Transactions:
 
     async def ensure_topic(self) -> None:
         """Create `__transaction_state` if it is not there yet."""
-        async with self._creating:
-            if self._broker.find_topic(TRANSACTION_STATE_TOPIC) is None:
-                settings = self._broker.settings
-                await self._broker.create_topic(
-                    TRANSACTION_STATE_TOPIC,
-                    settings.transaction_topic_num_partitions,
-                    {
-                        "cleanup.policy": "compact",
-                        "compression.type": "uncompressed",
-                        "segment.bytes": str(settings.transaction_topic_segment_bytes),
-                    },
-                )
+        await self._topic.ensure()
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -128,9 +117,12 @@ class Transactions:
 
         The partition counts as added at once, but the write may be acknowledged only `when_safe`.
         """
-        self._partition_of(transactional_id)
+        home = self._partition_of(transactional_id)
         code = self._coordinator.check_part_of(transactional_id, producer_id, epoch, partition)
-        if code is ErrorCode.TRANSACTION_ABORTABLE and adds:
+        is_new = code is ErrorCode.TRANSACTION_ABORTABLE
+        if code is ErrorCode.NONE or (is_new and adds):
+            self._check_end_is_safe(home, transactional_id)
+        if is_new and adds:
             command = AddPartitions(
                 transactional_id=transactional_id,
                 producer_id=producer_id,
@@ -139,21 +131,27 @@ class Transactions:
                 client_version=SERVER_VERSION,
             )
             outcome = self._coordinator.handle(command, None, self._broker.clock.now_ms())
-            self._write(self._partition_of(transactional_id), outcome.records)
+            self._write(home, outcome.records)
             ((_, answer),) = outcome.answers
             code = answer.code
         if code is not ErrorCode.NONE:
             raise ApiError(code)
 
+    def _check_end_is_safe(self, home: Partition, transactional_id: str) -> None:
+        """After a crash, a batch of the same epoch could be taken for one of the transaction before."""
+        end = self._same_epoch_next.get(transactional_id)
+        if end is not None:
+            if not home.is_safe(end):
+                raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
+            del self._same_epoch_next[transactional_id]
+
     def is_safe(self, transactional_id: str) -> bool:
         """Whether all that was written down of a transactional id is on disk."""
-        partition = self._partition_of(transactional_id)
-        last = self._last_appended.get(partition)
-        return last is None or partition.is_safe(last)
+        return self._topic.is_safe(self._partition_of(transactional_id))
 
     def when_safe(self, transactional_id: str, callback: WhenFlushed) -> None:
         """Call back when all that was written down of a transactional id is on disk, or never will be."""
-        self._when_safe(self._partition_of(transactional_id), callback)
+        self._topic.when_safe(self._partition_of(transactional_id), callback)
 
     def look(self) -> TransactionCoordinator:
         """All transactions, as they are now."""
@@ -186,13 +184,9 @@ class Transactions:
 
     def _partition_of(self, transactional_id: str) -> Partition:
         """Where its records are; NOT_COORDINATOR while that cannot be used."""
-        hosted = self._broker.find_topic(TRANSACTION_STATE_TOPIC)
-        if hosted is None or self._stopped:
+        if self._stopped:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
-        partition = hosted.partitions[java_hash(transactional_id) % len(hosted.partitions)]
-        if partition in self._unreadable or partition.log.quarantined:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        return partition
+        return self._topic.partition_of(transactional_id)
 
     def _carry_out(self, outcome: Outcome) -> None:
         try:
@@ -200,14 +194,22 @@ class Transactions:
                 _give(outcome.answers)
                 return
             partition = self._partition_of(outcome.transactional_id)
-            self._write(partition, outcome.records)
+            appended = self._write(partition, outcome.records)
         except ApiError as error:
             self._not_written(outcome, error)
             return
         if outcome.is_decided:
+            self._note_end(outcome, appended)
             _give(outcome.answers)
         else:
-            self._when_safe(partition, lambda code: self._is_written(partition, outcome, code))
+            self._topic.when_safe(
+                partition, lambda code: self._is_written(partition, outcome, code)
+            )
+
+    def _note_end(self, outcome: Outcome, appended: Appended | None) -> None:
+        known = self._coordinator.find(outcome.transactional_id)
+        if appended is not None and known is not None and not known.bumped:
+            self._same_epoch_next[outcome.transactional_id] = appended
 
     def _is_written(self, partition: Partition, outcome: Outcome, code: ErrorCode) -> None:
         """The records are on disk, or (with a code) not yet: then a decision is tried again."""
@@ -221,7 +223,7 @@ class Transactions:
             again = Outcome(outcome.transactional_id, markers=markers)
             self._loop.call_later(
                 RETRY_S,
-                self._when_safe,
+                self._topic.when_safe,
                 partition,
                 lambda code: self._is_written(partition, again, code),
             )
@@ -238,12 +240,12 @@ class Transactions:
             if not self._stopped:
                 self._loop.call_later(RETRY_S, self._complete, name)
             return
-        refused = Answered(code=_TOLD_AS.get(error.code, error.code))
+        refused = Answered(code=told_as(error.code))
         _give([(ticket, refused) for ticket in self._coordinator.abandon(name)])
 
-    def _write(self, partition: Partition, records: list[TransactionRecord]) -> None:
+    def _write(self, partition: Partition, records: list[TransactionRecord]) -> Appended | None:
         if not records:
-            return
+            return None
         now_ms = self._broker.clock.now_ms()
         batch = build_batch(
             [
@@ -251,23 +253,10 @@ class Transactions:
                 for index, (key, value) in enumerate(map(encode, records))
             ]
         )
-        try:
-            appended = partition.append(batch, now_ms, from_client=False)
-        except DirectoryOffline as error:
-            self._broker.storage_failed(error)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        self._last_appended[partition] = appended
+        appended = self._topic.append(partition, batch)
         for record in records:
             self._coordinator.replay(record)
-
-    def _when_safe(self, partition: Partition, callback: WhenFlushed) -> None:
-        """Call back when everything that was appended so far is safe, or never will be."""
-        last = self._last_appended.get(partition)
-        if last is None or partition.is_safe(last):
-            callback(ErrorCode.NONE)
-        else:
-            partition.when_safe(last, callback)
-            partition.sync_soon()
+        return appended
 
     def _refuse_waiting(self, code: ErrorCode) -> None:
         _give([(ticket, Answered(code=code)) for ticket in list(self._waiting)])
@@ -275,24 +264,21 @@ class Transactions:
     def _topic_is_deleted(self, topic: str) -> None:
         if topic == TRANSACTION_STATE_TOPIC:
             self._coordinator = TransactionCoordinator(self._broker.settings)
-            self._last_appended.clear()
-            self._unreadable.clear()
+            self._topic.forget()
+            self._same_epoch_next.clear()
             self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
 
     def _abort_orphans(self) -> None:
         """End transactions that a log holds open, but that nobody knows of (see above)."""
-        known = {
-            (one.producer_id, partition)
-            for one in self._coordinator.transactions()
-            for partition in one.partitions
-        }
+        known = self._coordinator.open_partitions()
         for partition in self._broker.all_partitions():
             if partition.log.quarantined or not partition.log.has_open_transactions:
                 continue
+            name = partition.log.partition
             for producer in partition.log.producers():
-                name = partition.log.partition
-                is_open = producer.transaction_first_offset is not None
-                if is_open and (producer.producer_id, name) not in known:
+                if producer.transaction_first_offset is None:
+                    continue
+                if producer.producer_epoch > known.get((producer.producer_id, name), NO_EPOCH):
                     log.warning("An unfinished transaction of nobody in %s is aborted", name)
                     self.markers.abort_orphan(partition, producer)
 
@@ -303,4 +289,9 @@ def _give(
     for ticket, answer in answers:
         if not ticket.done():
             failed = code is not ErrorCode.NONE
-            ticket.set_result(answer.failed(_TOLD_AS.get(code, code)) if failed else answer)
+            ticket.set_result(answer.failed(told_as(code)) if failed else answer)
+
+
+def _decoded(batch: Replayed) -> list[TransactionRecord]:
+    decoded = (decode(one.key, one.value) for one in batch.records)
+    return [record for record in decoded if record is not None]

@@ -19,13 +19,14 @@ from strom.model.settings import (
     declared,
     setting,
 )
+from strom.model.share_settings import ShareBrokerSettings
 from strom.model.topic_settings import TopicSettings
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerSettings(Settings):
+class BrokerSettings(ShareBrokerSettings):
     """How one broker runs. `strom start --set name=value` sets any of them."""
 
     host: str = setting(
@@ -232,8 +233,8 @@ class BrokerSettings(Settings):
         "offsets.retention.minutes",
         Kind.INT,
         7 * 24 * 60,
-        "How long the offsets of a group are kept after its last member has left. Those of a group with "
-        "members never expire.",
+        "How long the offsets of a group are kept after its last member has left. Those of topics that "
+        "members read never expire; those of other topics do, counted from the commit.",
         minimum=1,
         live=False,
     )

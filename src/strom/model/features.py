@@ -13,6 +13,7 @@ class Feature(NamedTuple):
 
 
 FEATURES: tuple[Feature, ...] = (
+    Feature("share.version", 0, 1, 1),  # 1: share groups, KIP-932
     Feature("transaction.version", 0, 2, 2),  # 2: a new epoch after every transaction, KIP-890
 )
 FEATURES_EPOCH = 0

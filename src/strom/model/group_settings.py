@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.settings import SECOND_MS, Kind, Settings, setting
+from strom.model.settings import SECOND_MS, Kind, setting
+from strom.model.share_settings import ShareBrokerSettings, ShareGroupSettings, check_share_configs
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSettings(Settings):
+class GroupSettings(ShareGroupSettings):
     """How one group is coordinated. Change one with `kafka-configs --entity-type groups`."""
 
     consumer_session_timeout_ms: int = setting(
@@ -40,7 +41,7 @@ class GroupSettings(Settings):
     )
 
 
-def check_group_configs(own: Mapping[str, str], limits: Settings) -> None:
+def check_group_configs(own: Mapping[str, str], limits: ShareBrokerSettings) -> None:
     """Raise INVALID_CONFIG unless what is set for a group lies within its broker's limits.
 
     The limits of `consumer.session.timeout.ms` are `group.consumer.min.session.timeout.ms` and
@@ -59,3 +60,4 @@ def check_group_configs(own: Mapping[str, str], limits: Settings) -> None:
             )
         if most in known and value > limits.value(most):
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {most}")
+    check_share_configs(own, limits)

@@ -23,7 +23,7 @@ from strom.cli.reading import (
     plan_spans,
 )
 from strom.model.errors import UserError
-from strom.model.topics import INTERNAL_TOPICS, TopicPartition
+from strom.model.topics import TopicPartition, is_internal
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -124,7 +124,7 @@ def _finder(
             names = [
                 name
                 for name in sorted(existing)
-                if pattern.fullmatch(name) and name not in INTERNAL_TOPICS
+                if pattern.fullmatch(name) and not is_internal(name)
             ]
         found = partitions_of(connection, consumer, names)
         return [tp for tp in found if partition is None or tp.partition == partition]

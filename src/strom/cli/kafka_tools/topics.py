@@ -13,7 +13,7 @@ from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.printing import notice
 from strom.cli.topic_admin import Partition, TopicAdmin, TopicDescription
 from strom.model.errors import UserError
-from strom.model.topics import INTERNAL_TOPICS
+from strom.model.topics import is_internal
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 
@@ -141,9 +141,7 @@ _RUN = {
 def _matching(admin: TopicAdmin, options: dict[str, Any]) -> list[str]:
     """The topics that the pattern of --topic fits, or all."""
     names = [
-        name
-        for name in admin.names()
-        if not (options["exclude_internal"] and name in INTERNAL_TOPICS)
+        name for name in admin.names() if not (options["exclude_internal"] and is_internal(name))
     ]
     if options["topic"] is None:
         return names

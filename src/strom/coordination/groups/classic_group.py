@@ -36,6 +36,14 @@ class Member:
     awaiting_join: Ticket | None = None
     awaiting_sync: Ticket | None = None
 
+    def __post_init__(self) -> None:
+        self.say(self.protocols)
+
+    def say(self, protocols: Protocols) -> None:
+        """Take in which protocols it knows, the one it likes best first."""
+        self.protocols = protocols
+        self.protocol_names = frozenset(name for name, _ in protocols)
+
     def subscription(self, protocol: str | None) -> bytes:
         """What it said of itself for a protocol."""
         return dict(self.protocols).get(protocol or "", b"")
@@ -98,8 +106,10 @@ class ClassicGroup(AnyGroup):
 
     @property
     def may_expire(self) -> bool:
-        """An id that was given out keeps it: its bearer may join any moment."""
-        return self.is_empty and not self.pending
+        """While it is empty, and while all of its members say which topics they read."""
+        if self.is_empty:
+            return not self.pending  # whoever was given an id may join any moment
+        return self.state is GroupState.STABLE and self.protocol_type == CONSUMER_PROTOCOL
 
     def is_in(self, *states: GroupState) -> bool:
         """Whether it is in one of these states."""
@@ -155,9 +165,10 @@ class ClassicGroup(AnyGroup):
         )
         return votes.most_common(1)[0][0]
 
-    def _known_to_all(self) -> set[str]:
-        known = [{name for name, _ in member.protocols} for member in self.members.values()]
-        return set.intersection(*known) if known else set()
+    def _known_to_all(self) -> frozenset[str]:
+        # Asked at every join, of all members; most of them know the same.
+        known = {member.protocol_names for member in self.members.values()}
+        return frozenset.intersection(*known) if known else frozenset()
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
         """What the leader needs to know to share out partitions."""

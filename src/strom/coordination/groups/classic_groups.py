@@ -13,6 +13,10 @@ from strom.coordination.groups.commands import (
     Leave,
     Sync,
 )
+from strom.coordination.groups.consumer.commands import Downgraded
+from strom.coordination.groups.consumer.group import ConsumerGroup
+from strom.coordination.groups.consumer.membership import tombstones
+from strom.coordination.groups.consumer.rules import ConsumerGroups
 from strom.coordination.groups.kinds import GroupKind, KindOfGroup
 from strom.coordination.groups.outcome import (
     Answer,
@@ -44,6 +48,11 @@ class ClassicGroups(KindOfGroup[ClassicGroup]):
 
     def handle(self, command: ClassicCommand, ticket: Ticket, out: Outcome, now_ms: int) -> None:
         """Begin to do what is asked; joins and syncs are answered when the others have come too."""
+        group = self.around.groups.get(command.group)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            answer = ConsumerGroups(self.around).serve_classic(group, command, out, now_ms)
+            out.answer(ticket, answer)
+            return
         match command:
             case Join():
                 self._join(command, ticket, out, now_ms)
@@ -77,6 +86,8 @@ class ClassicGroups(KindOfGroup[ClassicGroup]):
                 step.sync_time_is_up()
             case SessionEnds():
                 membership.session_ended(step, timer.member)
+            case Downgraded() if group.state is GroupState.STABLE:
+                step.prepare()
 
     def replay(self, record: GroupMetadata | GroupGone) -> None:
         """Take on a generation's shares, or the end of the group."""
@@ -140,9 +151,10 @@ class ClassicGroups(KindOfGroup[ClassicGroup]):
         shortest = settings.group_min_session_timeout_ms
         if not shortest <= command.session_timeout_ms <= settings.group_max_session_timeout_ms:
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
-        if command.group in groups and self.find(command.group) is None:
+        former = groups.get(command.group)
+        if former is not None and former.kind not in (GroupKind.CLASSIC, GroupKind.CONSUMER):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        is_created = command.group not in groups and command.member == NEW_MEMBER
+        is_created = not isinstance(former, ClassicGroup) and command.member == NEW_MEMBER
         if is_created:
             groups[command.group] = ClassicGroup(command.group)
         try:
@@ -151,7 +163,12 @@ class ClassicGroups(KindOfGroup[ClassicGroup]):
         except ApiError:
             if is_created:
                 del groups[command.group]
+            if former is not None:
+                groups[command.group] = former
             raise
+        if isinstance(former, ConsumerGroup):
+            for record in tombstones(former):  # it was empty, and may be of any kind again
+                out.write(record)
 
     def _leave(self, command: Leave, out: Outcome, now_ms: int) -> Left:
         if self.find(command.group) is None:

@@ -32,6 +32,8 @@ from strom.coordination.groups.records import (
     OffsetCommitted,
     OffsetGone,
 )
+from strom.coordination.groups.share.group import ShareGroup
+from strom.coordination.groups.share.rules import ShareGroups
 from strom.coordination.groups.topics_image import PlainTopics, TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
@@ -40,7 +42,7 @@ from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.schema import Uuid
 
-KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ConsumerGroups)
+KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ConsumerGroups, ShareGroups)
 """Every kind of group that there is."""
 
 
@@ -80,6 +82,11 @@ class GroupCoordinator:
         """The group of that name, if it is a classic one."""
         found = self._groups.get(group)
         return found if isinstance(found, ClassicGroup) else None
+
+    def find_share(self, group: str) -> ShareGroup | None:
+        """The group of that name, if it is a share group."""
+        found = self._groups.get(group)
+        return found if isinstance(found, ShareGroup) else None
 
     def find_consumer(self, group: str) -> ConsumerGroup | None:
         """The group of that name, if it is a consumer group."""
@@ -158,7 +165,7 @@ class GroupCoordinator:
             yield from rules.topics_changed(now_ms)
 
     def expire(self, now_ms: int) -> list[Outcome]:
-        """Forget the offsets of groups that were empty for too long, and groups without any."""
+        """Forget offsets that were not needed for too long, and groups that are left with nothing."""
         return [
             outcome
             for group in list(self._groups.values())
@@ -240,12 +247,14 @@ class GroupCoordinator:
         out = Outcome(group.id)
         gone = self._offsets.expired(
             group.id,
-            empty_since_ms=group.since_ms,
+            keeps=lambda topic: not group.is_empty and group.reads(topic),
+            empty_since_ms=group.since_ms if group.is_empty else -1,
             now_ms=now_ms,
             retention_ms=self._around.settings.offsets_retention_minutes * MINUTE_MS,
         )
         for record in gone:
             out.write(record)
-        if len(gone) == len(self._offsets.of(group.id)) and not self._offsets.pending(group.id):
+        is_left_with_nothing = len(gone) == len(self._offsets.of(group.id))
+        if group.is_empty and is_left_with_nothing and not self._offsets.pending(group.id):
             self._kinds[group.kind].forget(group, out)
         return out

@@ -50,7 +50,7 @@ class AnyGroup(ABC):
 
     @property
     def may_expire(self) -> bool:
-        """Whether its offsets may be forgotten when their time has come, and the group with them."""
+        """Whether offsets of topics that it does not read may be forgotten when their time has come."""
         return self.is_empty
 
     @abstractmethod

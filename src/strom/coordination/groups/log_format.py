@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from strom.coordination.groups import records as classic
 from strom.coordination.groups.consumer import records as consumer
 from strom.coordination.groups.records import GroupRecord
+from strom.coordination.groups.share import records as share
 from strom.model.errors import CorruptData, ProtocolError
 from strom.wire.kafka.offsets_topic import version_of
 
@@ -31,7 +32,7 @@ class RecordFormat(Protocol):
         """The record for a key of that version, and a value."""
 
 
-MODULES: tuple[RecordFormat, ...] = (classic, consumer)
+MODULES: tuple[RecordFormat, ...] = (classic, consumer, share)
 
 _BY_TYPE = {kind: module for module in MODULES for kind in module.RECORDS}
 _BY_KEY = {version: module for module in MODULES for version in module.KEY_VERSIONS}

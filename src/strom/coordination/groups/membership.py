@@ -87,7 +87,7 @@ def _join_known(step: Rebalance, command: Join, ticket: Ticket) -> None:
 
 def _update(step: Rebalance, member: Member, command: Join, ticket: Ticket) -> None:
     step.answer_join(member, Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member=member.id))
-    member.protocols = command.protocols
+    member.say(command.protocols)
     member.rebalance_timeout_ms = command.rebalance_timeout_ms
     member.session_timeout_ms = command.session_timeout_ms
     member.client_id = command.client_id

@@ -51,17 +51,24 @@ class Offsets:
         return [OffsetGone(group, partition) for partition in sorted(everything)]
 
     def expired(
-        self, group: str, *, empty_since_ms: int, now_ms: int, retention_ms: int
+        self,
+        group: str,
+        *,
+        keeps: Callable[[str], bool],
+        empty_since_ms: int,
+        now_ms: int,
+        retention_ms: int,
     ) -> list[OffsetGone]:
-        """The records that forget what has outlived its time, in a group without members.
+        """The records that forget what has outlived its time, of topics that the group does not keep.
 
-        The time counts from when the group became empty, if it ever had members, else from the commit.
+        The time counts from when the group became empty, if that is known, else from the commit.
         """
         pending = self._pending.of(group)
         return [
             OffsetGone(group, partition)
             for partition, committed in self.of(group).items()
             if partition not in pending
+            and not keeps(partition.topic)
             and now_ms >= _end_of_life(committed, empty_since_ms, retention_ms)
         ]
 
@@ -84,9 +91,8 @@ class Offsets:
 
     def end_transaction(self, transaction: OpenTransaction, *, committed: bool) -> None:
         """A marker is in the log: what was pending comes into force, or is dropped."""
-        for record in self._pending.end(transaction):
-            if committed:
-                self._by_group.setdefault(record.group, {})[record.partition] = record.offset
+        for record in self._pending.end(transaction, committed=committed):
+            self._by_group.setdefault(record.group, {})[record.partition] = record.offset
 
 
 def _end_of_life(committed: CommittedOffset, empty_since_ms: int, retention_ms: int) -> int:

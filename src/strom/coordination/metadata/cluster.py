@@ -20,10 +20,10 @@ from strom.coordination.metadata.records import (
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import (
-    CONSUMER_OFFSETS_TOPIC,
     METADATA_TOPIC,
     check_topic_name,
     collision_key,
+    is_internal,
 )
 
 PRODUCER_ID_BLOCK = 1000
@@ -108,10 +108,10 @@ class ClusterMetadata:
     def add_partitions(self, name: str, total: int) -> Topic:
         """The record of a topic with more partitions than it has."""
         topic = self.topic(name)
-        if name == CONSUMER_OFFSETS_TOPIC:
+        if is_internal(name):
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"{name} cannot grow: the number of its partitions tells where a group's offsets are.",
+                f"{name} cannot grow: the number of its partitions tells where things are in it.",
             )
         if total == topic.partitions:
             raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {total} partition(s).")

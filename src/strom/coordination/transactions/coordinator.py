@@ -76,6 +76,18 @@ class TransactionCoordinator:
             return ErrorCode.NONE
         return ErrorCode.TRANSACTION_ABORTABLE
 
+    def open_partitions(self) -> dict[tuple[int, TopicPartition], int]:
+        """By producer and partition, the last epoch of batches that belong to what is not complete.
+
+        An end that moves the epoch on names the next one: batches that have it already are of the
+        transaction after.
+        """
+        return {
+            (known.producer_id, partition): known.epoch - (known.state.is_ending and known.bumped)
+            for known in self._transactions.values()
+            for partition in known.partitions
+        }
+
     # --- commands ------------------------------------------------------------------------------
 
     def handle(self, command: Command, ticket: Ticket, now_ms: int) -> Outcome:

@@ -18,6 +18,7 @@ from strom.wire.kafka.offsets_topic import version_of
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
 NOT_STARTED = -1
+FIRST_VERSION_WITH_BUMPS = 2
 LAST_EPOCH = 32767
 """No client ever gets this one: so there is always one more to fence its producer with."""
 
@@ -47,6 +48,11 @@ class Transaction:
     def is_exhausted(self) -> bool:
         """Whether there is no further epoch for a client to have."""
         return is_exhausted(self.epoch)
+
+    @property
+    def bumped(self) -> bool:
+        """Whether the last end of a transaction has moved the epoch on."""
+        return self.client_version >= FIRST_VERSION_WITH_BUMPS
 
 
 @dataclass(frozen=True)

@@ -217,6 +217,12 @@ def int32_array(
     return field
 
 
+def int8_array(versions: str = "0+", *, ignorable: bool = False) -> list[int]:
+    """Declare a list of one-byte integers; empty by default."""
+    field: list[int] = _field(ArrayOf(Scalar.INT8), versions, FRESH, ignorable=ignorable)
+    return field
+
+
 def int64_array(versions: str = "0+", *, ignorable: bool = False) -> list[int]:
     """Declare a list of eight-byte integers; empty by default."""
     field: list[int] = _field(ArrayOf(Scalar.INT64), versions, FRESH, ignorable=ignorable)

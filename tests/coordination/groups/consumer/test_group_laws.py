@@ -161,6 +161,9 @@ class ConsumerGroups(RuleBasedStateMachine):
 
     @rule(milliseconds=st.sampled_from([0, 500, 4_000, 19_000, 46_000]))
     def let_time_pass(self, milliseconds: int) -> None:
+        self.wait(milliseconds)
+
+    def wait(self, milliseconds: int) -> None:
         # Clients stop in time, before the coordinator gives what they have to others.
         for client in self.everyone:
             silent_ms = self.world.now_ms + milliseconds - client.told_at_ms
@@ -176,7 +179,7 @@ class ConsumerGroups(RuleBasedStateMachine):
     def settle_down(self) -> None:
         """Everyone who is in sends heartbeats and does as told: the group becomes stable."""
         for _ in range(8 + 2 * len(self.everyone)):
-            self.world.wait(1_000)
+            self.wait(1_000)
             for client in self.everyone:
                 if client.is_joined:
                     client.owns &= client.shall

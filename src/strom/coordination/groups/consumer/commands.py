@@ -54,3 +54,26 @@ class RevocationEnds:
 
     group: str
     member: str
+
+
+@dataclass(frozen=True)
+class ClassicJoinEnds:
+    """A timer: a classic member had enough time to join again."""
+
+    group: str
+    member: str
+
+
+@dataclass(frozen=True)
+class ClassicSyncEnds:
+    """A timer: a classic member that has joined had enough time to ask for its share."""
+
+    group: str
+    member: str
+
+
+@dataclass(frozen=True)
+class Downgraded:
+    """A timer for right away: the group is a classic one now, and has to share out anew."""
+
+    group: str

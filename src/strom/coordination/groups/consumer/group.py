@@ -63,6 +63,8 @@ class ConsumerGroup(AnyGroup):
         """Which member has a partition, or has not said yet that it has given it up."""
         self.is_outdated = True
         """Whether topics may have changed since the group has looked at them. Not in the log."""
+        self.awaited: set[str] = set()
+        """Classic members that were told to join again. Not in the log."""
 
     def copy(self) -> "ConsumerGroup":
         """Another one that can be changed without changing this."""
@@ -96,6 +98,11 @@ class ConsumerGroup(AnyGroup):
     def is_empty(self) -> bool:
         """Whether it has no members."""
         return not self.members
+
+    @property
+    def may_expire(self) -> bool:
+        """What its members read is always known."""
+        return True
 
     def topics_of(self, said: Subscription) -> frozenset[str]:
         """The names that a member is subscribed to, by name or by pattern; they need not exist."""

@@ -3,7 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, RevocationEnds
+from strom.coordination.groups.consumer.commands import (
+    ClassicJoinEnds,
+    ClassicSyncEnds,
+    ConsumerHeartbeat,
+    RevocationEnds,
+)
 from strom.coordination.groups.consumer.group import ConsumerGroup, Draft
 from strom.coordination.groups.consumer.reconciliation import Aim, reconcile
 from strom.coordination.groups.consumer.records import (
@@ -104,6 +109,7 @@ class Step:
             member_id, former.said, replace(former.has, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
         )
         self._remove(former.id)
+        self.out.cancel(SessionEnds(group.id, former.id))
         write(MemberSaid(group.id, member_id, heir.said))
         write(MemberTarget(group.id, member_id, target))
         write(MemberHas(group.id, member_id, heir.has))
@@ -185,7 +191,9 @@ class Step:
         for member_id in member_ids:
             self._remove(member_id)
             self.out.cancel(SessionEnds(self.draft.group.id, member_id))
-            self.out.cancel(RevocationEnds(self.draft.group.id, member_id))
+            for timer in (RevocationEnds, ClassicJoinEnds, ClassicSyncEnds):
+                self.out.cancel(timer(self.draft.group.id, member_id))
+            self.draft.group.awaited.discard(member_id)
         group = self.draft.group
         for pattern in sorted(group.patterns):
             if not group.uses_pattern(pattern):

@@ -13,6 +13,8 @@ from typing import TypeAlias
 WORD = frozenset(string.ascii_letters + string.digits + "_")
 ALPHABET = WORD | {".", "-"}
 MAX_REPEAT = 1000
+MAX_DEPTH = 50
+"""Deeper parentheses are no pattern that anyone wrote."""
 
 
 class Edge(Enum):
@@ -88,6 +90,17 @@ _CATEGORIES = {
     "Z": ("Zl", "Zp", "Zs"),
 }
 """Unicode's general categories."""
+_SCRIPTS = {
+    "Any": ALPHABET,
+    "Common": ALPHABET - frozenset(string.ascii_letters),
+    "Latin": frozenset(string.ascii_letters),
+    **dict.fromkeys(
+        ("Arabic", "Armenian", "Cyrillic", "Devanagari", "Georgian", "Greek", "Han", "Hangul"),
+        frozenset[str](),
+    ),
+    **dict.fromkeys(("Hebrew", "Hiragana", "Katakana", "Thai"), frozenset[str]()),
+}
+"""Scripts; most have nothing to do with topic names."""
 _EDGES = {
     "A": Edge.START,
     "z": Edge.END,
@@ -108,6 +121,7 @@ class _Parser:
         self._text = text
         self._at = 0
         self._ignores_case = False
+        self._depth = 0
 
     def parse(self) -> Node:
         node = self._alternatives()
@@ -221,16 +235,21 @@ class _Parser:
 
     def _group(self) -> Node:
         outer = self._ignores_case
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ValueError("expression nests too deeply")
         if self._skip("?"):
             if self._skip("P<") or (self._peek() == "<" and self._peek(2) not in ("<=", "<!")):
                 self._skip("<")
                 self._group_name()
             elif not self._flags():
+                self._depth -= 1
                 return Sequence(())  # `(?i)` holds until the group around it ends
         node = self._alternatives()
         if not self._skip(")"):
             raise ValueError("missing closing )")
         self._ignores_case = outer
+        self._depth -= 1
         return node
 
     def _group_name(self) -> None:
@@ -290,8 +309,8 @@ class _Parser:
             name, negated = name[1:], not negated
         if name in _CATEGORIES or name in _CATEGORIES.get(name[:1], ()):
             found = frozenset(one for one in ALPHABET if unicodedata.category(one).startswith(name))
-        elif name in ("Any", "Latin"):
-            found = ALPHABET if name == "Any" else _POSIX["alpha"]
+        elif name in _SCRIPTS:
+            found = _SCRIPTS[name]
         else:
             raise ValueError("invalid character class range")
         return ALPHABET - found if negated else found
@@ -316,7 +335,8 @@ class _Parser:
             digits, closed, _ = self._text[self._at :].partition("}")
             self._at += len(digits) + 1
         else:
-            digits, closed = self._peek(2), "}"
+            digits = self._peek(2)
+            closed = "}" if len(digits) == 2 else ""
             self._at += 2
         if not closed or not digits or not set(digits) <= set(string.hexdigits):
             raise ValueError("invalid escape sequence \\x")
@@ -334,8 +354,6 @@ class _Parser:
         while is_first or self._peek() != "]":
             if self._at >= len(self._text):
                 raise ValueError("missing closing ]")
-            if self._peek() == "-" and not is_first and self._peek(2) != "-]":
-                raise ValueError("invalid character class range")
             is_first = False
             found |= self._class_item()
         self._at += 1

@@ -1,19 +1,36 @@
 """The rules of consumer groups: what a heartbeat brings about."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 from strom.coordination.groups.classic_group import ClassicGroup
-from strom.coordination.groups.commands import Command, Commit
+from strom.coordination.groups.commands import (
+    Command,
+    Commit,
+    Heartbeat,
+    Join,
+    Leave,
+    Sync,
+)
+from strom.coordination.groups.consumer import classic_members
 from strom.coordination.groups.consumer.commands import (
     NO_TIMEOUT,
+    ClassicJoinEnds,
+    ClassicSyncEnds,
     ConsumerHeartbeat,
     HeartbeatAnswer,
     RevocationEnds,
 )
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.membership import Step, check_epoch, tombstones
+from strom.coordination.groups.consumer.migration import (
+    check_may_upgrade,
+    downgrade,
+    leave_classic_life,
+    may_downgrade,
+    upgrade,
+)
 from strom.coordination.groups.consumer.records import (
     RECORDS,
     ConsumerRecord,
@@ -35,7 +52,15 @@ from strom.coordination.groups.consumer.values import (
     TopicIdPartition,
 )
 from strom.coordination.groups.kinds import GroupKind, KindOfGroup
-from strom.coordination.groups.outcome import Answer, Outcome, SessionEnds, Ticket, Timer
+from strom.coordination.groups.outcome import (
+    Answer,
+    Answered,
+    Joined,
+    Outcome,
+    SessionEnds,
+    Ticket,
+    Timer,
+)
 from strom.coordination.groups.records import GroupGone
 from strom.model.errors import ApiError, ErrorCode
 
@@ -83,6 +108,9 @@ class ConsumerGroups(KindOfGroup[ConsumerGroup]):
         says_all = command.rebalance_timeout_ms != NO_TIMEOUT and command.owned is not None
         says_all = says_all and (command.topics is not None or command.pattern is not None)
         is_told = is_join or says_all or after.has.assigned.keys() != before.has.assigned.keys()
+        former = self.around.groups.get(command.group)
+        if isinstance(former, ClassicGroup):
+            leave_classic_life(former, out)
         return HeartbeatAnswer(
             member=member_id,
             epoch=after.has.epoch,
@@ -91,41 +119,94 @@ class ConsumerGroups(KindOfGroup[ConsumerGroup]):
         )
 
     def _group_for(self, command: ConsumerHeartbeat, out: Outcome) -> ConsumerGroup:
-        """The group that a heartbeat is for; joining makes one, or takes over an empty classic one."""
+        """The group that a heartbeat is for; joining makes one, or takes over a classic one."""
         found = self.around.groups.get(command.group)
         if isinstance(found, ConsumerGroup):
             return found
-        if found is None and command.epoch == JOIN_EPOCH:
+        if command.epoch != JOIN_EPOCH:
+            raise not_found(command.group, exists=found is not None)
+        if found is None:
             return ConsumerGroup(command.group)
-        if command.epoch == JOIN_EPOCH and isinstance(found, ClassicGroup) and found.is_empty:
+        if not isinstance(found, ClassicGroup):
+            raise not_found(command.group, exists=True)
+        if found.is_empty:
             out.write(GroupGone(command.group))
             return ConsumerGroup(command.group)
-        raise _not_found(command.group, exists=found is not None)
+        check_may_upgrade(found, self.around)
+        return upgrade(found, self.around.topics, out)
 
     def _leave(self, command: ConsumerHeartbeat, out: Outcome, now_ms: int) -> HeartbeatAnswer:
         group = self.find(command.group)
         if group is None:
-            raise _not_found(command.group, exists=command.group in self.around.groups)
+            raise not_found(command.group, exists=command.group in self.around.groups)
         step = Step(self.around, group, out, now_ms)
         member = step.member(command.member, command.instance)
         if command.epoch == STATIC_LEAVE_EPOCH:
             step.leave_for_a_while(member)
         else:
-            step.put_out([member.id])
+            self._put_out(group, [member], out, now_ms)
         return HeartbeatAnswer(member=member.id, epoch=command.epoch)
+
+    def _put_out(
+        self, group: ConsumerGroup, members: Sequence[ConsumerMember], out: Outcome, now_ms: int
+    ) -> None:
+        """Take members out; if that leaves only classic ones, the group is theirs again."""
+        step = Step(self.around, group, out, now_ms)
+        step.put_out([member.id for member in members])
+        was_mixed = any(member.said.classic is None for member in members)
+        if was_mixed and may_downgrade(step.draft.group, self.around):
+            out.records.clear()
+            downgrade(group, step.draft.group, self.around.topics, out, now_ms)
+
+    # --- classic members of a consumer group ---------------------------------------------------
+
+    def serve_classic(
+        self,
+        group: ConsumerGroup,
+        command: Join | Sync | Heartbeat | Leave,
+        out: Outcome,
+        now_ms: int,
+    ) -> Answer:
+        """Do what a classic member asks of a group that is no longer a classic one."""
+        step = Step(self.around, group, out, now_ms)
+        match command:
+            case Join():
+                return self._join(group, step, command)
+            case Sync():
+                return classic_members.sync(step, command)
+            case Heartbeat():
+                return Answered(code=classic_members.heartbeat(step, command))
+            case Leave():
+                left, members = classic_members.leave(step, command)
+                if members:
+                    self._put_out(group, members, out, now_ms)
+                return left
+
+    def _join(self, group: ConsumerGroup, step: Step, command: Join) -> Joined:
+        if self.around.settings.group_consumer_migration_policy == "disabled":
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        replaced = group.static_member(command.instance) if command.instance else None
+        joined = classic_members.join(step, command)
+        is_last = replaced is not None and replaced.said.classic is None
+        if is_last and may_downgrade(step.draft.group, self.around):
+            after, out = step.draft.group, step.out
+            out.discard()
+            generation = downgrade(group, after, self.around.topics, out, step.now_ms)
+            return replace(joined, generation=generation)
+        return joined
 
     # --- time, the log, topics -----------------------------------------------------------------
 
     def timer_fired(self, group: ConsumerGroup, timer: Timer, out: Outcome, now_ms: int) -> None:
         """Put out whoever was silent, or held on to partitions, for too long."""
-        if not isinstance(timer, SessionEnds | RevocationEnds):
+        if not isinstance(timer, SessionEnds | RevocationEnds | ClassicJoinEnds | ClassicSyncEnds):
             return
         member = group.members.get(timer.member)
         if member is None:
             return
         if isinstance(timer, RevocationEnds) and member.has.state is not MemberState.UNREVOKED:
             return
-        Step(self.around, group, out, now_ms).put_out([member.id])
+        self._put_out(group, [member], out, now_ms)
 
     def replay(self, record: ConsumerRecord) -> None:
         """Take on what a record says; the group begins with its first record."""
@@ -177,7 +258,8 @@ class ConsumerGroups(KindOfGroup[ConsumerGroup]):
         member = group.members.get(command.member)
         if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if member.said.classic is None and not command.knows_missing_groups:
+        is_too_old = command.producer is None and not command.knows_missing_groups
+        if member.said.classic is None and is_too_old:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if command.generation > member.has.epoch:
             raise ApiError(_wrong_epoch(member))
@@ -231,7 +313,8 @@ def _wrong_epoch(member: ConsumerMember) -> ErrorCode:
     return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
-def _not_found(group: str, *, exists: bool) -> ApiError:
+def not_found(group: str, *, exists: bool) -> ApiError:
+    """GROUP_ID_NOT_FOUND, for a group that is not there or of another kind."""
     why = f"Group {group} is not a consumer group." if exists else f"Group {group} not found."
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, why)
 

@@ -23,7 +23,7 @@ from strom.model.errors import ApiError, ErrorCode
 
 MAX_STATES = 10_000
 """Repetitions are written out: `(a{1000}){1000}` would be a million."""
-MAX_WORK = 2_000_000
+MAX_WORK = 500_000
 """How many states may be looked at to match one pattern with all topics that there are."""
 
 

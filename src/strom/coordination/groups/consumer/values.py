@@ -30,11 +30,11 @@ NOTHING: Partitions = frozenset()
 class MemberState(IntEnum):
     """How far a member is on its way to the target; the numbers are Kafka's."""
 
-    STABLE = 1
+    STABLE = 0
     """It has what the target of its epoch says."""
-    UNREVOKED = 2
+    UNREVOKED = 1
     """It still has partitions that it shall give up; its epoch waits for that."""
-    UNRELEASED = 3
+    UNRELEASED = 2
     """It is in the target's epoch, but others still have some of what it shall get."""
 
 

@@ -1,7 +1,8 @@
 """FindCoordinator, api key 10: which broker looks after a group or a transaction.
 
 Behaviour: there is one broker, so it is this one. The first search for a group's coordinator creates
-`__consumer_offsets`, that for a transaction's `__transaction_state`; the answer waits for it.
+`__consumer_offsets`, that for a transaction's `__transaction_state`, that for a share partition's
+`__share_group_state`; the answer waits for it.
 Versions: 1 transactions, 4 several keys at once, 6 share groups.
 """
 
@@ -36,7 +37,7 @@ async def find_coordinator(
     )
     code = ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST
     text = "" if known else f"There is no coordinator of type {request.key_type}."
-    if request.key_type in (GROUP, TRANSACTION):
+    if known:
         try:
             await _ensure_topic(request.key_type, context)
         except ApiError as error:
@@ -59,5 +60,7 @@ async def find_coordinator(
 async def _ensure_topic(key_type: int, context: Context) -> None:
     if key_type == GROUP:
         await context.groups.ensure_topic()
-    else:
+    elif key_type == TRANSACTION:
         await context.transactions.ensure_topic()
+    else:
+        await context.shares.state_log.ensure_topic()

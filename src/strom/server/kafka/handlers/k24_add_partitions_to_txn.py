@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from strom.coordination.transactions.commands import AddPartitions
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import INTERNAL_TOPICS, TopicPartition
+from strom.model.topics import TopicPartition, is_internal
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
@@ -93,7 +93,7 @@ def _verify(
 
 
 def _problem(partition: TopicPartition, context: Context) -> ErrorCode:
-    if partition.topic in INTERNAL_TOPICS:
+    if is_internal(partition.topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     hosted = context.broker.find_topic(partition.topic)
     if hosted is None or not 0 <= partition.partition < len(hosted.partitions):

@@ -79,7 +79,7 @@ async def _commit(
     code = await _safe(request.transactional_id, context)
     if code is not ErrorCode.NONE:
         committed = committed.failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return committed.partitions
+    return {one: _told(code, context.version) for one, code in committed.partitions.items()}
 
 
 def _admit(request: TxnOffsetCommitRequest, context: Context) -> None:
@@ -100,6 +100,8 @@ def _admit(request: TxnOffsetCommitRequest, context: Context) -> None:
 def _told(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.STALE_MEMBER_EPOCH:
+        return ErrorCode.ILLEGAL_GENERATION  # no version of this request knows the other
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
     return code

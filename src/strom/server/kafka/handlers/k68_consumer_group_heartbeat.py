@@ -10,7 +10,7 @@ from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, Heart
 from strom.coordination.groups.consumer.records import by_topic
 from strom.coordination.groups.consumer.values import Partitions, TopicIdPartition
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
 from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -26,29 +26,29 @@ FIRST_VERSION_WITH_OWN_IDS = 1
     Needs(Operation.READ, Resource.GROUP),
     Needs(Operation.DESCRIBE, Resource.TOPIC),
 )
-async def consumer_group_heartbeat(
-    request: ConsumerGroupHeartbeatRequest, context: Context
-) -> ConsumerGroupHeartbeatResponse:
+def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: Context) -> ToCome:
     """Pass it on, and say what came of it."""
     names = request.subscribed_topic_names
-    answer: HeartbeatAnswer = await context.groups.submit(
-        ConsumerHeartbeat(
-            group=request.group_id,
-            member=request.member_id,
-            epoch=request.member_epoch,
-            fresh=str(uuid.uuid4()),
-            instance=request.instance_id,
-            rack=request.rack_id,
-            client_id=context.client_id or "",
-            client_host=context.client_host,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            topics=None if names is None else frozenset(names),
-            pattern=request.subscribed_topic_regex,
-            assignor=request.server_assignor,
-            owned=_owned(request.topic_partitions),
-            must_bring_id=context.version >= FIRST_VERSION_WITH_OWN_IDS,
-        )
+    command = ConsumerHeartbeat(
+        group=request.group_id,
+        member=request.member_id,
+        epoch=request.member_epoch,
+        fresh="" if request.member_id else str(uuid.uuid4()),
+        instance=request.instance_id,
+        rack=request.rack_id,
+        client_id=context.client_id or "",
+        client_host=context.client_host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topics=None if names is None else frozenset(names),
+        pattern=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=_owned(request.topic_partitions),
+        must_bring_id=context.version >= FIRST_VERSION_WITH_OWN_IDS,
     )
+    return ToCome(context.groups.submit(command), _response)
+
+
+def _response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
         error_code=answer.code,
         error_message=answer.message,

@@ -85,7 +85,8 @@ def _member(member: ConsumerMember, group: ConsumerGroup, context: Context) -> M
         client_host=said.client_host,
         subscribed_topic_names=sorted(said.topics),
         subscribed_topic_regex=said.pattern,
-        assignment=_assignment(member.has.assigned, context),
+        # What it has not given up yet is still its own.
+        assignment=_assignment({**member.has.assigned, **member.has.revoking}, context),
         target_assignment=_assignment(group.target(member.id), context),
         member_type=CONSUMER_MEMBER if said.classic is None else CLASSIC_MEMBER,
     )

@@ -95,6 +95,34 @@ from strom.wire.kafka.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from strom.wire.kafka.messages.k76_share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from strom.wire.kafka.messages.k77_share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from strom.wire.kafka.messages.k78_share_fetch import (
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from strom.wire.kafka.messages.k79_share_acknowledge import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from strom.wire.kafka.messages.k90_describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from strom.wire.kafka.messages.k91_alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
+from strom.wire.kafka.messages.k92_delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
 from strom.wire.kafka.schema import Request, Response
 
 _REQUESTS: tuple[type[Request], ...] = (
@@ -136,6 +164,13 @@ _REQUESTS: tuple[type[Request], ...] = (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupDescribeRequest,
     DescribeTopicPartitionsRequest,
+    ShareGroupHeartbeatRequest,
+    ShareGroupDescribeRequest,
+    ShareFetchRequest,
+    ShareAcknowledgeRequest,
+    DescribeShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
 )
 _RESPONSES: tuple[type[Response], ...] = (
     ProduceResponse,
@@ -176,6 +211,13 @@ _RESPONSES: tuple[type[Response], ...] = (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupDescribeResponse,
     DescribeTopicPartitionsResponse,
+    ShareGroupHeartbeatResponse,
+    ShareGroupDescribeResponse,
+    ShareFetchResponse,
+    ShareAcknowledgeResponse,
+    DescribeShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponse,
 )
 
 REQUESTS: dict[int, type[Request]] = {cls.SCHEMA.api_key: cls for cls in _REQUESTS}
