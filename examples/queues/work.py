@@ -1,6 +1,8 @@
 """A queue of work: two workers share it, and a message is gone when its worker says that it is done."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pika
 
@@ -14,8 +16,8 @@ with pika.BlockingConnection(pika.URLParameters(URL)) as connection:
         office.basic_publish("", "work", f"job {number}", pika.BasicProperties(delivery_mode=2))
     print("6 jobs wait")
 
-    def worker(name):
-        def work(channel, method, properties, body):
+    def worker(name: str) -> Callable[..., None]:
+        def work(channel: Any, method: Any, properties: Any, body: bytes) -> None:
             print(f"{name} does {body.decode()}")
             channel.basic_ack(method.delivery_tag)
 

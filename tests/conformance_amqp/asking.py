@@ -55,7 +55,7 @@ def collect(
     channel: Any, queue: str, expected: int, **options: Any
 ) -> list[tuple[Any, Any, bytes]]:
     """Consume so many messages, then end the consumer without acknowledging anything more."""
-    found = []
+    found: list[tuple[Any, Any, bytes]] = []
     for method, properties, body in channel.consume(
         queue, inactivity_timeout=PATIENCE_S, **options
     ):

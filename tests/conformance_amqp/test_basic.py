@@ -244,7 +244,7 @@ def test_consumers_take_turns(connect, name):
     queue = name()
     channel = connect().channel()
     channel.queue_declare(queue)
-    got = [[], []]
+    got: list[list[bytes]] = [[], []]
     consumers = [connect().channel() for _ in got]
     for index, consumer in enumerate(consumers):
         consumer.basic_consume(
@@ -264,7 +264,7 @@ def test_higher_consumer_priorities_come_first(connect, name):
     queue = name()
     channel = connect().channel()
     channel.queue_declare(queue)
-    got = {1: [], 9: []}
+    got: dict[int, list[bytes]] = {1: [], 9: []}
     consumers = []
     for priority in got:
         consumers.append(connect().channel())

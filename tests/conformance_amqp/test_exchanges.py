@@ -45,8 +45,8 @@ def test_a_fanout_exchange_sends_to_everyone_once(channel, name):
     channel.exchange_declare(exchange, "fanout", auto_delete=True)
     queues = [bound(channel, name, exchange, "a", "b") for _ in range(3)]
     channel.basic_publish(exchange, "whatever", b"m")
-    for queue in queues:
-        eventually(lambda queue=queue: bodies(channel, queue), [b"m"])
+    eventually(lambda: [count(channel, queue) for queue in queues], [1, 1, 1])
+    assert [bodies(channel, queue) for queue in queues] == [[b"m"]] * 3
 
 
 @pytest.mark.parametrize(

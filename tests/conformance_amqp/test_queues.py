@@ -432,7 +432,7 @@ def test_a_single_active_consumer_gets_everything(connect, name):
     queue = name()
     channel = connect().channel()
     channel.queue_declare(queue, exclusive=False, arguments={"x-single-active-consumer": True})
-    got = {"first": [], "second": []}
+    got: dict[str, list[bytes]] = {"first": [], "second": []}
     one, two = connect().channel(), connect().channel()
     tag = one.basic_consume(queue, lambda *args: got["first"].append(args[3]), auto_ack=True)
     two.basic_consume(queue, lambda *args: got["second"].append(args[3]), auto_ack=True)

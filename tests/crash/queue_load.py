@@ -56,7 +56,7 @@ class RawClient:
         self.send(method)
         return self.expect(answer)
 
-    def expect(self, kind: type[base.Frame]) -> Any:
+    def expect(self, kind: type[Any]) -> Any:
         while not isinstance(received := self.read(), kind):
             pass
         return received

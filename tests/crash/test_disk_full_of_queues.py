@@ -32,7 +32,7 @@ def body(number: int) -> bytes:
 
 def fill(channel) -> list[int]:
     """Publish until the broker refuses; what was confirmed."""
-    confirmed = []
+    confirmed: list[int] = []
     for number in range(2000):
         try:
             channel.basic_publish("", "q", body(number), PERSISTENT)

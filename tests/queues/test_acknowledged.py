@@ -15,7 +15,8 @@ RANGES = st.lists(
 
 @given(RANGES)
 def test_ranges_are_a_set_of_positions(ranges):
-    gone, model = Acknowledged(), set()
+    gone = Acknowledged()
+    model: set[int] = set()
     for start, end in ranges:
         if end == start + 1:
             gone.add(start)
@@ -32,7 +33,8 @@ def test_ranges_are_a_set_of_positions(ranges):
 
 @given(RANGES, st.integers(0, 45))
 def test_what_lies_beyond_a_cut_is_forgotten(ranges, cut):
-    gone, model = Acknowledged(), set()
+    gone = Acknowledged()
+    model: set[int] = set()
     for start, end in ranges:
         gone.add_range(start, end)
         model.update(range(start, end))

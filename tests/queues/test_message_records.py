@@ -1,5 +1,7 @@
 """Messages as Kafka records, and back."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +10,11 @@ from strom.queues.message_records import build_message_batch, read_message
 from strom.wire.amqp.content import BasicProperties, encode_properties
 from strom.wire.kafka.batch import checksum_holds, read_header
 from strom.wire.kafka.records import read_records
+
+
+def _encoded(fields: dict[str, Any]) -> bytes:
+    return encode_properties(BasicProperties(**fields))
+
 
 TEXTS = st.text(max_size=60)
 MESSAGES = st.builds(
@@ -21,7 +28,7 @@ MESSAGES = st.builds(
             "priority": st.none() | st.integers(0, 255),
             "correlation_id": st.none() | TEXTS,
         }
-    ).map(lambda fields: encode_properties(BasicProperties(**fields))),
+    ).map(_encoded),
     st.binary(max_size=300),
     st.integers(0, 2**41),
 )

@@ -29,7 +29,7 @@ def fits(pattern, key):
 
 @given(st.lists(st.tuples(st.integers(0, 3), PATTERNS), max_size=12), KEYS)
 def test_topic_patterns(bindings, key):
-    exchange = Topic()
+    exchange: Topic[int] = Topic()
     for queue, pattern in bindings:
         exchange.bind(queue, pattern, {})
     expected = {queue for queue, pattern in bindings if fits(words(pattern), words(key))}
@@ -38,7 +38,7 @@ def test_topic_patterns(bindings, key):
 
 @given(st.lists(st.tuples(st.integers(0, 3), PATTERNS), max_size=12), st.data(), KEYS)
 def test_patterns_that_were_unbound_match_no_more(bindings, data, key):
-    exchange = Topic()
+    exchange: Topic[int] = Topic()
     for queue, pattern in bindings:
         exchange.bind(queue, pattern, {})
     left = list(bindings)
@@ -75,7 +75,7 @@ def wanted(arguments, headers):
     st.dictionaries(NAMES, VALUES),
 )
 def test_headers(bindings, headers):
-    exchange = Headers()
+    exchange: Headers[int] = Headers()
     expected = set()
     for queue, form, arguments in bindings:
         if form is not None:
@@ -88,7 +88,8 @@ def test_headers(bindings, headers):
 
 @given(st.lists(st.tuples(st.integers(0, 3), KEYS), max_size=12), st.data(), KEYS)
 def test_direct_and_fanout(bindings, data, key):
-    direct, fanout = Direct(), Fanout()
+    direct: Direct[int] = Direct()
+    fanout: Fanout[int] = Fanout()
     for queue, bound in bindings:
         direct.bind(queue, bound, {})
         fanout.bind(queue, bound, {})

@@ -1,5 +1,7 @@
 """Exchanges that feed topics, and topics that feed exchanges."""
 
+from typing import Any
+
 import pika
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -17,7 +19,7 @@ def create(broker, topic, partitions=1):
 def read(broker, topic, expected, partition=0):
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
     consumer.assign([TopicPartition(topic, partition, 0)])
-    found = []
+    found: list[Any] = []
     while len(found) < expected:
         message = consumer.poll(20)
         assert message is not None, f"only {len(found)} records came"
