@@ -1,0 +1,40 @@
+"""Views written once: define streams and views here; `strom run` runs them."""
+
+from strom.pipelines.definitions.keys import window
+from strom.pipelines.definitions.stream import Stream, Table
+from strom.pipelines.definitions.view import View
+from strom.pipelines.measures import (
+    collect_set,
+    count,
+    distinct,
+    first,
+    last,
+    max,  # noqa: A004
+    mean,
+    measure,
+    min,  # noqa: A004
+    quantile,
+    sum,  # noqa: A004
+    top_k,
+    variance,
+)
+
+__all__ = [
+    "Stream",
+    "Table",
+    "View",
+    "collect_set",
+    "count",
+    "distinct",
+    "first",
+    "last",
+    "max",
+    "mean",
+    "measure",
+    "min",
+    "quantile",
+    "sum",
+    "top_k",
+    "variance",
+    "window",
+]
