@@ -122,7 +122,9 @@ def test_small_sketches_are_exact(engine, rows, cut):
         users = {row["user"] for row in rows if row["page"] == page} - {None}
         numbers = sorted(row["ms"] for row in rows if row["page"] == page and row["ms"] is not None)
         assert (values["visitors"] or 0) == len(users)
-        assert values["kll_median"] == (numbers[max(1, math.ceil(len(numbers) / 2)) - 1] if numbers else None)
+        assert values["kll_median"] == (
+            numbers[max(1, math.ceil(len(numbers) / 2)) - 1] if numbers else None
+        )
 
 
 def test_large_sketches_keep_their_error(engine):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Union
 
 from strom.pipelines.definitions.keys import Window
@@ -40,8 +39,7 @@ class View:
     def __post_init__(self) -> None:
         object.__setattr__(self, "keys", tuple(self.keys))
         for attribute in ("measures", "columns", "tables"):
-            frozen = MappingProxyType(dict(getattr(self, attribute)))
-            object.__setattr__(self, attribute, frozen)
+            object.__setattr__(self, attribute, dict(getattr(self, attribute)))
         self._check()
 
     @property

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import ClassVar
 
 from strom.model.errors import UserError
@@ -29,9 +28,7 @@ def measure(
         raise UserError("A measure's partial and merge must name the same parts.")
     if not partial:
         raise UserError("A measure needs at least one part.")
-    own = OwnMeasure(
-        None, MappingProxyType(dict(partial)), MappingProxyType(dict(merge)), finish, exactness
-    )
+    own = OwnMeasure(None, dict(partial), dict(merge), finish, exactness)
     own.fold(Rows(lambda column: "string", "at"))  # the texts are read now, not when it runs
     return own
 

@@ -10,9 +10,7 @@ _RUNNING = "__running"
 _TOTAL = "__total"
 
 
-def merge_statement(
-    fold: ViewFold, source: str, types: Mapping[str, str] | None = None
-) -> str:
+def merge_statement(fold: ViewFold, source: str, types: Mapping[str, str] | None = None) -> str:
     """Many states in, for each key one state out; the columns stay the same.
 
     Sums grow wider in DuckDB. To write states down again, give the columns' `types` to go back to.
