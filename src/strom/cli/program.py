@@ -29,6 +29,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "consume": ("strom.cli.consume:consume", "Print the records of topics."),
     "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),
 }
+PROJECT_COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("strom.cli.init:init", "Make a project: a stream, and views of it."),
+    "plan": ("strom.cli.plan:plan", "Show what a project runs where."),
+    "run": ("strom.cli.run:run", "Run a project: broker, speed and batch layer, serving."),
+    "query": ("strom.cli.query:query", "Answer a SELECT over views."),
+    "batch": ("strom.cli.batch:batch", "Compute a view anew from the master dataset."),
+    "replay": ("strom.cli.replay:replay", "Compute a new version of a view from the log."),
+    "views": ("strom.cli.views:views", "See views and their versions; roll back, drop."),
+}
 KAFKA_COMMANDS: dict[str, tuple[str, str]] = {
     "kafka-topics": (
         "strom.cli.kafka_tools.topics:kafka_topics",
@@ -65,11 +74,11 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in the order of the help."""
-        return [*COMMANDS, *KAFKA_COMMANDS]
+        return [*COMMANDS, *PROJECT_COMMANDS, *KAFKA_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command; None if there is no such name."""
-        entry = COMMANDS.get(cmd_name) or KAFKA_COMMANDS.get(cmd_name)
+        entry = {**COMMANDS, **PROJECT_COMMANDS, **KAFKA_COMMANDS}.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry[0].partition(":")
@@ -91,6 +100,7 @@ class Program(click.Group):
         """List the commands from the tables above, without importing them."""
         for title, commands in (
             ("Commands", COMMANDS),
+            ("Views on Spark", PROJECT_COMMANDS),
             ("Kafka's own commands, with Kafka's flags", KAFKA_COMMANDS),
         ):
             with formatter.section(title):

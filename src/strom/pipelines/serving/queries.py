@@ -2,8 +2,9 @@
 
 import re
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.chain import Manifest, Version
@@ -31,8 +32,11 @@ class Server:
         self._lock = threading.Lock()
         self._shut_off_files()
 
-    def query(self, sql: str) -> "pa.Table":
-        """The answer to a SELECT; UserError if it is not one, or names what is not there."""
+    def query(self, sql: str, values: Sequence[str] = ()) -> "pa.Table":
+        """The answer to a SELECT, with values for its question marks.
+
+        UserError if it is not one, or names what is not there.
+        """
         import duckdb
 
         views = self._named_in(sql)
@@ -41,7 +45,7 @@ class Server:
             try:
                 for manifest in views:
                     cursor.execute(self._view_statement(manifest))
-                return cursor.sql(_only_select(sql)).to_arrow_table()
+                return cursor.sql(_only_select(sql), params=list(values)).to_arrow_table()
             except duckdb.IOException:
                 # A file has gone since the manifest was read: read it again.
                 if attempt == _ATTEMPTS - 1:
@@ -109,8 +113,3 @@ def _only_select(sql: str) -> str:
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
     return text.splitlines()[0].partition(": ")[2] or text
-
-
-def as_rows(table: "pa.Table") -> list[dict[str, Any]]:
-    """An answer as plain values."""
-    return list(table.to_pylist())
