@@ -36,16 +36,20 @@ class World:
         self.master = MasterDataset(folder / "master", stream.topic)
         self.master.create(Offsets((0,) * stream.partitions))
         self.targets = {view.name: self.begin(view) for view in views}
-        self.dead = Target(dead_letter_feed(stream), 0)
-        version = begin_version(spark, self.manifests, self.dead.feed, Offsets())
-        self.dead = Target(self.dead.feed, version.number)
+        self.dead = self._target(dead_letter_feed(stream))
         self.server = Server(self.manifests)
         self.compactor = Compactor(self.manifests)
         self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
 
     def begin(self, view):
-        feed = feed_of(self.spark, view, self.folder)
-        return Target(feed, begin_version(self.spark, self.manifests, feed, Offsets()).number)
+        return self._target(feed_of(self.spark, view, self.folder))
+
+    def _target(self, feed):
+        """The version that is there already, as after a crash, or a new one."""
+        manifest = self.manifests.read(feed.name)
+        if manifest is None:
+            return Target(feed, begin_version(self.spark, self.manifests, feed, Offsets()).number)
+        return Target(feed, manifest.active)
 
     def send(self, rows):
         """Rows as JSON, or bytes as they are; `partition` of a row says where it goes."""

@@ -34,8 +34,11 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     It ends cleanly with Ctrl-C or SIGTERM.
     """
     project = opened(folder)
+    from strom.pipelines.runner import Runner, refuse_changed
+
+    for name in refuse_changed(project):
+        notice(f"View {name} was rolled back: it goes on with the version that is active.")
     with log_of(project) as kafka:
-        from strom.pipelines.runner import Runner
         from strom.pipelines.serving.http import HttpServer
         from strom.pipelines.serving.queries import Server
 

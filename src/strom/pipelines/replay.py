@@ -105,6 +105,7 @@ def catch_up(
         segment = write_segment(manifests, feed, number, parsed, position, until)
         position = append_segment(manifests, feed, number, segment).position
         if left < NEAR and until == end:
+            report(Step(number, position - first, end - first, time.perf_counter() - began))
             return
 
 

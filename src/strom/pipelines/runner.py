@@ -57,8 +57,6 @@ class Runner:
             name: feed_of(self._spark, view, self.project.folder)
             for name, view in self.project.views.items()
         }
-        for name, view in self.project.views.items():
-            self._refuse_changed(name, view)
         for stream in self.project.read_streams:
             self._prepare_topic(stream)
             if self.mode == "lambda":
@@ -120,20 +118,15 @@ class Runner:
         master.sweep()
         self.masters[stream.topic] = master
 
-    def _refuse_changed(self, name: str, view: View) -> None:
-        manifest = self._manifests.read(name)
-        active = manifest.active_version if manifest else None
-        if active is not None and active.fingerprint != fingerprint(view):
-            raise UserError(
-                f"{view.place}: View {name} is not the one that version {active.number} was computed by "
-                f"({active.definition}). Compute the new one with `strom replay {name}`, or undo the change."
-            )
-
     def _target(self, feed: Feed) -> Target:
-        version = current_version(self._manifests.read(feed.name), feed.view)
-        if version is None:
-            version = self._first_version(feed)
-        return Target(feed, version.number)
+        """The version to feed: the active one, by the definition that it was made by."""
+        manifest = self._manifests.read(feed.name)
+        active = manifest.active_version if manifest else None
+        if active is None:
+            return Target(feed, self._first_version(feed).number)
+        if active.fingerprint == fingerprint(feed.view):
+            return Target(feed, active.number)
+        return self._by_stored_definition(feed.name, active)
 
     def _first_version(self, feed: Feed) -> Version:
         """Where records have been archived, a new view begins with a batch of them."""
@@ -177,9 +170,12 @@ class Runner:
             return target
         active = manifest.active_version
         assert active is not None  # noqa: S101 - just checked
-        view = definition_of(self._manifests, target.feed.name, active)
-        log.info("view %s goes on with version %d", target.feed.name, active.number)
-        return Target(feed_of(self._spark, view, self.project.folder), active.number)
+        return self._by_stored_definition(target.feed.name, active)
+
+    def _by_stored_definition(self, name: str, version: Version) -> Target:
+        view = definition_of(self._manifests, name, version)
+        log.info("view %s goes on with version %d", name, version.number)
+        return Target(feed_of(self._spark, view, self.project.folder), version.number)
 
     def _archive(self) -> None:
         taken = sum(
@@ -228,6 +224,26 @@ class Runner:
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
+
+
+def refuse_changed(project: Project) -> list[str]:
+    """Raise UserError if a definition is not the one that its view was computed by.
+
+    A view that was rolled back goes on with its stored definition; such views are named.
+    """
+    rolled_back = []
+    for name, view in project.views.items():
+        manifest = project.manifests.read(name)
+        active = manifest.active_version if manifest else None
+        if active is None or active.fingerprint == fingerprint(view):
+            continue
+        if current_version(manifest, view) is None:
+            raise UserError(
+                f"{view.place}: View {name} is not the one that version {active.number} was computed by "
+                f"({active.definition}). Compute the new one with `strom replay {name}`, or undo the change."
+            )
+        rolled_back.append(name)
+    return rolled_back
 
 
 def lag_of(project: Project, kafka: KafkaLog) -> dict[str, int]:
