@@ -1,4 +1,4 @@
-"""A process that works on a World and is killed at a point: python killed_driver.py FOLDER SERVERS TOPIC POINT.
+"""A process that works on a World and is killed at a point: FOLDER SERVERS TOPIC POINT.
 
 The points are functions of strom; the process ends itself, by SIGKILL, when one is called the given time.
 """
@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from strom.pipelines import batch, compaction, feeds, manifests, master, speed
+from strom.pipelines import batch, compaction, manifests, master, speed
 from strom.pipelines.spark.session import start_session
 from tests.pipelines.shop import make_stream, make_views
 from tests.pipelines.world import World
@@ -48,7 +48,6 @@ def main():
     spark = start_session("local[1]", {"spark.sql.shuffle.partitions": "1"})
     world = World(spark, servers, Path(folder), stream, make_views(stream))
     die_in(*POINTS[point])
-    assert feeds
     layer = world.speed(max_records=20)
     while layer.step():
         pass

@@ -2,6 +2,7 @@
 
 import math
 from datetime import timedelta
+from itertools import pairwise
 
 import duckdb
 import pyarrow as pa
@@ -78,7 +79,7 @@ def bound(view):
 def cut_into(rows, cuts):
     """Slices of a log, each with the offset of its first row."""
     edges = sorted({0, len(rows), *(cut % (len(rows) + 1) for cut in cuts)})
-    return [(start, rows[start:end]) for start, end in zip(edges, edges[1:], strict=False)]
+    return [(start, rows[start:end]) for start, end in pairwise(edges)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

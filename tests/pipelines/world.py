@@ -17,6 +17,7 @@ from strom.pipelines.replay import begin_version, replay
 from strom.pipelines.serving.queries import Server
 from strom.pipelines.speed import SpeedLayer, Target
 
+BEGINNING = Offsets()
 _numbers = itertools.count()
 
 
@@ -82,7 +83,7 @@ class World:
         target = self.targets[name]
         return run_batch(self.spark, self.manifests, self.master, target.feed, target.number)
 
-    def replay(self, view, start=Offsets(), **options):
+    def replay(self, view, start=BEGINNING, **options):
         return replay(
             self.spark,
             self.kafka,

@@ -41,7 +41,7 @@ def batch(view: str, folder: Path) -> None:
             switch(project.manifests, feed, version.number)
     except StromError:
         raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - Spark's are many
         raise plain_error(error) from None
     finally:
         spark.stop()

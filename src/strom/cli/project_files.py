@@ -7,11 +7,11 @@ def settings_text(name: str) -> str:
     """`strom.toml`, with every setting explained."""
     return f'''# The project's name; consumer groups begin with it.
 name = "{name}"
-# Everything that is computed, and the embedded broker's log, lies here.
+# What is computed, and the embedded broker's log, lies here.
 data = "data"
 
 [kafka]
-# Without `servers`, `strom run` starts a broker of its own at this port. Name your cluster to use it instead:
+# Without `servers`, `strom run` starts a broker of its own at this port. Or name your cluster:
 # servers = "kafka-1:9092,kafka-2:9092"
 port = 9092
 
@@ -20,7 +20,7 @@ port = 9092
 master = "local[2]"
 
 [batch]
-# How often every view is computed anew from the master dataset, and how often the dataset takes in the log.
+# How often views are computed anew from the master dataset, and how often it takes in the log.
 every = "10 minutes"
 archive_every = "10 seconds"
 
@@ -30,7 +30,7 @@ port = 8088
 '''
 
 
-DEFINITIONS = '''"""A shop's clicks, and three views of them. There is no Spark session here, and none is needed."""
+DEFINITIONS = '''"""A shop's clicks, and three views of them."""
 
 from strom.pipelines import Stream, View, count, distinct, mean, quantile, top_k, window
 
@@ -70,7 +70,8 @@ CREATE STREAM clicks (user STRING, page STRING, ms INT, at TIMESTAMP)
 WITH (topic = 'clicks', time = 'at');
 
 CREATE VIEW page_minutes AS
-SELECT window('1 minute'), page, count(*) AS views, avg(ms) AS mean_ms, approx_count_distinct(user) AS visitors
+SELECT window('1 minute'), page,
+       count(*) AS views, avg(ms) AS mean_ms, approx_count_distinct(user) AS visitors
 FROM clicks
 WHERE page IS NOT NULL
 GROUP BY window('1 minute'), page;

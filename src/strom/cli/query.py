@@ -1,7 +1,9 @@
 """`strom query`: SQL over views."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,7 +47,7 @@ def query(sql: str, folder: Path, form: str) -> None:
     print_table(table.column_names, rows)
 
 
-def _shown(value: object, plain) -> str:  # type: ignore[no-untyped-def]
+def _shown(value: object, plain: Callable[[Any], Any]) -> str:
     if value is None:
         return ""
     if isinstance(value, float):

@@ -57,7 +57,7 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
                 )
         except StromError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - Spark's are many
             raise plain_error(error) from None
         finally:
             spark.stop()

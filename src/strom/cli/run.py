@@ -64,7 +64,9 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
 def _announce(project: "Project", servers: str, address: str, mode: str) -> None:
     views = ", ".join(project.views)
     click.echo(
-        f"{project.settings.name} runs ({mode})\n  Kafka clients   {servers}\n  serving         {address}/views\n"
+        f"{project.settings.name} runs ({mode})\n"
+        f"  Kafka clients   {servers}\n"
+        f"  serving         {address}/views\n"
         f"  views           {views}\n\nNext, in another terminal:\n"
         f'  strom query "SELECT * FROM {next(iter(project.views))} LIMIT 10"\n\nCtrl-C stops it.'
     )

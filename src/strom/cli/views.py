@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from strom.cli.printing import print_json, print_table
+from strom.cli.printing import Cell, print_json, print_table
 from strom.cli.project import opened, project_option
 from strom.model.errors import UserError
 
@@ -55,7 +55,7 @@ def describe(name: str, as_json: bool, folder: Path) -> None:
     version = manifest.active_version
     if version is None:
         raise UserError(f"View {name} has no active version.")
-    segments = [
+    segments: list[dict[str, Cell]] = [
         {
             "layer": segment.layer,
             "from": str(segment.start),

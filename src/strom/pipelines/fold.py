@@ -84,5 +84,6 @@ def window_start(window: Window, time: str) -> Sql:
     steps = window.overlaps
     return Sql(
         f"transform(sequence(0, {steps - 1}), i -> timestamp_micros({spark} - i * {step}L))",
-        f"list_transform(range({steps}), lambda i: make_timestamp({duckdb} - i * {step}) AT TIME ZONE 'UTC')",
+        f"list_transform(range({steps}), lambda i: "
+        f"make_timestamp({duckdb} - i * {step}) AT TIME ZONE 'UTC')",
     )

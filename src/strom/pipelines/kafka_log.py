@@ -102,8 +102,9 @@ class KafkaLog:
             if not first <= position[partition] <= ends[partition]:
                 raise LogTruncated(
                     f"{who} has read partition {partition} of topic {topic} up to offset "
-                    f"{position[partition]}, but the log now holds {first} to {ends[partition]}: records were "
-                    f"deleted, or the topic was made anew. Compute it again with: strom replay {who.split()[-1]}"
+                    f"{position[partition]}, but the log now holds {first} to {ends[partition]}: "
+                    "records were deleted, or the topic was made anew. Compute it again with: "
+                    f"strom replay {who.split()[-1]}"
                 )
 
     def commit(self, group: str, topic: str, position: Offsets) -> None:

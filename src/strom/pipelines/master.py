@@ -19,7 +19,7 @@ from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.reading import read_log
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
+    from deltalake import DeltaTable, Transaction
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
@@ -110,10 +110,10 @@ class MasterDataset:
 
     def _commit(self, name: str, end: Offsets) -> None:
         from deltalake import CommitProperties
-        from deltalake.transaction import AddAction
+        from deltalake.transaction import AddAction, RemoveAction
 
         now = time.time_ns() // 1_000_000
-        added = [
+        added: list[AddAction | RemoveAction] = [
             AddAction(f"{name}/{path.name}", path.stat().st_size, {}, now, True, _stats(path))
             for path in sorted((self.path / name).glob("*.parquet"))
         ]
@@ -134,7 +134,7 @@ class MasterDataset:
             )
         return DeltaTable(str(self.path))
 
-    def _marks(self, which: str, offsets: Offsets) -> list:  # type: ignore[type-arg]
+    def _marks(self, which: str, offsets: Offsets) -> "list[Transaction]":
         """Delta's application transactions: a number by name, kept with the commit."""
         from deltalake import Transaction
 

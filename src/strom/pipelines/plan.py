@@ -131,7 +131,9 @@ def _box(place: tuple[int, int], node: Node) -> str:
     x, y = place
     text = node.text if len(node.text) < 60 else node.text[:57] + "…"
     return (
-        f'<g><title>{escape(node.text)}</title><rect x="{x}" y="{y}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" '
-        f'rx="6" fill="#f4f6fb" stroke="#346"/><text x="{x + 8}" y="{y + 18}" font-weight="bold">'
-        f'{escape(node.title)}</text><text x="{x + 8}" y="{y + 35}" font-size="10">{escape(text)}</text></g>'
+        f"<g><title>{escape(node.text)}</title>"
+        f'<rect x="{x}" y="{y}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" '
+        'rx="6" fill="#f4f6fb" stroke="#346"/>'
+        f'<text x="{x + 8}" y="{y + 18}" font-weight="bold">{escape(node.title)}</text>'
+        f'<text x="{x + 8}" y="{y + 35}" font-size="10">{escape(text)}</text></g>'
     )

@@ -52,7 +52,8 @@ class Project:
             if known != view.stream:
                 raise DefinitionError(
                     view.place,
-                    f"View {name} reads topic {view.stream.topic} by another definition than the one at {known.place}.",
+                    f"View {name} reads topic {view.stream.topic} by another definition than the one "
+                    f"at {known.place}.",
                 )
         return list(by_topic.values())
 
@@ -119,7 +120,7 @@ def _run(path: Path) -> ModuleType:
         raise
     except SyntaxError as error:
         raise DefinitionError(Place(str(path), error.lineno or 0), error.msg) from None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - the user's file may raise anything
         raise DefinitionError(_line_in(path, error), f"{type(error).__name__}: {error}") from None
     finally:
         sys.path.remove(str(path.parent))

@@ -130,7 +130,8 @@ def starting_point(kafka: KafkaLog, topic: str, text: str) -> Offsets:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise UserError(
-            f"{text!r} is no place in a topic. It is earliest, an offset, or a time like 2026-11-15T08:00:00Z."
+            f"{text!r} is no place in a topic. It is earliest, an offset, or a time like "
+            "2026-11-15T08:00:00Z."
         ) from None
     at = at.replace(tzinfo=at.tzinfo or UTC)
     return kafka.at_time(topic, int(at.timestamp() * 1000))

@@ -11,7 +11,6 @@ from strom.pipelines.batch import run_batch
 from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
 from strom.pipelines.definitions.stream import Stream
-from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.master import MasterDataset
@@ -105,8 +104,8 @@ class Runner:
         if stream.topic not in topics:
             if self.project.settings.servers:
                 raise UserError(
-                    f"{stream.place}: There is no topic {stream.topic} at {self._kafka.servers}. Create it, or "
-                    "correct the stream."
+                    f"{stream.place}: There is no topic {stream.topic} at {self._kafka.servers}. "
+                    "Create it, or correct the stream."
                 )
             self._kafka.create(stream.topic, stream.partitions)
         if stream.dead_letter_topic not in topics:
@@ -239,8 +238,9 @@ def refuse_changed(project: Project) -> list[str]:
             continue
         if current_version(manifest, view) is None:
             raise UserError(
-                f"{view.place}: View {name} is not the one that version {active.number} was computed by "
-                f"({active.definition}). Compute the new one with `strom replay {name}`, or undo the change."
+                f"{view.place}: View {name} is not the one that version {active.number} was "
+                f"computed by ({active.definition}). Compute the new one with "
+                f"`strom replay {name}`, or undo the change."
             )
         rolled_back.append(name)
     return rolled_back

@@ -1,8 +1,8 @@
 """The speed layer: partial states of what is new in a topic, for all views that read it.
 
-There is no checkpoint besides the manifests: a version's chain of segments says which records are in it, and the
-next micro-batch begins there. A process that dies between writing states and listing them leaves a
-file that nobody reads.
+There is no checkpoint besides the manifests: a version's chain of segments says which records are in
+it, and the next micro-batch begins there. A process that dies between writing states and listing them
+leaves a file that nobody reads.
 """
 
 import logging

@@ -65,8 +65,8 @@ def new_version(
         folder = manifests.version_folder(view.name, number)
         folder.mkdir(parents=True, exist_ok=True)
         for module in project_modules():
-            cloudpickle.register_pickle_by_value(module)
-        (folder / _DEFINITION).write_bytes(cloudpickle.dumps(view))
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        (folder / _DEFINITION).write_bytes(cloudpickle.dumps(view))  # type: ignore[no-untyped-call]
         identity_file = f"v{number}/identity-{uuid.uuid4().hex[:8]}.parquet"
         pq.write_table(identity, manifests.view_folder(view.name) / identity_file)
         version = Version(

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 _STREAM = re.compile(
-    r"CREATE\s+STREAM\s+(\w+)\s*(?:\((.*)\))?\s*(?:WITH\s*\((.*?)\))?\s*\Z",
+    r"CREATE\s+STREAM\s+(\w+)\s*(?:\((.*?)\))?\s*(?:WITH\s*\(([^()]*)\))?\s*\Z",
     re.IGNORECASE | re.DOTALL,
 )
 _VIEW = re.compile(r"CREATE\s+VIEW\s+(\w+)\s+AS\s+(SELECT\b.*)\Z", re.IGNORECASE | re.DOTALL)
+# `window` is a word of SQL's own, which a parser would take for a clause.
+_WINDOW = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
+_WINDOW_FUNCTION = "event_window"
 _OPTION = re.compile(r"\s*(\w+)\s*=\s*(?:'([^']*)'|(\d+))\s*(?:,|\Z)")
 _STREAM_OPTIONS = {"topic", "time", "format", "dead_letters", "partitions"}
 
@@ -66,7 +69,7 @@ def read_sql(
             if found := _STREAM.match(statement):
                 new_streams[found[1]] = _stream(found[1], found[2], found[3], place)
             elif found := _VIEW.match(statement):
-                sources = {**streams, **views, **new_streams, **new_views}
+                sources: dict[str, Stream | View] = {**streams, **views, **new_streams, **new_views}
                 new_views[found[1]] = _view(found[1], found[2], sources, place)
             else:
                 raise DefinitionError(
@@ -114,18 +117,18 @@ def _view(name: str, select: str, sources: Mapping[str, Stream | View], place: P
     from sqlglot import exp
 
     try:
-        tree = sqlglot.parse_one(select, dialect="spark")
+        tree = sqlglot.parse_one(_WINDOW.sub(_WINDOW_FUNCTION, select), dialect="spark")
     except sqlglot.errors.ParseError as error:
-        first = error.errors[0] if error.errors else {"description": str(error), "line": 1}
-        raise DefinitionError(
-            Place(place.file, place.line + first["line"] - 1), f"{first['description']}"
-        ) from None
+        first = error.errors[0] if error.errors else {}
+        line = place.line + int(first.get("line") or 1) - 1
+        text = str(first.get("description") or error)
+        raise DefinitionError(Place(place.file, line), text) from None
     if not isinstance(tree, exp.Select):
         raise UserError("A view is a SELECT.")
     for part in ("joins", "having", "order", "limit", "distinct", "laterals", "windows"):
         if tree.args.get(part):
             raise UserError(
-                f"{part.upper().rstrip('S')} has no place in a view: it is not a fold over single records. "
+                f"{part.upper().rstrip('S')} has no place in a view: it is no fold over single records. "
                 "Use it in a query over the view; join with tables in Python's `prepare`."
             )
     source = tree.args.get("from_") or tree.args.get("from")
@@ -189,9 +192,9 @@ def _aggregate(
     )
 
 
-def _key(one: "exp.Expression", columns: dict[str, str]) -> Key:
+def _key(one: "exp.Expr", columns: dict[str, str]) -> Key:
     text = one.unalias()
-    if _function_name(text) == "window":
+    if _function_name(text) == _WINDOW_FUNCTION:
         spans = [argument.name for argument in _arguments(text)]
         made: Window = window(*spans[:2], name=one.alias or "window_start")
         return made
@@ -201,7 +204,7 @@ def _key(one: "exp.Expression", columns: dict[str, str]) -> Key:
     return name
 
 
-def _measure_of(one: "exp.Expression") -> measures.Measure | None:
+def _measure_of(one: "exp.Expr") -> measures.Measure | None:
     from sqlglot import exp
 
     function = one.unalias()
@@ -219,7 +222,7 @@ def _measure_of(one: "exp.Expression") -> measures.Measure | None:
     return cast("measures.Measure", make(column, *rest))
 
 
-def _function_name(one: "exp.Expression") -> str:
+def _function_name(one: "exp.Expr") -> str:
     from sqlglot import exp
 
     if isinstance(one, exp.Anonymous):
@@ -227,17 +230,17 @@ def _function_name(one: "exp.Expression") -> str:
     return one.sql_name().lower() if isinstance(one, exp.Func) else ""
 
 
-def _arguments(one: "exp.Expression") -> list[Any]:
+def _arguments(one: "exp.Expr") -> list[Any]:
     from sqlglot import exp
 
     if isinstance(one, exp.Anonymous):
         return list(one.expressions)
-    values = [value for value in one.args.values() if isinstance(value, exp.Expression | list)]
+    values = [value for value in one.args.values() if isinstance(value, exp.Expr | list)]
     flat = [inner for value in values for inner in (value if isinstance(value, list) else [value])]
-    return [value for value in flat if isinstance(value, exp.Expression)]
+    return [value for value in flat if isinstance(value, exp.Expr)]
 
 
-def _name_of(one: "exp.Expression") -> str:
+def _name_of(one: "exp.Expr") -> str:
     name = one.alias_or_name
     if not name or not is_plain_name(name):
         raise UserError(f"{one.sql(dialect='spark')} needs a name: … AS name.")

@@ -42,8 +42,8 @@ class Fold:
 
     A tally counts items: it has one row of state per key and `item`, so that engines can
     merge it by grouping alone. Its `finish` is an aggregate over the rows of a key, written with
-    {item}, {n} (how often), {running} and {total} (sums of n, in the order of items), and {rows}, the condition
-    that picks out this tally's rows.
+    {item}, {n} (how often), {running} and {total} (sums of n, in the order of items), and {rows}, the
+    condition that picks out this tally's rows.
     """
 
     states: tuple[State, ...]

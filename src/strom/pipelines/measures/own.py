@@ -20,9 +20,13 @@ def measure(
     `partial` names the parts of the state, each an aggregate over rows; `merge` combines each, an
     aggregate over the parts; `finish` makes the value of them:
 
-        measure(partial={"a": "sum(x * w)", "b": "sum(w)"}, merge={"a": "sum(a)", "b": "sum(b)"}, finish="a / b")
+        measure(
+            partial={"a": "sum(x * w)", "b": "sum(w)"},
+            merge={"a": "sum(a)", "b": "sum(b)"},
+            finish="a / b",
+        )
 
-    A merge must not depend on order or grouping: check with `strom.pipelines.measures.laws`.
+    A merge must not depend on order or grouping, or batch and speed layer will not agree.
     """
     if set(partial) != set(merge):
         raise UserError("A measure's partial and merge must name the same parts.")

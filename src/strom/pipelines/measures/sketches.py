@@ -1,6 +1,6 @@
 """Measures of bounded size and stated error: distinct (HLL), quantiles (KLL).
 
-Spark makes Apache DataSketches' bytes, and `strom.pipelines.serving.sketch_functions` merges the same bytes.
+Spark makes Apache DataSketches' bytes, and `serving/sketch_functions.py` merges the same bytes.
 """
 
 import math

