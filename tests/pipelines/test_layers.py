@@ -1,7 +1,9 @@
 """Batch, speed and replay over a real topic, with one definition."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
+import pyarrow.parquet as pq
 import pytest
 
 from strom.pipelines import Stream, View, window
@@ -123,3 +125,11 @@ def test_the_group_of_a_view_shows_its_progress(world):
     world.kafka.close()  # which waits for the commit
     assert [one.offset for one in consumer.committed(partitions, timeout=10)] == [10, 10, 10]
     consumer.close()
+
+
+def test_two_archivers_at_once_archive_every_record_once(world):
+    world.send(clicks(40))
+    with ThreadPoolExecutor(2) as pool:
+        taken = [one.result() for one in [pool.submit(world.archive) for _ in range(2)]]
+    assert sorted(taken) == [0, 40]
+    assert pq.ParquetDataset(world.master.files()).read().num_rows == 40

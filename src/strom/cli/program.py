@@ -22,7 +22,7 @@ PIPE_CLOSED = 141
 # Name, where it lives, and its one-line help: `strom --help` imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("strom.cli.start:start", "Run a broker in the foreground."),
-    "demo": ("strom.cli.demo:demo", "Watch a broker take and give a million clicks."),
+    "demo": ("strom.cli.demo:demo", "Watch a shop's clicks become views, live."),
     "topics": ("strom.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "groups": ("strom.cli.groups:groups", "See how far consumer groups have read; move them."),
     "produce": ("strom.cli.produce:produce", "Send lines to a topic."),

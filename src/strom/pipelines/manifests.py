@@ -1,16 +1,15 @@
 """The manifests of all views, as files: read without a lock, changed under one, replaced by a rename."""
 
-import contextlib
 import json
 import os
 import shutil
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from strom.model.errors import UserError
 from strom.pipelines.chain import Manifest, from_json, to_json
+from strom.pipelines.locks import locked
 
 GRACE_S = 120.0
 """How long files stay after nothing lists them: readers may still be at work with an older picture."""
@@ -53,7 +52,8 @@ class Manifests:
         """Change a manifest: nobody else does at the same time, and readers see all of it or nothing."""
         folder = self.view_folder(view)
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / "lock"):
+        with locked(folder / "lock"):
+            self._cache.pop(view, None)  # file times are too coarse to decide on
             before = self.read(view) or Manifest(view, topic)
             after = change(before)
             if after != before:
@@ -71,7 +71,7 @@ class Manifests:
     def sweep(self, view: str, grace_s: float = GRACE_S) -> int:
         """Remove files that no version lists, once they are old enough that no reader needs them."""
         folder = self.view_folder(view)
-        with _locked(folder / "lock"):
+        with locked(folder / "lock"):
             manifest = self.read(view)
             if manifest is None:
                 return 0
@@ -90,20 +90,6 @@ class Manifests:
 
     def _path(self, view: str) -> Path:
         return self.folder / view / "manifest.json"
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("a+b") as file:
-        if sys.platform == "win32":
-            import msvcrt
-
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield  # closing the file gives the lock back
 
 
 def _replace(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.locks import locked
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.reading import read_log
 
@@ -84,19 +85,25 @@ class MasterDataset:
         self, spark: "SparkSession", kafka: KafkaLog, *, group: str, max_records: int = 2_000_000
     ) -> int:
         """Take in what is new in the topic, up to a limit; returns how many records that were."""
-        start = self.position()
-        end = kafka.ends(self.topic).at_most(start, max_records)
-        if end - start <= 0:
-            return 0
-        kafka.check_complete(self.topic, start, f"The archive of {self.topic}")
-        raw = read_log(spark, kafka.servers, self.topic, start, end, group=f"{group}.archive")
-        name = f"records-{uuid.uuid4().hex}"
-        raw.write.parquet(str(self.path / name))
-        self._commit(name, end)
+        # Delta's commits do not refuse a second writer of the same records.
+        with locked(self.path.with_suffix(".lock")):
+            start = self.position()
+            end = kafka.ends(self.topic).at_most(start, max_records)
+            if end - start <= 0:
+                return 0
+            kafka.check_complete(self.topic, start, f"The archive of {self.topic}")
+            raw = read_log(spark, kafka.servers, self.topic, start, end, group=f"{group}.archive")
+            name = f"records-{uuid.uuid4().hex}"
+            raw.write.parquet(str(self.path / name))
+            self._commit(name, end)
         return end - start
 
     def sweep(self) -> int:
         """Remove folders of files that no commit has listed: what a crash left behind."""
+        with locked(self.path.with_suffix(".lock")):
+            return self._sweep()
+
+    def _sweep(self) -> int:
         listed = {Path(file).parent.name for file in self.files()}
         left = [path for path in self.path.glob("records-*") if path.name not in listed]
         for path in left:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from strom.pipelines.chain import OutOfPlace, Segment
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.feeds import Feed, append_segment, write_segment
+from strom.pipelines.freshness import Freshness
 from strom.pipelines.kafka_log import DeadLetter, KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
@@ -44,7 +45,7 @@ class Progress:
     lag: int = 0
     seconds: float = 0.0
     """Of the last micro-batch."""
-    at: float = field(default_factory=time.time)
+    freshness: Freshness = field(default_factory=Freshness)
 
 
 class SpeedLayer:
@@ -74,6 +75,7 @@ class SpeedLayer:
     def step(self) -> int:
         """Take in what is new, up to a limit; returns how many records that were."""
         end = self._log.ends(self._stream.topic)
+        self.progress.freshness.looked(time.monotonic(), end - Offsets())
         taken = 0
         for position, targets in self._by_position().items():
             until = end.at_most(position, self._max_records)
@@ -112,7 +114,7 @@ class SpeedLayer:
         self.progress.dead_letters += malformed
         self.progress.batches += 1
         self.progress.seconds = time.perf_counter() - began
-        self.progress.at = time.time()
+        self.progress.freshness.published(time.monotonic(), start - Offsets(), end - Offsets())
 
     def _feed(
         self, target: Target, parsed: "DataFrame", malformed: int, start: Offsets, end: Offsets
