@@ -31,15 +31,12 @@ def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
     text = sf.col("value").cast("string")
     read = sf.from_json if stream.format == "json" else sf.from_csv
-    parsed = raw.select(
-        read(text, schema, options).alias("_row"), *record, sf.col("value").alias("_raw")
-    )
-    return parsed.select(
-        "_row.*",
-        *[sf.col(name) for name in ("_key", "_partition", "_offset", "_timestamp")],
-        _problem(stream),
-        "_raw",
-    ).drop(_CORRUPT)
+    # `inline` keeps the optimiser from parsing anew in every condition on the parsed columns.
+    parsed = sf.inline(sf.array(read(text, schema, options)))
+    rows = raw.select(parsed, *record, sf.col("value").alias("_raw"))
+    marked = rows.withColumn(PROBLEM, _problem(stream)).drop(_CORRUPT)
+    # Only a dead letter needs its bytes: what is parsed is kept in memory for all views.
+    return marked.withColumn("_raw", sf.when(sf.col(PROBLEM).isNotNull(), sf.col("_raw")))
 
 
 def good(rows: "DataFrame") -> "DataFrame":
@@ -61,13 +58,10 @@ def dead_rows(rows: "DataFrame") -> "DataFrame":
 def _problem(stream: Stream) -> "Column":
     from pyspark.sql import functions as sf
 
-    problem = (
-        sf.when(sf.col("_raw").isNull(), sf.lit("the record has no value"))
-        .when(sf.col(f"_row.{_CORRUPT}").isNotNull(), sf.lit(f"not {stream.format} of the schema"))
-        .when(sf.col("_row").isNull(), sf.lit(f"not {stream.format}"))
+    problem = sf.when(sf.col("_raw").isNull(), sf.lit("the record has no value")).when(
+        sf.col(_CORRUPT).isNotNull(), sf.lit(f"not {stream.format} of the schema")
     )
     if stream.time:
-        problem = problem.when(
-            sf.col(f"_row.{stream.time}").isNull(), sf.lit(f"no event time in {stream.time}")
-        )
-    return problem.alias(PROBLEM)
+        missing = sf.lit(f"no event time in {stream.time}")
+        problem = problem.when(sf.col(stream.time).isNull(), missing)
+    return problem
