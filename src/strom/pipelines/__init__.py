@@ -18,8 +18,10 @@ from strom.pipelines.measures import (
     top_k,
     variance,
 )
+from strom.pipelines.project import Project, load_project
 
 __all__ = [
+    "Project",
     "Stream",
     "Table",
     "View",
@@ -28,6 +30,7 @@ __all__ = [
     "distinct",
     "first",
     "last",
+    "load_project",
     "max",
     "mean",
     "measure",

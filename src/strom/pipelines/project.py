@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.definitions.place import DefinitionError, Place
@@ -14,6 +15,9 @@ from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.settings import FILE, Settings, read_settings
+
+if TYPE_CHECKING:
+    from strom.pipelines.serving.view_reader import ViewReader
 
 _MODULE_PREFIX = "strom_project_"
 
@@ -63,6 +67,12 @@ class Project:
             known = ", ".join(self.views) or "none"
             raise UserError(f"No file in {self.folder} defines a view {name!r}. There is: {known}.")
         return self.views[name]
+
+    def view(self, name: str) -> "ViewReader":
+        """The rows of a view, as Arrow or pandas."""
+        from strom.pipelines.serving.view_reader import ViewReader
+
+        return ViewReader(self.manifests, name)
 
     def group_of(self, view: str) -> str:
         """The consumer group that shows a view's progress."""
