@@ -8,6 +8,7 @@ leaves a file that nobody reads.
 import logging
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
+
+_JOBS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class SpeedLayer:
         self._group = group
         self._max_records = max_records
         self._dead_letters = dead_letters
+        self._pool = ThreadPoolExecutor(_JOBS_AT_ONCE, thread_name_prefix="states")
         self.targets: list[Target] = []
         self.progress = Progress()
 
@@ -106,8 +110,12 @@ class SpeedLayer:
         parsed = parse(self._stream, raw).persist()
         try:
             malformed = self._count_malformed(parsed)
-            for target in targets:
-                self._feed(target, parsed, malformed, start, end)
+            # Side by side, for one job's planning leaves the cores to another's work.
+            segments = self._pool.map(
+                lambda target: self._states(target, parsed, malformed, start, end), targets
+            )
+            for target, segment in zip(targets, segments, strict=True):
+                self._publish(target, segment)
         finally:
             parsed.unpersist()
         self.progress.records += end - start
@@ -116,27 +124,29 @@ class SpeedLayer:
         self.progress.seconds = time.perf_counter() - began
         self.progress.freshness.published(time.monotonic(), start - Offsets(), end - Offsets())
 
-    def _feed(
+    def _states(
         self, target: Target, parsed: "DataFrame", malformed: int, start: Offsets, end: Offsets
-    ) -> None:
-        """Write the states of one version, and make them visible."""
-        dead = target is self._dead_letters
-        if dead and malformed:
+    ) -> Segment:
+        """Write the states of one version. Nobody sees them yet."""
+        if target is self._dead_letters:
+            if not malformed:
+                return Segment(start, end, ())
             self._send_dead_letters(parsed)
-        if dead and not malformed:
-            segment = Segment(start, end, ())
-        else:
-            segment = write_segment(
-                self._manifests, target.feed, target.number, parsed, start, end, few=True
-            )
+        return write_segment(
+            self._manifests, target.feed, target.number, parsed, start, end, few=True
+        )
+
+    def _publish(self, target: Target, segment: Segment) -> None:
+        """Make the states visible, and tell the view's progress."""
         try:
             append_segment(self._manifests, target.feed, target.number, segment)
         except OutOfPlace:
             # A batch, or another process, has brought this version further; the next step sees it.
-            log.info("states of %s from %s on came too late", target.feed.name, start)
+            log.info("states of %s from %s on came too late", target.feed.name, segment.start)
             return
-        if not dead:
-            self._log.commit(f"{self._group}.{target.feed.name}", self._stream.topic, end)
+        if target is not self._dead_letters:
+            group = f"{self._group}.{target.feed.name}"
+            self._log.commit(group, self._stream.topic, segment.end)
 
     def _send_dead_letters(self, parsed: "DataFrame") -> None:
         rows = dead_rows(parsed).collect()

@@ -23,6 +23,7 @@ DEFAULTS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     "spark.scheduler.mode": "FAIR",
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.log.level": "ERROR",
