@@ -34,7 +34,7 @@ types: install  ## mypy, strict
 	$(BIN)/mypy
 
 unit: install  ## all tests but the long ones
-	$(BIN)/pytest -m "not soak"
+	$(BIN)/python -m tools.run_tests
 
 kafka: install  ## fetch the real Apache Kafka (peer and judge) into .kafka/
 	$(BIN)/python -m tools.kafka fetch
@@ -43,7 +43,7 @@ bench: install kafka  ## strom beside the real Kafka, as ratios
 	$(BIN)/python -m benchmarks
 
 soak: install kafka  ## the long runs
-	$(BIN)/pytest -m soak --timeout=0
+	$(BIN)/pytest -m soak --timeout=0 -o faulthandler_timeout=0
 
 docs: install  ## write docs/reference from the code
 	$(BIN)/python -m tools.reference

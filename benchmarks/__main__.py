@@ -26,7 +26,18 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from benchmarks import growth, latency, machine, memory, startup, throughput
+from benchmarks import (
+    commits,
+    growth,
+    latency,
+    machine,
+    memory,
+    rebalances,
+    share_groups,
+    startup,
+    throughput,
+    transactions,
+)
 from benchmarks.report import markdown, print_tables
 from benchmarks.results import Measurement, Run, load, save, to_json
 from benchmarks.scale import FULL, QUICK, Scale
@@ -51,6 +62,10 @@ MEASURES = {
     "memory": Measure(memory.steps, memory.measure),
     "latency": Measure(latency.steps, latency.measure),
     "throughput": Measure(throughput.steps, throughput.measure),
+    "transactions": Measure(transactions.steps, transactions.measure),
+    "rebalances": Measure(rebalances.steps, rebalances.measure),
+    "commits": Measure(commits.steps, commits.measure),
+    "share-groups": Measure(share_groups.steps, share_groups.measure),
     "growth": Measure(growth.steps, growth.measure),
 }
 

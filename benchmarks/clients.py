@@ -100,6 +100,49 @@ class Produce:
 
 
 @dataclass(frozen=True)
+class ProduceInTransactions:
+    """Produce records in transactions, one after the other; the result is records per second."""
+
+    bootstrap_servers: str
+    topic: str
+    transactional_id: str
+    transactions: int
+    records: int
+    """In each transaction."""
+    record_bytes: int = 100
+    partitions: int = 1
+
+    def __call__(self) -> float:
+        """From the begin of the first transaction to the end of the last."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "log_level": SILENT,
+                "transactional.id": self.transactional_id,
+                "linger.ms": 5,
+                "delivery.report.only.error": True,
+            }
+        )
+        producer.init_transactions(FLUSH_SECONDS)
+        values = [{"value": value} for value in clicks(self.record_bytes, self.records)]
+        shares = [values[one :: self.partitions] for one in range(self.partitions)]
+        self._one_transaction(producer, shares)  # the first one finds the partitions
+        began = time.perf_counter()
+        for _ in range(self.transactions):
+            self._one_transaction(producer, shares)
+        return self.transactions * self.records / (time.perf_counter() - began)
+
+    def _one_transaction(self, producer: Producer, shares: list[list[dict[str, bytes]]]) -> None:
+        producer.begin_transaction()
+        for partition, share in enumerate(shares):
+            if producer.produce_batch(self.topic, share, partition=partition) != len(share):
+                raise RuntimeError("the producer's queue is full")
+        producer.flush(FLUSH_SECONDS)
+        # It raises if any record was not acknowledged.
+        producer.commit_transaction(FLUSH_SECONDS)
+
+
+@dataclass(frozen=True)
 class Consume:
     """Read records by assignment, without a group; the result is records per second."""
 

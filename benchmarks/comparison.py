@@ -27,6 +27,10 @@ METRICS: Mapping[str, Metric] = {
     "p99": Metric("p99", "ms", False),
     "startup": Metric("start-up", "s", False),
     "resident": Metric("resident memory", "MB", False),
+    "commits": Metric("commits", "commits/s", True),
+    "commit_cpu": Metric("broker CPU", "s per million commits", False),
+    "join": Metric("all stable after one joined", "ms", False),
+    "leave": Metric("all stable after one left", "ms", False),
     "fetch_p50": Metric("fetch at a random offset, p50", "ms", False),
 }
 
@@ -86,8 +90,8 @@ FLAT_COST = Target(1.1, at_least=False)
 def target(metric: str, case: str, comparison: Comparison) -> Target | None:
     """What is to be reached, None where nothing was set.
 
-    Latency and the rate of single requests are judged between equal promises only: a broker that
-    waits for the disk cannot answer as soon as one that does not.
+    Latency, rebalances and the rate of single requests are judged between equal promises only: a
+    broker that waits for the disk cannot answer as soon as one that does not.
     """
     if metric in ("produce", "consume"):
         return AT_LEAST_KAFKA
@@ -97,6 +101,10 @@ def target(metric: str, case: str, comparison: Comparison) -> Target | None:
         return TENTH
     if metric == "requests" and comparison is not DURABLE and not case.startswith("1 connection"):
         return EIGHTFOLD if comparison is BOTH_DURABLE else AT_LEAST_KAFKA
+    if metric in ("join", "leave") and comparison is not DURABLE:
+        return AT_MOST_KAFKA
+    if metric == "commits" and comparison is not DURABLE:
+        return AT_LEAST_KAFKA
     if metric == "p99" and comparison is not DURABLE:
         return HALF if case.startswith("1 connection") else AT_MOST_KAFKA
     return None

@@ -11,11 +11,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import psutil
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
 
 from strom.testing.broker_process import BrokerProcess
 from tools.kafka import RealKafka
@@ -35,6 +42,10 @@ KAFKA_SETTINGS = {
     # So that the disk space of a topic is free again soon after it was measured.
     "log.segment.delete.delay.ms": "1000",
 }
+STROM_SETTINGS = {
+    # As the real Kafka has it here: groups do not wait for members that might still come.
+    "group.initial.rebalance.delay.ms": "0",
+}
 SILENT = 2
 """librdkafka's log level: what goes wrong is raised, and need not be printed as well."""
 _SAMPLE_SECONDS = 0.05
@@ -52,7 +63,7 @@ class Variant(NamedTuple):
 
 STROM_OS = Variant("strom-os", "strom, flush=os", "strom", {"flush": "os"})
 STROM_DISK = Variant("strom-disk", "strom", "strom", {"flush": "disk"})
-KAFKA = Variant("kafka", "Kafka", "kafka", {})
+KAFKA = Variant("kafka", "Kafka", "kafka", {"flush.messages": str(2**63 - 1)})
 KAFKA_SYNCED = Variant("kafka-synced", "Kafka, flush.messages=1", "kafka", {"flush.messages": "1"})
 VARIANTS = (STROM_OS, KAFKA, STROM_DISK, KAFKA_SYNCED)
 
@@ -74,9 +85,10 @@ class Peer:
     def __init__(self, process: _Process) -> None:
         self.bootstrap_servers = process.bootstrap_servers
         self._process = psutil.Process(process.pid)
-        self._admin = AdminClient(
-            {"bootstrap.servers": process.bootstrap_servers, "log_level": SILENT}
-        )
+        self._admin = self._new_admin()
+
+    def _new_admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": SILENT})
 
     def create_topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> None:
         """Create a topic, and return when it can be used."""
@@ -90,10 +102,12 @@ class Peer:
             time.sleep(0.1)
 
     def _has_all_partitions(self, topic: str, partitions: int) -> bool:
-        # Kafka says that a topic is created before it can take records for it.
+        # Kafka says that a topic is created before it can take records for it. And a client that
+        # has once been told so believes it for as long as it is asked again and again.
         asked = {TopicPartition(topic, one): OffsetSpec.latest() for one in range(partitions)}
+        admin = self._new_admin()
         try:
-            for answer in self._admin.list_offsets(asked).values():
+            for answer in admin.list_offsets(asked).values():
                 answer.result(_ADMIN_SECONDS)
         except KafkaException:
             return False
@@ -109,6 +123,30 @@ class Peer:
         asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
         (answer,) = self._admin.list_offsets(asked).values()
         return int(answer.result(_ADMIN_SECONDS).offset)
+
+    def set_topic(self, name: str, settings: Mapping[str, str]) -> None:
+        """Give a topic that exists, perhaps an internal one, these settings."""
+        self._set(ConfigResource.Type.TOPIC, name, settings)
+
+    def set_group(self, name: str, settings: Mapping[str, str]) -> None:
+        """Give a group, which need not exist yet, these settings."""
+        self._set(ConfigResource.Type.GROUP, name, settings)
+
+    def _set(self, kind: Any, name: str, settings: Mapping[str, str]) -> None:
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in settings.items()
+        ]
+        resource = ConfigResource(kind, name, incremental_configs=entries)
+        for answer in self._admin.incremental_alter_configs([resource]).values():
+            answer.result(_ADMIN_SECONDS)
+
+    def topic_id(self, name: str) -> bytes:
+        """The id by which newer requests name a topic."""
+        answer = self._admin.describe_topics(TopicCollection([name]))[name]
+        found = answer.result(_ADMIN_SECONDS).topic_id
+        halves = found.get_most_significant_bits(), found.get_least_significant_bits()
+        return b"".join((half % 2**64).to_bytes(8, "big") for half in halves)
 
     @contextmanager
     def topic(self, name: str, partitions: int, settings: Mapping[str, str]) -> Iterator[str]:
@@ -154,7 +192,7 @@ def running_both() -> Iterator[dict[str, Peer]]:
 def start(broker: str) -> BrokerProcess | RealKafka:
     """Start a broker with an empty data folder, and return when it says that it is ready."""
     if broker == "strom":
-        return BrokerProcess().start()
+        return BrokerProcess(settings=STROM_SETTINGS).start()
     kafka = RealKafka(heap=KAFKA_HEAP, jvm_flags=KAFKA_JVM_FLAGS, config=KAFKA_SETTINGS)
     kafka.start()
     return kafka

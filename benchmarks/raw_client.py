@@ -34,7 +34,7 @@ PRODUCE_VERSION = 11
 FETCH_VERSION = 12
 """The last versions that name topics, so that their ids need not be known."""
 ACKS_ALL = -1
-_RESPONSE_HEADER_BYTES = 9
+RESPONSE_HEADER_BYTES = 9
 """Length, correlation id, no tags."""
 _RECEIVE_BYTES = 1 << 20
 _KEPT_BYTES = 256
@@ -209,7 +209,7 @@ def _summary(latencies: list[float], seconds: float) -> Latency:
 
 def _check_produced(answer: bytes) -> None:
     view = memoryview(answer)
-    response = decode(ProduceResponse, PRODUCE_VERSION, view, _RESPONSE_HEADER_BYTES)
+    response = decode(ProduceResponse, PRODUCE_VERSION, view, RESPONSE_HEADER_BYTES)
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
@@ -219,7 +219,7 @@ def _check_produced(answer: bytes) -> None:
 def _check_fetched(answer: bytes) -> None:
     if len(answer) == _KEPT_BYTES:
         return  # the rest was not kept: an answer without records is shorter
-    response = decode(FetchResponse, FETCH_VERSION, memoryview(answer), _RESPONSE_HEADER_BYTES)
+    response = decode(FetchResponse, FETCH_VERSION, memoryview(answer), RESPONSE_HEADER_BYTES)
     for topic in response.responses:
         for partition in topic.partitions:
             if partition.error_code or not partition.records:

@@ -25,6 +25,10 @@ TITLES = {
     "latency": "Small produce requests, acks=all, one under way per connection",
     "startup": "Start-up",
     "memory": "Memory",
+    "transactions": "Transactions through librdkafka",
+    "rebalances": "Rebalances",
+    "commits": "Commits of offsets",
+    "share groups": "Share groups through Kafka's own performance tool",
 }
 COMPARED_HEADINGS = ("case", "measured", "strom", "Kafka", "ratio", "spread", "target", "")
 GROWTH_HEADINGS = ("case", "measured", "small", "large", "ratio", "spread", "Kafka's", "target", "")
@@ -157,6 +161,13 @@ default beside Kafka's, which promises less; and strom's default beside Kafka wi
 which promises the same. Latencies, and the rate of small requests, have a target only between equal
 promises. The eightfold rate is asked of small requests, where every answer needs the disk; large
 batches are bound by how fast the disk and the client are, whichever broker writes them.
+
+What groups and transactions write down goes to internal topics, which are given the same promise as
+the topic that is measured. Rebalances and commits have a target only between equal promises, like
+single requests. A rebalance is timed with members that do nothing else, from the moment that one joins
+or leaves until all are stable; the pause that both brokers make between two assignments of the new
+protocol is set to 0. Share groups are read by Kafka's own `ShareConsumerPerformance`, and count from
+its first report with records on.
 
 CPU is the user and system time of the broker's process. Memory is what is resident of it, at most.
 """

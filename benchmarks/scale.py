@@ -17,6 +17,14 @@ class Scale:
     large_log: int
     few_partitions: int
     many_partitions: int
+    transactions: int
+    """How many transactions one measurement commits."""
+    commits: int
+    """How many commits are sent without waiting for the one before."""
+    rebalances: int
+    """How often a member joins and leaves for one figure."""
+    shared_records: int
+    """How many records a share group takes."""
 
     def records(self, record_bytes: int) -> int:
         """How many records of a size one throughput measurement uses."""
@@ -32,6 +40,10 @@ FULL = Scale(
     large_log=10_000_000,
     few_partitions=10,
     many_partitions=4_000,
+    transactions=500,
+    commits=20_000,
+    rebalances=5,
+    shared_records=1_000_000,
 )
 QUICK = Scale(
     rounds=2,
@@ -42,4 +54,8 @@ QUICK = Scale(
     large_log=1_000_000,
     few_partitions=10,
     many_partitions=400,
+    transactions=100,
+    commits=3_000,
+    rebalances=3,
+    shared_records=200_000,
 )

@@ -11,7 +11,16 @@ from tools import kafka
 
 # Many tests write records with times long past; retention must not take them away meanwhile.
 DAY_MS = str(24 * 60 * 60 * 1000)
-STROM_SETTINGS = {"log.retention.check.interval.ms": DAY_MS}
+# Share groups may have locks that time out while a test waits for it.
+STROM_SETTINGS = {
+    "log.retention.check.interval.ms": DAY_MS,
+    # Tests set these shorter for single groups, and do not wait between two assignments.
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
 KAFKA_SETTINGS = {**STROM_SETTINGS, "log.initial.task.delay.ms": DAY_MS}
 
 TARGETS = {"strom": ["strom"], "kafka": ["kafka"], "both": ["strom", "kafka"]}

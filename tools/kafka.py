@@ -35,7 +35,7 @@ _CHECKSUMS = _HERE / "kafka.sha256"
 _MINIMUM_JAVA = 17
 _START_DEADLINE_S = 60
 _CLUSTER_ID = "c3Ryb20tcmVhbC1rYWZrYQ"
-_LOG4J = """\
+LOG4J_TO_STDOUT = """\
 rootLogger.level = info
 rootLogger.appenderRef.stdout.ref = stdout
 appender.stdout.type = Console
@@ -95,10 +95,14 @@ def fetch() -> None:
 
 
 def run_tool(
-    class_name: str, *arguments: str, stdin: str = "", timeout_s: float = 60
+    class_name: str,
+    *arguments: str,
+    stdin: str = "",
+    timeout_s: float = 60,
+    flags: Sequence[str] = ("-Xmx128m", *QUICK_START_FLAGS),
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's own tools, such as `org.apache.kafka.tools.TopicCommand`."""
-    command = locate().command(class_name, *arguments, flags=("-Xmx128m", *QUICK_START_FLAGS))
+    command = locate().command(class_name, *arguments, flags=flags)
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout_s)
 
 
@@ -200,7 +204,7 @@ class RealKafka:
             "log.cleaner.dedupe.buffer.size": "4194304",
             **self._config,
         }
-        (folder / "log4j2.properties").write_text(_LOG4J)
+        (folder / "log4j2.properties").write_text(LOG4J_TO_STDOUT)
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         return properties

@@ -6,23 +6,23 @@ They come with its source distribution, which is fetched once, checked and kept 
 The broker must have node id 0, which is what these tests take for granted.
 """
 
-import hashlib
 import os
 import re
 import subprocess
 import sys
-import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.kafka import UnavailableError, home
+from tools.source_distributions import SourceDistribution
 
-VERSION = "3.0.12"
-SHA256 = "4ccda3616b9aa5c353d74a97f2770d6cd1b950890d77ab0e8890e09a48eeed65"
+SOURCES = SourceDistribution(
+    "kafka-python",
+    "3.0.12",
+    "4ccda3616b9aa5c353d74a97f2770d6cd1b950890d77ab0e8890e09a48eeed65",
+)
 CLAIMED_KAFKA_VERSION = "4.3.0"
 """What the tests believe to talk to; one of them checks that the client finds out the same."""
 
-_TRANSACTIONS = "transactions do not exist yet"
 _ONE_NODE = "moves or elects replicas, of which one node has nothing to move or elect"
 
 LEFT_OUT = {
@@ -36,8 +36,6 @@ LEFT_OUT = {
     "test_admin_integration.py::test_list_partition_reassignments": _ONE_NODE,
     "test_admin_integration.py::test_describe_metadata_quorum": "there is no quorum of one",
     "test_admin_integration.py::test_list_config_resources": "the request is not served yet",
-    "test_producer_integration.py::test_transactional_producer_messages": _TRANSACTIONS,
-    "test_producer_integration.py::test_transactional_producer_offsets": _TRANSACTIONS,
     "test_sasl_integration.py": "SASL does not exist yet",
     "test_ssl_integration.py": "starts a broker of its own from a Kafka download, for TLS",
 }
@@ -60,17 +58,9 @@ class SpawnedService:
 
 def fetch() -> Path:
     """The folder with the unpacked source distribution, or UnavailableError."""
-    folder = home() / "kafka-python"
-    archive = folder / f"kafka_python-{VERSION}.tar.gz"
-    if not archive.exists():
-        _download(folder)
-    if hashlib.sha256(archive.read_bytes()).hexdigest() != SHA256:
-        raise UnavailableError(f"{archive} has a wrong checksum; remove it")
-    unpacked = folder / f"kafka_python-{VERSION}"
-    if not unpacked.exists():
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
-        for name, text in _MISSING_FILES.items():
+    unpacked = SOURCES.fetch()
+    for name, text in _MISSING_FILES.items():
+        if not (unpacked / name).exists():
             (unpacked / name).write_text(text)
     return unpacked
 
@@ -106,17 +96,6 @@ def run(
 def failed(output: str) -> list[str]:
     """The tests that failed, from what pytest printed."""
     return re.findall(r"^FAILED (\S+)", output, re.MULTILINE)
-
-
-def _download(folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    package = ["--no-binary", "kafka-python", f"kafka-python=={VERSION}"]
-    done = subprocess.run(
-        [*command, "--dest", str(folder), *package], capture_output=True, text=True
-    )
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no output"]
-        raise UnavailableError(f"pip could not fetch kafka-python's sources: {lines[-1]}")
 
 
 if __name__ == "__main__":

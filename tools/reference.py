@@ -9,6 +9,7 @@ from pathlib import Path
 
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode
+from strom.model.group_settings import GroupSettings
 from strom.model.settings import INT_MAX, LONG_MAX, Definition
 from strom.model.topic_settings import TopicSettings
 from strom.server.kafka import handlers
@@ -55,6 +56,26 @@ def topic_settings() -> str:
         f"{NOTICE}\n# Topic settings\n\nSet one with `strom topics create NAME -c name=value` or "
         "`strom topics alter NAME name=value`. The last column names the broker setting that gives "
         "every topic its default.\n\n"
+        + _table(("setting", "default", "allowed", "what it does", "broker default"), rows)
+    )
+
+
+def group_settings() -> str:
+    """The page on group settings."""
+    rows = [
+        (
+            f"`{definition.name}`",
+            _default(definition),
+            _bounds(definition),
+            definition.doc,
+            f"`{definition.broker_name}`" if definition.broker_name else "",
+        )
+        for definition in GroupSettings.definitions().values()
+    ]
+    return (
+        f"{NOTICE}\n# Group settings\n\nSet one with Kafka's admin calls for resources of the type "
+        "`GROUP`, such as `kafka-configs --entity-type groups`. The last column names the broker setting "
+        "that gives every group its default.\n\n"
         + _table(("setting", "default", "allowed", "what it does", "broker default"), rows)
     )
 
@@ -108,6 +129,7 @@ def error_codes() -> str:
 
 PAGES = {
     "topic-settings.md": topic_settings,
+    "group-settings.md": group_settings,
     "broker-settings.md": broker_settings,
     "api-keys.md": api_keys,
     "error-codes.md": error_codes,

@@ -11,6 +11,8 @@ from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.housekeeping import Housekeeping
+from strom.broker.share_groups import ShareGroups
+from strom.broker.transactions import Transactions
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
 from strom.model.errors import UserError
@@ -52,6 +54,8 @@ class Node:
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None
         self._groups: Groups | None = None
+        self._shares: ShareGroups | None = None
+        self._transactions: Transactions | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
 
@@ -65,6 +69,10 @@ class Node:
         self._broker = broker
         self._groups = groups = Groups(broker)
         groups.load()
+        self._shares = shares = ShareGroups(broker, groups)
+        shares.load()
+        self._transactions = transactions = Transactions(broker, groups)
+        transactions.load()
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
         except UserError:
@@ -75,6 +83,15 @@ class Node:
         self._housekeeping.start()
         self._housekeeping.every(
             lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
+        )
+        self._housekeeping.every(
+            lambda: broker.settings.share_state_topic_prune_interval_ms, shares.prune
+        )
+        self._housekeeping.every(
+            lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
+        )
+        self._housekeeping.every(
+            lambda: broker.settings.transactional_id_expiration_interval_ms, transactions.expire
         )
         endpoint = _endpoint(settings, listener.port)
         return Ready(
@@ -92,16 +109,24 @@ class Node:
             await self._housekeeping.stop()
         if self._groups is not None:
             self._groups.stop()
+        if self._shares is not None:
+            self._shares.stop()
+        if self._transactions is not None:
+            self._transactions.stop()
         if self._listener is not None:
             await self._listener.stop()
         if self._broker is not None:
             await self._broker.close()
 
     def _serve(self, dispatcher: Dispatcher, listener: Listener, port: int) -> None:
-        assert self._broker is not None and self._groups is not None  # noqa: S101, PT018 - see start()
+        assert self._broker is not None  # noqa: S101 - see start()
+        assert self._groups is not None and self._transactions is not None  # noqa: S101, PT018
+        assert self._shares is not None  # noqa: S101
         services = Services(
             broker=self._broker,
             groups=self._groups,
+            shares=self._shares,
+            transactions=self._transactions,
             endpoint=_endpoint(self.settings, port),
             fetch_sessions=FetchSessions(self.settings.max_fetch_sessions),
             memory=listener.memory,

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from strom.broker.groups import Groups, java_hash
+from strom.broker.groups import Groups
+from strom.broker.state_topic import java_hash
 from strom.coordination.groups.commands import (
     Commit,
     DeleteGroup,

@@ -31,8 +31,9 @@ def test_groups_are_listed_and_described(strom_at_broker, filled_topic, group):
     (listed,) = json.loads(strom_at_broker("groups", "list", "--json").stdout)
     assert listed == {"name": group, "state": "Empty", "type": "Classic"}
     described = strom_at_broker("groups", "describe", group).stdout
-    assert described.splitlines()[:3] == [
+    assert described.splitlines()[:4] == [
         f"Group        {group}",
+        "Type         Classic",
         "State        Empty",
         "Members      0",
     ]

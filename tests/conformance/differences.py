@@ -13,5 +13,8 @@ _UNREADABLE = "test_records_that_cannot_be_read_are_refused_whatever_the_code"
 DIFFERENCES: dict[str, str] = {
     f"{_UNREADABLE}[strom-plain bytes called gzip]": _OPAQUE,
     f"{_UNREADABLE}[strom-records that are noise]": _OPAQUE,
+    "test_an_older_epoch_aborts_what_is_ongoing": (
+        "a producer that is fenced already must not disturb the one that took its place: it is told so"
+    ),
     "test_the_brokers_say_overrides_what_a_producer_claims": _OPAQUE,
 }

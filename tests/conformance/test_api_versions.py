@@ -42,3 +42,21 @@ def test_a_malformed_software_name_is_an_invalid_request(client: RawClient, name
     answer = client.call("api_versions", 3, client_software_name=name, client_software_version="1")
     assert answer.error_code == ErrorCode.invalid_request
     assert client.call("api_versions", 3, **SOFTWARE).error_code == ErrorCode.none
+
+
+def test_transactions_of_version_2_are_announced(client: RawClient) -> None:
+    answer = client.call("api_versions", 4, **SOFTWARE)
+    supported = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
+    finalized = {
+        one.name: (one.min_version_level, one.max_version_level)
+        for one in answer.finalized_features
+    }
+    assert supported["transaction.version"] == (0, 2)
+    assert finalized["transaction.version"] == (2, 2)
+    assert answer.finalized_features_epoch >= 0
+
+
+def test_clients_that_cannot_read_the_level_0_are_not_told_of_it(client: RawClient) -> None:
+    answer = client.call("api_versions", 3, **SOFTWARE)
+    assert all(one.min_version > 0 for one in answer.supported_features)
+    assert "transaction.version" in {one.name for one in answer.finalized_features}

@@ -182,7 +182,7 @@ def test_kafka_python_shares(target: Target, filled: str) -> None:
         while not done.is_set():
             # A poll that ends before its join is answered can leave kafka-python 3.0.12 asking in vain
             # for ever (seen on the real Kafka, one time in nine): so it gets the time.
-            for records in consumer.poll(1000).values():
+            for records in consumer.poll(5000).values():
                 got.update(int(record.value) for record in records)
                 consumer.commit()
             shares[number] = set(consumer.assignment())

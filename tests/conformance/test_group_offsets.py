@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from strom.broker.groups import java_hash
-from strom.coordination.groups.records import (
-    GroupGone,
-    GroupMetadata,
-    OffsetCommitted,
-    OffsetGone,
-    decode,
-    encode,
-)
+from strom.broker.state_topic import java_hash
+from strom.coordination.groups.log_format import decode, encode
+from strom.coordination.groups.records import GroupGone, GroupMetadata, OffsetCommitted, OffsetGone
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import read_records
 from tests.conformance.calls import Topic, end_offset, wait_until_gone
@@ -54,7 +48,13 @@ def commit(
     client: RawClient, group: str, *topics: dict[str, Any], version: int = 9, **changes: Any
 ) -> list[ErrorCode]:
     """Commit without being a member."""
-    fields = {
+    answer = client.call("offset_commit", version, **(by_nobody(group, *topics) | changes))
+    return [one.error_code for topic in answer.topics for one in topic.partitions]
+
+
+def by_nobody(group: str, *topics: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a commit by someone who is not a member."""
+    return {
         "group_id": group,
         "generation_id_or_member_epoch": -1,
         "member_id": "",
@@ -62,8 +62,6 @@ def commit(
         "retention_time": -1,
         "topics": topics,
     }
-    answer = client.call("offset_commit", version, **(fields | changes))
-    return [one.error_code for topic in answer.topics for one in topic.partitions]
 
 
 def fetch(
@@ -118,6 +116,22 @@ def test_the_last_commit_counts(client: RawClient, group: str, make_topic: MakeT
     for offset in (5, 9, 2):
         commit(client, group, commit_fields(topic, {0: offset}))
     assert committed(client, group) == {(topic.name, 0): 2}
+
+
+def test_commits_that_do_not_wait_for_each_other_are_done_and_answered_in_order(
+    client: RawClient, group: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    commits = [commit_fields(topic, {0: offset}) for offset in range(50)]
+    commits[20] = commit_fields(topic, {5: 0})  # there is no such partition
+    sent = [client.send("offset_commit", 9, **by_nobody(group, one)) for one in commits]
+    fetching = [fetch_fields(group, [(topic, [0])])]
+    asked = client.send("offset_fetch", 9, groups=fetching, require_stable=True)
+    answers = [client.receive("offset_commit", 9, one) for one in sent]
+    codes = [answer.topics[0].partitions[0].error_code for answer in answers]
+    assert codes == [OK] * 20 + [ErrorCode.unknown_topic_or_partition] + [OK] * 29
+    (found,) = client.receive("offset_fetch", 9, asked).groups
+    assert found.topics[0].partitions[0].committed_offset == 49
 
 
 def test_several_groups_are_fetched_at_once(

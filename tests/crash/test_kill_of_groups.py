@@ -90,7 +90,8 @@ def test_acknowledged_offsets_survive_every_kill(chance):
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_a_group_reads_on_over_kills(chance):
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_reads_on_over_kills(chance, protocol):
     with BrokerProcess(settings=SETTINGS) as server:
         address = server.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": address})
@@ -103,6 +104,7 @@ def test_a_group_reads_on_over_kills(chance):
             {
                 "bootstrap.servers": address,
                 "group.id": "members",
+                "group.protocol": protocol,
                 "auto.offset.reset": "earliest",
                 "enable.auto.commit": False,
                 "reconnect.backoff.max.ms": 200,
@@ -128,3 +130,61 @@ def test_a_group_reads_on_over_kills(chance):
         server.kill()
         server.start()
         assert committed(address, "members") == RECORDS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_members_of_a_consumer_group_keep_what_they_have_over_kills():
+    """They need not join again: the group is in the log, with who has what."""
+    with BrokerProcess(settings=SETTINGS) as server:
+        address = server.bootstrap_servers
+        admin = AdminClient({"bootstrap.servers": address})
+        admin.create_topics([NewTopic(TOPIC, 4)])[TOPIC].result(30)
+        changes: list[str] = []
+        consumers = [open_member(address, changes) for _ in range(2)]
+        wait_for_two_each(consumers)
+        before = [{one.partition for one in consumer.assignment()} for consumer in consumers]
+        for _ in range(3):
+            server.kill()
+            server.start()
+            changes.clear()
+            end = time.monotonic() + 6  # longer than the time between two heartbeats
+            while time.monotonic() < end:
+                for consumer in consumers:
+                    consumer.poll(0.05)
+            assert changes == []
+            fresh = AdminClient({"bootstrap.servers": address})
+            described = fresh.describe_consumer_groups(["members"])["members"].result(30)
+            assert described.state.name == "STABLE"
+            after = [{one.partition for one in consumer.assignment()} for consumer in consumers]
+            assert after == before
+        for consumer in consumers:
+            consumer.close()
+        assert "Traceback" not in server.words()
+
+
+def open_member(address: str, changes: list[str]) -> Consumer:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "members",
+            "group.protocol": "consumer",
+            "enable.auto.commit": False,
+            "reconnect.backoff.max.ms": 200,
+        }
+    )
+    consumer.subscribe(
+        [TOPIC],
+        on_assign=lambda *_: changes.append("assign"),
+        on_revoke=lambda *_: changes.append("revoke"),
+        on_lost=lambda *_: changes.append("lost"),
+    )
+    return consumer
+
+
+def wait_for_two_each(consumers: list[Consumer]) -> None:
+    deadline = time.monotonic() + 60
+    while [len(consumer.assignment()) for consumer in consumers] != [2, 2]:
+        assert time.monotonic() < deadline
+        for consumer in consumers:
+            consumer.poll(0.05)

@@ -9,7 +9,7 @@ from strom.testing import BrokerProcess
 from tests.conftest import Target
 from tools import kafka, kafka_python_tests
 
-SETTINGS = {"node.id": "0", "group.min.session.timeout.ms": "1000"}
+SETTINGS = {"node.id": "0", "num.partitions": "4", "group.min.session.timeout.ms": "1000"}
 """What these tests take for granted of a broker."""
 AT_ONCE = {"group.initial.rebalance.delay.ms": "0"}
 

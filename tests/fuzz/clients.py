@@ -19,6 +19,7 @@ from strom.wire.kafka.records import Record, build_batch
 from tests.fuzz.requests import api_versions_frame
 
 FETCH = 1
+SHARE_FETCH = 78
 PATIENCE_SECONDS = 20
 PROBE = 0x7ABCDEF0
 
@@ -43,7 +44,8 @@ class Attacker:
         """Send one frame, and see that the broker neither hangs nor dies of it."""
         if self._socket is None:
             self._socket = connect(self._address)
-        may_wait = frame[4:6] == struct.pack(">h", FETCH) or not is_whole(frame)
+        (key,) = struct.unpack_from(">h", frame, 4) if len(frame) >= 6 else (None,)
+        may_wait = key in (FETCH, SHARE_FETCH) or not is_whole(frame)
         self._socket.settimeout(0.02 if may_wait else PATIENCE_SECONDS)
         try:
             self._socket.sendall(frame + api_versions_frame(PROBE))

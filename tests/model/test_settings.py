@@ -2,6 +2,7 @@ import pytest
 
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.group_settings import GroupSettings, check_group_configs
 from strom.model.settings import Kind
 from strom.model.topic_settings import TopicSettings
 
@@ -14,7 +15,7 @@ def test_defaults_are_kafkas():
     assert settings.durable, "strom syncs to disk unless told otherwise"
 
 
-@pytest.mark.parametrize("settings", [TopicSettings(), BrokerSettings()])
+@pytest.mark.parametrize("settings", [TopicSettings(), GroupSettings(), BrokerSettings()])
 def test_every_default_passes_its_own_check_and_survives_text(settings):
     for definition, value in settings.items():
         definition.check(value)
@@ -61,3 +62,26 @@ def test_a_broker_setting_gives_topics_their_default():
 def test_names_are_unique_across_broker_settings_and_topic_defaults():
     own = {definition.name for definition, _ in BrokerSettings().items()}
     assert len(own) == len(list(BrokerSettings().items()))
+
+
+def test_a_broker_setting_gives_groups_their_default():
+    broker = BrokerSettings().override({"group.consumer.session.timeout.ms": "50000"})
+    assert broker.group_defaults.consumer_session_timeout_ms == 50_000
+    assert broker.value("group.consumer.session.timeout.ms") == 50_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("consumer.session.timeout.ms", "44999", "group.consumer.min.session.timeout.ms"),
+        ("consumer.session.timeout.ms", "60001", "group.consumer.max.session.timeout.ms"),
+        ("consumer.session.timeout.ms", "soon", "consumer.session.timeout.ms"),
+        ("no.such.setting", "1", "no.such.setting"),
+    ],
+)
+def test_a_group_setting_stays_within_the_brokers_limits(name, text, what):
+    with pytest.raises(ApiError) as refused:
+        check_group_configs({name: text}, BrokerSettings())
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert what in refused.value.message
+    check_group_configs({"consumer.session.timeout.ms": "60000"}, BrokerSettings())

@@ -9,16 +9,17 @@ import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from strom.broker.group_commit import GroupCommit
 from strom.broker.metadata_log import METADATA_PARTITION, METADATA_SETTINGS, MetadataLog, load
 from strom.broker.partition import Partition
-from strom.broker.topics import HostedTopic
+from strom.broker.topics import HostedTopic, HostedTopics
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import (
     BrokerConfigs,
+    GroupConfigs,
     LeaderEpoch,
     MetadataRecord,
     Topic,
@@ -34,6 +35,7 @@ from strom.model.errors import (
     StorageError,
     UserError,
 )
+from strom.model.group_settings import GroupSettings, check_group_configs
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
@@ -66,10 +68,13 @@ class Broker:
         """As given at the start, before what was changed at run time."""
         self.when_topic_is_deleted: list[Callable[[str], None]] = []
         """Whoever has to forget a topic; called when it cannot be found any more."""
+        self.when_topics_change: list[Callable[[], None]] = []
+        """Whoever shares out partitions; called when topics have come, grown or gone."""
         self._on_offline = on_offline
         self._is_offline = False
         self._hosted: dict[str, HostedTopic] = {}
         self._hosted_by_id: dict[bytes, HostedTopic] = {}
+        self.topics_image = HostedTopics(self._hosted, self._hosted_by_id)
         self._metadata_log: MetadataLog | None = None
         self._changing = asyncio.Lock()
         self._producer_ids = range(0)
@@ -217,6 +222,12 @@ class Broker:
         """What a topic has where nothing was set for it."""
         return self.settings.topic_defaults
 
+    def group_settings(self, group: str) -> GroupSettings:
+        """What holds for a group: what was set for it, and the broker's own word for the rest."""
+        own = self.metadata.group_configs(group)
+        defaults = self.settings.group_defaults
+        return _overridden(defaults, tuple(own.items())) if own else defaults
+
     # --- changing ------------------------------------------------------------------------------
 
     async def create_topic(
@@ -237,6 +248,7 @@ class Broker:
                 await self._write(topic)
                 hosted.partitions += created
                 self._hosted[name] = self._hosted_by_id[topic.id.bytes] = hosted
+                self._topics_have_changed()
             return hosted
 
     async def add_partitions(self, name: str, total: int, *, only_check: bool = False) -> None:
@@ -249,6 +261,7 @@ class Broker:
                 await self._write(topic)
                 hosted.topic = topic
                 hosted.partitions += created
+                self._topics_have_changed()
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic: first the decision is on disk, then its files go."""
@@ -261,6 +274,7 @@ class Broker:
                 partition.mark_deleted()
             for forget in self.when_topic_is_deleted:
                 forget(name)
+            self._topics_have_changed()
             await self._remove_files(hosted)
 
     async def set_topic_configs(
@@ -286,6 +300,15 @@ class Broker:
                     settings = self.topic_defaults.override(hosted.topic.configs)
                     hosted.change(hosted.topic, settings)
 
+    async def set_group_configs(
+        self, group: str, configs: Mapping[str, str], *, only_check: bool = False
+    ) -> None:
+        """Replace everything that was set for a group, which need not be there."""
+        async with self._changing:
+            check_group_configs(configs, self.settings)
+            if not only_check:
+                await self._write(GroupConfigs(group, dict(configs)))
+
     async def next_producer_id(self) -> int:
         """A producer id that was never handed out before, crashes included."""
         if not self._producer_ids:
@@ -303,6 +326,10 @@ class Broker:
         assert self._metadata_log is not None  # noqa: S101 - open() made it
         with self._storage_errors():
             await self._metadata_log.commit(record, now_ms=self.clock.now_ms())
+
+    def _topics_have_changed(self) -> None:
+        for tell in self.when_topics_change:
+            tell()
 
     def _apply_broker_configs(self) -> None:
         for_all = self.metadata.broker_configs(None)
@@ -361,3 +388,9 @@ class Broker:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+
+
+@lru_cache(maxsize=256)
+def _overridden(defaults: GroupSettings, configs: tuple[tuple[str, str], ...]) -> GroupSettings:
+    """What is set for a group, parsed once and not at each heartbeat."""
+    return defaults.override(dict(configs))

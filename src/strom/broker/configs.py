@@ -1,4 +1,4 @@
-"""Describing and changing the settings of topics and brokers, as Kafka's admin calls see them."""
+"""Describing and changing the settings of topics, groups and brokers, as Kafka's admin calls see them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from typing import NamedTuple
 from strom.broker.broker import Broker
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.group_settings import GroupSettings
 from strom.model.settings import Definition, Kind
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import check_topic_name
@@ -18,6 +19,7 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    GROUP = 32
 
 
 class Source(IntEnum):
@@ -28,6 +30,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_GROUP = 8
 
 
 class Change(IntEnum):
@@ -74,7 +77,7 @@ def describe_topic(broker: Broker, name: str) -> list[Entry]:
 def describe_configs_of(broker: Broker, own: Mapping[str, str]) -> list[Entry]:
     """Every setting of a topic for which these are set."""
     return [
-        _entry(broker, definition, definition.broker_name or "", own)
+        _entry(broker, definition, own, Source.DYNAMIC_TOPIC)
         for definition in TopicSettings.definitions().values()
     ]
 
@@ -100,13 +103,27 @@ def describe_broker(broker: Broker, name: str) -> list[Entry]:
     ]
 
 
-def _entry(
-    broker: Broker, definition: Definition, broker_name: str, own: Mapping[str, str]
-) -> Entry:
+def describe_group(broker: Broker, name: str) -> list[Entry]:
+    """Every setting of a group; it need not be there."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    own = broker.metadata.group_configs(name)
+    return [
+        _entry(broker, definition, own, Source.DYNAMIC_GROUP)
+        for definition in GroupSettings.definitions().values()
+    ]
+
+
+def _entry(broker: Broker, definition: Definition, own: Mapping[str, str], source: Source) -> Entry:
     synonyms = []
     if definition.name in own:
-        synonyms.append(Synonym(definition.name, own[definition.name], Source.DYNAMIC_TOPIC))
-    return Entry(definition, synonyms + _broker_synonyms(broker, definition, broker_name))
+        synonyms.append(Synonym(definition.name, own[definition.name], source))
+    if definition.broker_name:
+        synonyms += _broker_synonyms(broker, definition, definition.broker_name)
+    else:
+        default = definition.render(definition.default)
+        synonyms.append(Synonym(definition.name, default, Source.DEFAULT))
+    return Entry(definition, synonyms)
 
 
 def _broker_synonyms(broker: Broker, definition: Definition, name: str) -> list[Synonym]:
@@ -208,7 +225,7 @@ async def change_settings(
     *,
     only_check: bool,
 ) -> None:
-    """Change the settings of a topic or a broker: by single changes, or (None) as a whole."""
+    """Change the settings of a topic, a group or a broker: by single changes, or (None) as a whole."""
     if resource_type == ResourceType.TOPIC:
         check_topic_name(name)
         own: Mapping[str, str] = broker.topic(name).topic.configs
@@ -218,6 +235,12 @@ async def change_settings(
         own = broker.metadata.broker_configs(_node(broker, name))
         entries = describe_broker(broker, name)
         definitions = BrokerSettings.definitions()
+    elif resource_type == ResourceType.GROUP:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+        own = broker.metadata.group_configs(name)
+        entries = describe_group(broker, name)
+        definitions = GroupSettings.definitions()
     else:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource_type}.")
     if changes is None:
@@ -227,6 +250,8 @@ async def change_settings(
         configs = apply_changes(own, changes, inherited, definitions)
     if resource_type == ResourceType.TOPIC:
         await broker.set_topic_configs(name, configs, only_check=only_check)
+    elif resource_type == ResourceType.GROUP:
+        await broker.set_group_configs(name, configs, only_check=only_check)
     else:
         _check_live(configs, own)
         try:

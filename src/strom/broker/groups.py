@@ -12,28 +12,24 @@ from typing import Any, TypeVar
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
-from strom.broker.replaying import records_of
+from strom.broker.replaying import Replayed
+from strom.broker.state_topic import StateTopic, told_as
 from strom.coordination.groups.commands import Command
-from strom.coordination.groups.coordinator import GroupCoordinator, refusal
+from strom.coordination.groups.coordinator import GroupCoordinator
+from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.outcome import Answer, Outcome, Timer
-from strom.coordination.groups.records import GroupRecord, decode, encode
-from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
-from strom.model.topics import CONSUMER_OFFSETS_TOPIC
+from strom.coordination.groups.pending_offsets import OpenTransaction
+from strom.coordination.groups.records import GroupRecord
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.storage.log import Appended
-from strom.wire.kafka.records import Record, build_batch
+from strom.wire.kafka.batch import BatchHeader, read_header
+from strom.wire.kafka.records import ControlType, Marker, Record, build_batch
 from strom.wire.kafka.schema import NO_UUID, Uuid
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-_TOLD_AS = {
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""How a failure to write is put to members of groups, who know nothing of logs."""
 
 
 class Groups:
@@ -42,31 +38,30 @@ class Groups:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._loop = asyncio.get_running_loop()
-        self._coordinator = GroupCoordinator(broker.settings)
+        self._coordinator = _coordinator(broker)
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._waiting: dict[asyncio.Future[Any], Command] = {}
-        self._last_appended: dict[Partition, Appended] = {}
-        self._unreadable: set[Partition] = set()
-        self._creating = asyncio.Lock()
+        settings = broker.settings
+        self._topic = StateTopic(
+            broker,
+            CONSUMER_OFFSETS_TOPIC,
+            settings.offsets_topic_num_partitions,
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
         self._stopped = False
         broker.when_topic_is_deleted.append(self._topic_is_deleted)
+        broker.when_topics_change.append(self._topics_changed)
 
     # --- life ----------------------------------------------------------------------------------
 
     def load(self) -> None:
         """Bring every group to what the log says."""
-        hosted = self._broker.find_topic(CONSUMER_OFFSETS_TOPIC)
-        for partition in hosted.partitions if hosted is not None else ():
-            try:
-                # All or nothing: half of a partition would be offsets that went back.
-                records = [decode(one.key, one.value) for one in records_of(partition.log)]
-            except CorruptData as error:
-                self._unreadable.add(partition)
-                log.error("The groups in %s are not served: %s", partition.log.partition, error)
-                continue
-            for record in records:
-                if record is not None:
-                    self._coordinator.replay(record)
+        for partition, (header, records, marker) in self._topic.read(_decoded):
+            self._replay(partition, header, records, marker)
         for outcome in self._coordinator.resume():
             self._set_timers(outcome)
         self._forget_topics(self._is_gone)  # a crash may have come just after their deletion
@@ -78,18 +73,7 @@ class Groups:
 
     async def ensure_topic(self) -> None:
         """Create `__consumer_offsets` if it is not there yet."""
-        async with self._creating:
-            if self._broker.find_topic(CONSUMER_OFFSETS_TOPIC) is None:
-                settings = self._broker.settings
-                await self._broker.create_topic(
-                    CONSUMER_OFFSETS_TOPIC,
-                    settings.offsets_topic_num_partitions,
-                    {
-                        "cleanup.policy": "compact",
-                        "compression.type": "producer",
-                        "segment.bytes": str(settings.offsets_topic_segment_bytes),
-                    },
-                )
+        await self._topic.ensure()
 
     # --- requests ------------------------------------------------------------------------------
 
@@ -99,7 +83,7 @@ class Groups:
         try:
             self._partition_of(command.group)
         except ApiError as error:
-            ticket.set_result(refusal(command, error.code))
+            ticket.set_result(self._coordinator.refusal(command, error.code))
             return ticket
         self._waiting[ticket] = command
         self._carry_out(self._coordinator.handle(command, ticket, self._broker.clock.now_ms()))
@@ -110,11 +94,15 @@ class Groups:
         partition = self._partition_of(group)
         seen = look(self._coordinator)
         safe: asyncio.Future[ErrorCode] = self._loop.create_future()
-        self._when_safe(partition, safe.set_result)
+        self._topic.when_safe(partition, safe.set_result)
         code = await safe
         if code is not ErrorCode.NONE:
-            raise ApiError(_TOLD_AS.get(code, code))
+            raise ApiError(told_as(code))
         return seen
+
+    def offsets_partition(self, group: str) -> TopicPartition:
+        """The partition that holds a group's offsets; NOT_COORDINATOR while it cannot be used."""
+        return self._partition_of(group).log.partition
 
     def look(self) -> GroupCoordinator:
         """All groups, as they are now."""
@@ -129,13 +117,9 @@ class Groups:
 
     def _partition_of(self, group: str) -> Partition:
         """Where a group's records are; NOT_COORDINATOR while that cannot be used."""
-        hosted = self._broker.find_topic(CONSUMER_OFFSETS_TOPIC)
-        if hosted is None or self._stopped:
+        if self._stopped:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
-        partition = hosted.partitions[java_hash(group) % len(hosted.partitions)]
-        if partition in self._unreadable or partition.log.quarantined:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        return partition
+        return self._topic.partition_of(group)
 
     def _carry_out(self, outcome: Outcome) -> None:
         self._set_timers(outcome)
@@ -144,39 +128,53 @@ class Groups:
         try:
             partition = self._partition_of(outcome.group)
             if outcome.records:
-                self._write(partition, outcome.records)
+                self._write(partition, outcome)
         except ApiError as error:
             log.warning("A change to group %r was not written: %s", outcome.group, error)
             _give(outcome.answers, error.code)
             return
         if outcome.answers:
-            self._when_safe(partition, lambda code: _give(outcome.answers, code))
+            self._topic.when_safe(partition, lambda code: _give(outcome.answers, code))
 
-    def _write(self, partition: Partition, records: list[GroupRecord]) -> None:
+    def _write(self, partition: Partition, outcome: Outcome) -> None:
         now_ms = self._broker.clock.now_ms()
-        batch = build_batch(
-            [
-                Record(index, now_ms, key, value)
-                for index, (key, value) in enumerate(map(encode, records))
-            ]
-        )
-        try:
-            appended = partition.append(batch, now_ms, from_client=False)
-        except DirectoryOffline as error:
-            self._broker.storage_failed(error)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        self._last_appended[partition] = appended
-        for record in records:
-            self._coordinator.replay(record)
-
-    def _when_safe(self, partition: Partition, callback: Callable[[ErrorCode], None]) -> None:
-        """Call back when everything that was appended so far is safe, or never will be."""
-        last = self._last_appended.get(partition)
-        if last is None or partition.is_safe(last):
-            callback(ErrorCode.NONE)
+        records = [
+            Record(index, now_ms, key, value)
+            for index, (key, value) in enumerate(map(encode, outcome.records))
+        ]
+        if outcome.producer is None:
+            batch = build_batch(records)
         else:
-            partition.when_safe(last, callback)
-            partition.sync_soon()
+            producer_id, epoch = outcome.producer
+            batch = build_batch(
+                records, producer_id=producer_id, producer_epoch=epoch, transactional=True
+            )
+        self._topic.append(partition, batch)
+        self._replay(partition, read_header(batch), outcome.records)
+
+    def write_marker(self, marker: Marker, partition: Partition, batch: bytearray) -> Appended:
+        """Write how a transaction ended; its offsets count from now on, or never will."""
+        appended = self._topic.append(partition, batch)
+        self._replay(partition, read_header(batch), [], marker)
+        return appended
+
+    def _replay(
+        self,
+        partition: Partition,
+        header: BatchHeader,
+        records: list[GroupRecord],
+        marker: Marker | None = None,
+    ) -> None:
+        """Take what is in the log into the state, at run time and at start-up alike."""
+        transaction = None
+        if header.is_transactional:
+            index = partition.log.partition.partition
+            transaction = OpenTransaction(index, header.producer_id)
+        for record in records:
+            self._coordinator.replay(record, transaction)
+        if marker is not None and transaction is not None:
+            committed = marker.type is ControlType.COMMIT
+            self._coordinator.end_transaction(transaction, committed=committed)
 
     def _set_timers(self, outcome: Outcome) -> None:
         for timer, after_ms in outcome.timers.items():
@@ -195,16 +193,24 @@ class Groups:
             handle.cancel()
         self._timers.clear()
         waiting, self._waiting = self._waiting, {}
-        _give([(ticket, refusal(command, code)) for ticket, command in waiting.items()])
+        _give(
+            [
+                (ticket, self._coordinator.refusal(command, code))
+                for ticket, command in waiting.items()
+            ]
+        )
 
     def _topic_is_deleted(self, topic: str) -> None:
         if topic == CONSUMER_OFFSETS_TOPIC:
-            self._coordinator = GroupCoordinator(self._broker.settings)
-            self._last_appended.clear()
-            self._unreadable.clear()
+            self._coordinator = _coordinator(self._broker)
+            self._topic.forget()
             self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
             return
         self._forget_topics(lambda name, _: name == topic)
+
+    def _topics_changed(self) -> None:
+        for outcome in self._coordinator.topics_changed(self._broker.clock.now_ms()):
+            self._carry_out(outcome)
 
     def _forget_topics(self, are_gone: Callable[[str, Uuid], bool]) -> None:
         for outcome in self._coordinator.forget_topics(are_gone):
@@ -215,20 +221,19 @@ class Groups:
         return hosted is None or topic_id not in (NO_UUID, hosted.topic.id.bytes)
 
 
+def _coordinator(broker: Broker) -> GroupCoordinator:
+    return GroupCoordinator(broker.settings, broker.topics_image, broker.group_settings)
+
+
 def _give(
     answers: list[tuple["asyncio.Future[Any]", Answer]], code: ErrorCode = ErrorCode.NONE
 ) -> None:
     for ticket, answer in answers:
         if not ticket.done():
             failed = code is not ErrorCode.NONE
-            ticket.set_result(answer.failed(_TOLD_AS.get(code, code)) if failed else answer)
+            ticket.set_result(answer.failed(told_as(code)) if failed else answer)
 
 
-def java_hash(text: str) -> int:
-    """Java's hash of a text without its sign: by it Kafka finds a group's partition."""
-    number = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(units), 2):
-        number = (31 * number + (units[index] << 8) + units[index + 1]) & 0xFFFFFFFF
-    signed = number - (1 << 32) if number >= 1 << 31 else number
-    return 0 if signed == -(1 << 31) else abs(signed)
+def _decoded(batch: Replayed) -> tuple[BatchHeader, list[GroupRecord], Marker | None]:
+    decoded = [decode(one.key, one.value) for one in batch.records]
+    return batch.header, [record for record in decoded if record is not None], batch.marker

@@ -1,17 +1,32 @@
 """Reading a whole log again, as what is rebuilt from it at start-up needs it."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData
 from strom.storage.log import Log
-from strom.wire.kafka.batch import headers
-from strom.wire.kafka.records import Record, read_records
+from strom.wire.kafka.batch import BatchHeader, headers
+from strom.wire.kafka.records import Marker, Record, read_marker, read_records
 
 _READ_BYTES = 1 << 20
 
 
+class Replayed(NamedTuple):
+    """One batch: its records, or the marker that ends a transaction."""
+
+    header: BatchHeader
+    records: list[Record]
+    marker: Marker | None = None
+
+
 def records_of(log: Log) -> Iterator[Record]:
     """Every record from the log's start on; CorruptData if it cannot be read to its end."""
+    for batch in batches_of(log):
+        yield from batch.records
+
+
+def batches_of(log: Log) -> Iterator[Replayed]:
+    """Every batch from the log's start on; CorruptData if it cannot be read to its end."""
     if log.quarantined:
         raise CorruptData(log.quarantined)
     offset = log.start_offset
@@ -22,10 +37,11 @@ def records_of(log: Log) -> Iterator[Record]:
             raise CorruptData(error.message) from error
         before = offset
         for position, header in headers(data):
-            if not header.is_control:
-                for record in read_records(data, position, header):
-                    if record.offset >= offset:
-                        yield record
+            if header.is_control:
+                yield Replayed(header, [], read_marker(data, position, header))
+            else:
+                records = read_records(data, position, header)
+                yield Replayed(header, [one for one in records if one.offset >= offset])
             offset = header.next_offset
         if offset == before:
             raise CorruptData(f"the log {log.partition} cannot be read at offset {offset}")

@@ -1,11 +1,14 @@
 """A topic that this broker hosts: what the cluster knows of it, with its partitions at work."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from strom.broker.partition import Partition
+from strom.coordination.groups.topics_image import TopicFacts
 from strom.coordination.metadata.records import Topic
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
+from strom.wire.kafka.schema import Uuid
 
 
 @dataclass
@@ -28,3 +31,32 @@ class HostedTopic:
         self.settings = settings
         for partition in self.partitions:
             partition.log.change_settings(settings)
+
+    @property
+    def facts(self) -> TopicFacts:
+        """What groups need to know of it."""
+        return TopicFacts(self.topic.name, self.topic.id.bytes, len(self.partitions))
+
+
+class HostedTopics:
+    """The topics of this broker, as groups see them."""
+
+    def __init__(
+        self, by_name: Mapping[str, HostedTopic], by_id: Mapping[bytes, HostedTopic]
+    ) -> None:
+        self._by_name = by_name
+        self._by_id = by_id
+
+    def find(self, name: str) -> TopicFacts | None:
+        """The topic of that name."""
+        hosted = self._by_name.get(name)
+        return None if hosted is None else hosted.facts
+
+    def find_id(self, topic_id: Uuid) -> TopicFacts | None:
+        """The topic with that id."""
+        hosted = self._by_id.get(topic_id)
+        return None if hosted is None else hosted.facts
+
+    def __iter__(self) -> Iterator[TopicFacts]:
+        """Every topic."""
+        return (hosted.facts for hosted in self._by_name.values())

@@ -87,8 +87,7 @@ class Connection:
     def check_reachable(self) -> None:
         """Raise UserError, soon and in plain words, when nobody listens at any address."""
         deadline = time.monotonic() + ANSWER_SECONDS
-        for server in self.servers.split(","):
-            host, port = _host_and_port(server)
+        for host, port in self.addresses():
             left = deadline - time.monotonic()
             try:
                 socket.create_connection((host, port), timeout=max(0.1, min(2.0, left))).close()
@@ -96,6 +95,10 @@ class Connection:
                 continue
             return
         raise UserError(f"No Kafka broker answers at {self.servers}. {_advice(self.servers)}")
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of every broker that was named."""
+        return [_host_and_port(server) for server in self.servers.split(",")]
 
     def with_settings(self, more: Mapping[str, str]) -> "Connection":
         """The same with more of the user's settings."""

@@ -2,13 +2,25 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from strom.cli.connection import ANSWER_SECONDS, Connection
 from strom.cli.topic_admin import REQUEST_SECONDS, list_offsets
+from strom.cli.wire_client import WireClient, is_plain
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
+from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
+from strom.wire.kafka.messages.k47_offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from strom.wire.kafka.messages.k69_consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -28,6 +40,7 @@ _NOT_YET = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+_CODES = {int(code): code for code in ErrorCode}
 PAUSE_SECONDS = 0.1
 RESETTABLE = frozenset({"Empty", "Dead"})
 
@@ -50,6 +63,10 @@ class GroupMember:
     client_id: str
     host: str
     partitions: tuple[TopicPartition, ...]
+    epoch: int | None = None
+    """Of a consumer group's member, if it can be had."""
+    target: tuple[TopicPartition, ...] | None = None
+    """What it shall have, in a consumer group."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,9 @@ class GroupDescription:
     coordinator: str
     coordinator_id: int
     members: tuple[GroupMember, ...]
+    type: str = "Classic"
+    epoch: int | None = None
+    target_epoch: int | None = None
 
     @property
     def exists(self) -> bool:
@@ -111,7 +131,19 @@ class GroupAdmin:
             ListedGroup(one.group_id, STATES.get(one.state.name, "Unknown"), one.type.name.title())
             for one in listed.valid
         ]
+        if any(group.state == "Unknown" for group in found) and is_plain(self._connection):
+            states = self._states()
+            found = [replace(one, state=states.get(one.name, one.state)) for one in found]
         return sorted(found, key=lambda group: group.name)
+
+    def _states(self) -> dict[str, str]:
+        """The states of all groups, those that librdkafka has no names for included."""
+        wire = WireClient(self._connection)
+        return {
+            group.group_id: group.group_state
+            for node in wire.nodes()
+            for group in wire.call(ListGroupsRequest(), 5, ListGroupsResponse, node).groups
+        }
 
     def describe(self, name: str) -> GroupDescription:
         """Describe one group; one that is not there is dead."""
@@ -119,14 +151,40 @@ class GroupAdmin:
             lambda: self.client.describe_consumer_groups([name], request_timeout=REQUEST_SECONDS)
         )
         node = described.coordinator
-        return GroupDescription(
+        group = GroupDescription(
             name=name,
             state=STATES.get(described.state.name, "Unknown"),
             assignor=described.partition_assignor or "",
             coordinator=f"{node.host}:{node.port}",
             coordinator_id=node.id,
             members=tuple(_member(one) for one in described.members),
+            type=described.type.name.title(),
         )
+        if group.type == "Consumer" and is_plain(self._connection):
+            return _with_epochs(group, WireClient(self._connection))
+        return group
+
+    def delete_offsets(
+        self, name: str, partitions: Sequence[TopicPartition]
+    ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
+        """Forget how far a group has read some partitions: what became of all, and of each."""
+        wire = WireClient(self._connection)
+        topics: dict[str, OffsetDeleteRequestTopic] = {}
+        for one in partitions:
+            topic = topics.setdefault(one.topic, OffsetDeleteRequestTopic(name=one.topic))
+            wanted = OffsetDeleteRequestPartition(partition_index=one.partition)
+            topic.partitions.append(wanted)
+        request = OffsetDeleteRequest(group_id=name, topics=list(topics.values()))
+        answer = wire.ask_coordinator(
+            name, lambda node: wire.call(request, 0, OffsetDeleteResponse, node)
+        )
+        code = _CODES[answer.error_code]
+        codes = {
+            TopicPartition(topic.name, one.partition_index): _CODES[one.error_code]
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+        return code, {one: code or codes.get(one, code) for one in partitions}
 
     def committed(self, name: str) -> dict[TopicPartition, Committed]:
         """How far a group has read."""
@@ -212,13 +270,38 @@ def _result(ask: Callable[[], Mapping[str, Any]]) -> Any:
 
 
 def _member(described: Any) -> GroupMember:
-    assigned = described.assignment.topic_partitions if described.assignment else []
     return GroupMember(
         id=described.member_id,
         instance=described.group_instance_id,
         client_id=described.client_id,
         host=described.host,
-        partitions=tuple(sorted(TopicPartition(one.topic, one.partition) for one in assigned)),
+        partitions=_partitions(described.assignment) or (),
+        target=_partitions(described.target_assignment),
+    )
+
+
+def _partitions(assignment: Any) -> tuple[TopicPartition, ...] | None:
+    if assignment is None:
+        return None
+    found = (TopicPartition(one.topic, one.partition) for one in assignment.topic_partitions)
+    return tuple(sorted(found))
+
+
+def _with_epochs(group: GroupDescription, wire: WireClient) -> GroupDescription:
+    """What librdkafka does not tell of a consumer group: epochs, and states that it has no names for."""
+    request = ConsumerGroupDescribeRequest(group_ids=[group.name])
+    (described,) = wire.ask_coordinator(
+        group.name, lambda node: wire.call(request, 0, ConsumerGroupDescribeResponse, node)
+    ).groups
+    if described.error_code:
+        return group
+    epochs = {member.member_id: member.member_epoch for member in described.members}
+    return replace(
+        group,
+        state=described.group_state,
+        epoch=described.group_epoch,
+        target_epoch=described.assignment_epoch,
+        members=tuple(replace(one, epoch=epochs.get(one.id)) for one in group.members),
     )
 
 

@@ -82,7 +82,7 @@ def reset_offsets(
     """
     if (point is None) == (by is None):
         raise click.UsageError("Say where to go on, with either --to or --by.")
-    wanted = None if point is None else _parse_point(point)
+    wanted = None if point is None else parse_point(point)
     admin = GroupAdmin(connection)
     state = admin.describe(name).state
     if state not in RESETTABLE:
@@ -98,7 +98,7 @@ def reset_offsets(
         moved = moved_by(admin, known, by or 0)
     if execute:
         admin.set_offsets(name, moved)
-    _print_moved(moved, {one: committed[one].offset for one in committed}, as_json=as_json)
+    print_moved(moved, {one: committed[one].offset for one in committed}, as_json=as_json)
     if not execute:
         notice("Nothing was changed. To do it, add --execute.")
 
@@ -128,7 +128,8 @@ def _existing(admin: GroupAdmin, name: str) -> GroupDescription:
     return described
 
 
-def _parse_point(text: str) -> Point:
+def parse_point(text: str) -> Point:
+    """One place to go on from, as a user names it."""
     try:
         wanted = parse_offset_range(text, time.time_ns() // 1_000_000)
         if wanted.end is not None:
@@ -138,9 +139,10 @@ def _parse_point(text: str) -> Point:
     return wanted.begin
 
 
-def _print_moved(
+def print_moved(
     moved: dict[TopicPartition, int], before: dict[TopicPartition, int], *, as_json: bool
 ) -> None:
+    """Show from where to where a group is moved."""
     if as_json:
         print_json(
             [
@@ -157,7 +159,7 @@ def _print_moved(
     print_table(
         ("TOPIC", "PARTITION", "BEFORE", "OFFSET"),
         [
-            (one.topic, one.partition, _shown(before.get(one)), offset)
+            (one.topic, one.partition, shown(before.get(one)), offset)
             for one, offset in moved.items()
         ],
     )
@@ -165,10 +167,13 @@ def _print_moved(
 
 def _print_description(group: GroupDescription, rows: list[Progress]) -> None:
     click.echo(f"Group        {group.name}")
+    click.echo(f"Type         {group.type}")
     click.echo(f"State        {group.state}")
     click.echo(f"Members      {len(group.members)}")
     if group.assignor:
         click.echo(f"Assignor     {group.assignor}")
+    if group.epoch is not None:
+        click.echo(f"Epoch        {group.epoch} (assignment {group.target_epoch})")
     click.echo(f"Coordinator  {group.coordinator} ({group.coordinator_id})")
     click.echo()
     print_table(
@@ -177,9 +182,9 @@ def _print_description(group: GroupDescription, rows: list[Progress]) -> None:
             (
                 row.partition.topic if row.partition else "-",
                 row.partition.partition if row.partition else "-",
-                _shown(row.current),
-                _shown(row.end),
-                _shown(row.lag),
+                shown(row.current),
+                shown(row.end),
+                shown(row.lag),
                 row.member.id if row.member else "-",
                 row.member.host if row.member else "-",
             )
@@ -188,14 +193,17 @@ def _print_description(group: GroupDescription, rows: list[Progress]) -> None:
     )
 
 
-def _shown(number: int | None) -> Cell:
+def shown(number: int | None) -> Cell:
+    """A number for a table, where there may be none."""
     return "-" if number is None else number
 
 
 def _as_json(group: GroupDescription, rows: list[Progress]) -> dict[str, Any]:
     return {
         "name": group.name,
+        "type": group.type,
         "state": group.state,
+        "epoch": group.epoch,
         "assignor": group.assignor,
         "coordinator": group.coordinator,
         "members": [

@@ -25,6 +25,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("strom.cli.demo:demo", "Watch a shop's clicks become views, live."),
     "topics": ("strom.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "groups": ("strom.cli.groups:groups", "See how far consumer groups have read; move them."),
+    "transactions": (
+        "strom.cli.transactions:transactions",
+        "See what transactional producers have open; abort it.",
+    ),
+    "share-groups": (
+        "strom.cli.share_groups:share_groups",
+        "See how far share groups have got; move them.",
+    ),
     "produce": ("strom.cli.produce:produce", "Send lines to a topic."),
     "consume": ("strom.cli.consume:consume", "Print the records of topics."),
     "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),

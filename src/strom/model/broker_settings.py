@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
+from strom.model.group_settings import GroupSettings
 from strom.model.settings import (
     INT_MAX,
     KIB,
@@ -17,13 +19,14 @@ from strom.model.settings import (
     declared,
     setting,
 )
+from strom.model.share_settings import ShareBrokerSettings
 from strom.model.topic_settings import TopicSettings
 
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerSettings(Settings):
+class BrokerSettings(ShareBrokerSettings):
     """How one broker runs. `strom start --set name=value` sets any of them."""
 
     host: str = setting(
@@ -230,8 +233,8 @@ class BrokerSettings(Settings):
         "offsets.retention.minutes",
         Kind.INT,
         7 * 24 * 60,
-        "How long the offsets of a group are kept after its last member has left. Those of a group with "
-        "members never expire.",
+        "How long the offsets of a group are kept after its last member has left. Those of topics that "
+        "members read never expire; those of other topics do, counted from the commit.",
         minimum=1,
         live=False,
     )
@@ -259,62 +262,207 @@ class BrokerSettings(Settings):
         minimum=MIB,
         live=False,
     )
+    group_consumer_min_session_timeout_ms: int = setting(
+        "group.consumer.min.session.timeout.ms",
+        Kind.INT,
+        45 * SECOND_MS,
+        "The shortest session timeout that may be set for a consumer group.",
+        minimum=1,
+        live=False,
+    )
+    group_consumer_max_session_timeout_ms: int = setting(
+        "group.consumer.max.session.timeout.ms",
+        Kind.INT,
+        MINUTE_MS,
+        "The longest session timeout that may be set for a consumer group.",
+        minimum=1,
+        live=False,
+    )
+    group_consumer_min_heartbeat_interval_ms: int = setting(
+        "group.consumer.min.heartbeat.interval.ms",
+        Kind.INT,
+        5 * SECOND_MS,
+        "The shortest heartbeat interval that may be set for a consumer group.",
+        minimum=1,
+        live=False,
+    )
+    group_consumer_max_heartbeat_interval_ms: int = setting(
+        "group.consumer.max.heartbeat.interval.ms",
+        Kind.INT,
+        15 * SECOND_MS,
+        "The longest heartbeat interval that may be set for a consumer group.",
+        minimum=1,
+        live=False,
+    )
+    group_consumer_min_assignment_interval_ms: int = setting(
+        "group.consumer.min.assignment.interval.ms",
+        Kind.INT,
+        0,
+        "The shortest time between two assignments that may be set for a consumer group.",
+        minimum=0,
+        live=False,
+    )
+    group_consumer_max_assignment_interval_ms: int = setting(
+        "group.consumer.max.assignment.interval.ms",
+        Kind.INT,
+        15 * SECOND_MS,
+        "The longest time between two assignments that may be set for a consumer group.",
+        minimum=0,
+        live=False,
+    )
+    group_consumer_max_size: int = setting(
+        "group.consumer.max.size",
+        Kind.INT,
+        INT_MAX,
+        "How many members a consumer group may have.",
+        minimum=1,
+        live=False,
+    )
+    group_consumer_assignors: tuple[str, ...] = setting(
+        "group.consumer.assignors",
+        Kind.LIST,
+        ("uniform", "range"),
+        "The ways of sharing out partitions that members of a consumer group may choose from; the first "
+        "is for groups whose members choose none.",
+        choices=("uniform", "range"),
+        live=False,
+    )
+    group_consumer_migration_policy: str = setting(
+        "group.consumer.migration.policy",
+        Kind.STRING,
+        "bidirectional",
+        "Whether a group with members may move to the consumer protocol (`upgrade`), back to the classic "
+        "one (`downgrade`), both or neither (`disabled`). Empty groups always may.",
+        choices=("bidirectional", "upgrade", "downgrade", "disabled"),
+        live=False,
+    )
+    transaction_max_timeout_ms: int = setting(
+        "transaction.max.timeout.ms",
+        Kind.INT,
+        15 * MINUTE_MS,
+        "The longest time that a producer may ask to have for a transaction.",
+        minimum=1,
+        live=False,
+    )
+    transaction_abort_interval_ms: int = setting(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        Kind.INT,
+        10 * SECOND_MS,
+        "How often transactions that were left open for too long are looked for, and aborted.",
+        minimum=1,
+        live=False,
+    )
+    transactional_id_expiration_ms: int = setting(
+        "transactional.id.expiration.ms",
+        Kind.INT,
+        7 * 24 * 60 * MINUTE_MS,
+        "A transactional id that nobody has used for so long is forgotten.",
+        minimum=1,
+        live=False,
+    )
+    transactional_id_expiration_interval_ms: int = setting(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        Kind.INT,
+        60 * MINUTE_MS,
+        "How often unused transactional ids are looked for.",
+        minimum=1,
+        live=False,
+    )
+    transaction_partition_verification: bool = setting(
+        "transaction.partition.verification.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a transactional batch is refused unless its partition is part of an open transaction. "
+        "Without it, a batch that comes late can leave a transaction open for ever.",
+    )
+    transaction_topic_num_partitions: int = setting(
+        "transaction.state.log.num.partitions",
+        Kind.INT,
+        50,
+        "How many partitions `__transaction_state` gets when the first transaction needs it.",
+        minimum=1,
+        live=False,
+    )
+    transaction_topic_segment_bytes: int = setting(
+        "transaction.state.log.segment.bytes",
+        Kind.INT,
+        100 * MIB,
+        "The segment size of `__transaction_state`: small, for it is read whole at every start.",
+        minimum=MIB,
+        live=False,
+    )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
     """What a topic starts from; `log.retention.ms` and its like change these."""
 
+    group_defaults: GroupSettings = field(default_factory=GroupSettings)
+    """What a group starts from; `group.consumer.session.timeout.ms` and its like change these."""
+
     @classmethod
     def definitions(cls) -> Mapping[str, Definition]:
-        """Every broker setting by name, the ones that are defaults for topics included."""
-        return _with_topic_defaults()
+        """Every broker setting by name, the ones that are defaults for topics and groups included."""
+        return _with_defaults()
 
     @classmethod
     def definition(cls, name: str) -> Definition:
         """One definition; INVALID_CONFIG if there is none of that name."""
-        found = _with_topic_defaults().get(name)
+        found = _with_defaults().get(name)
         return found if found is not None else super().definition(name)
 
-    def value(self, name: str) -> object:
+    def value(self, name: str) -> Any:
         """The value of the setting with that name."""
-        topic_name = topic_setting_of(name)
-        return self.topic_defaults.value(topic_name) if topic_name else super().value(name)
+        topic_name, group_name = topic_setting_of(name), group_setting_of(name)
+        if topic_name:
+            return self.topic_defaults.value(topic_name)
+        if group_name:
+            return self.group_defaults.value(group_name)
+        return super().value(name)
 
     def override(self, texts: Mapping[str, str]) -> "BrokerSettings":
         """A copy with the given settings parsed from text; INVALID_CONFIG if one is wrong."""
-        for_topics = {
-            topic_name: text
-            for name, text in texts.items()
-            if (topic_name := topic_setting_of(name))
-        }
-        own = {name: text for name, text in texts.items() if not topic_setting_of(name)}
+        own, for_topics, for_groups = {}, {}, {}
+        for name, text in texts.items():
+            if topic_name := topic_setting_of(name):
+                for_topics[topic_name] = text
+            elif group_name := group_setting_of(name):
+                for_groups[group_name] = text
+            else:
+                own[name] = text
         changed = super().override(own)
         return dataclasses.replace(
-            changed, topic_defaults=changed.topic_defaults.override(for_topics)
+            changed,
+            topic_defaults=changed.topic_defaults.override(for_topics),
+            group_defaults=changed.group_defaults.override(for_groups),
         )
 
 
 def topic_setting_of(broker_name: str) -> str | None:
     """The topic setting whose default a broker setting gives: `log.retention.ms`, `retention.ms`."""
-    return _topic_names().get(broker_name)
+    return _names_by_broker_name(TopicSettings).get(broker_name)
+
+
+def group_setting_of(broker_name: str) -> str | None:
+    """The group setting whose default a broker setting gives."""
+    return _names_by_broker_name(GroupSettings).get(broker_name)
 
 
 @cache
-def _topic_names() -> dict[str, str]:
+def _names_by_broker_name(settings: type[Settings]) -> dict[str, str]:
     return {
         definition.broker_name: definition.name
-        for definition in TopicSettings.definitions().values()
+        for definition in settings.definitions().values()
         if definition.broker_name
     }
 
 
 @cache
-def _with_topic_defaults() -> dict[str, Definition]:
+def _with_defaults() -> dict[str, Definition]:
     own = {name: definition for name, (_, definition) in declared(BrokerSettings).items()}
-    for broker_name, name in _topic_names().items():
-        definition = TopicSettings.definition(name)
-        own[broker_name] = dataclasses.replace(
-            definition,
-            name=broker_name,
-            broker_name=None,
-            doc=f"Default of the topic setting `{name}`.",
-        )
+    for what, settings in (("topic", TopicSettings), ("group", GroupSettings)):
+        for broker_name, name in _names_by_broker_name(settings).items():
+            own[broker_name] = dataclasses.replace(
+                settings.definition(name),
+                name=broker_name,
+                broker_name=None,
+                doc=f"Default of the {what} setting `{name}`.",
+            )
     return own

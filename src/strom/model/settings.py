@@ -46,9 +46,9 @@ class Definition:
     maximum: float | None = None
     choices: tuple[str, ...] = ()
     broker_name: str | None = None
-    """The broker setting that gives a topic setting its default, as in `log.retention.ms`."""
+    """The broker setting that gives a topic or group its default, as in `log.retention.ms`."""
     live: bool = True
-    """Whether it can be changed while the broker runs."""
+    """Whether it can be changed for a broker while it runs."""
 
     def parse(self, text: str) -> Any:
         """Turn a client's text into the value, or raise INVALID_CONFIG with what is allowed."""

@@ -68,6 +68,8 @@ class Connection(asyncio.BufferedProtocol):
         self.frame_began = 0.0
         """When the frame now being received began; 0 if there is none."""
         self.last_active = listener.loop.time()
+        self.when_lost: dict[object, Callable[[], None]] = {}
+        """Whoever has to know when the client is gone."""
         self._listener = listener
         self._dispatch = dispatch
         self._transport: asyncio.Transport | None = None
@@ -124,6 +126,9 @@ class Connection(asyncio.BufferedProtocol):
         self._answers_in_pool = 0
         self._received = ReceiveBuffer()
         self._listener.disconnected(self)
+        lost, self.when_lost = self.when_lost, {}
+        for tell in lost.values():
+            tell()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go."""

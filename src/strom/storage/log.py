@@ -7,6 +7,7 @@ synced on another thread, moves the high watermark up to where they are safe.
 
 import logging
 import uuid
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -30,11 +31,13 @@ from strom.storage.log_reading import (
     count_bytes,
     find_largest_time,
     find_time,
+    headers_from,
     read_chunk,
     read_lazily,
 )
 from strom.storage.log_retention import expired_segments, take_out
 from strom.storage.log_state import LogState
+from strom.storage.producer_state import ProducerFacts
 from strom.storage.segment import Segment
 from strom.storage.snapshots import Snapshot
 from strom.storage.transaction_index import AbortedTransaction
@@ -109,6 +112,19 @@ class Log:
         if first_open is None or first_open > self.high_watermark:
             return self.high_watermark
         return max(first_open, self._state.start_offset)
+
+    def producers(self) -> list[ProducerFacts]:
+        """Who has written here of late."""
+        return list(self._state.producers.producers())
+
+    def knows_producer(self, producer_id: int) -> bool:
+        """Whether this producer has written here of late."""
+        return producer_id in self._state.producers
+
+    @property
+    def has_open_transactions(self) -> bool:
+        """Whether any transaction that wrote here has not ended."""
+        return self._state.producers.first_open_offset is not None
 
     @property
     def wants_flush(self) -> bool:
@@ -309,6 +325,24 @@ class Log:
             return LazyChunk(
                 read_lazily(self._state, offset, max_bytes, limit, at_least_one=at_least_one)
             )
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def headers_from(self, offset: int, *, committed_only: bool = False) -> Iterator[BatchHeader]:
+        """The headers of the batches that a read from an offset could give: all of one segment."""
+        self._check_readable(offset)
+        try:
+            limit = self._limit(committed_only)
+            if offset < limit.offset:
+                yield from headers_from(self._state, offset, limit)
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
+
+    def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Aborted transactions with records between two offsets."""
+        self._check_usable()
+        try:
+            return list(aborted_between(self._state, start, end)) if self._has_aborted() else []
         except (CorruptData, OSError) as error:
             raise self._unreadable(error) from error
 

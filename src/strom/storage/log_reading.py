@@ -87,6 +87,15 @@ def read_lazily(
     return _read(state, segment, first, max(first.size_bytes, min(length, EAGER_AT_MOST)))
 
 
+def headers_from(state: LogState, offset: int, limit: Limit) -> Iterator[BatchHeader]:
+    """The headers of the batches that `read_chunk` would read from."""
+    found = _find(state, offset, limit)
+    if found is not None:
+        segment, first = found
+        for _, header in segment.headers(first.position, limit.position_in(segment)):
+            yield header
+
+
 def _find(state: LogState, offset: int, limit: Limit) -> tuple[Segment, Span] | None:
     """The batch that holds an offset, or the next one that readers may see."""
     place = state.segments.holding(offset)

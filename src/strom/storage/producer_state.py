@@ -101,6 +101,9 @@ class ProducerStates:
     def __len__(self) -> int:
         return len(self._producers)
 
+    def __contains__(self, producer_id: object) -> bool:
+        return producer_id in self._producers
+
     @property
     def first_open_offset(self) -> int | None:
         """The earliest offset of an open transaction, None if there is none.

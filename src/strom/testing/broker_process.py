@@ -14,7 +14,10 @@ STOP_SECONDS = 30
 
 
 class BrokerProcess:
-    """`strom start` on a free port. The same data and port are used again by a second start()."""
+    """`strom start` on a free port. The same data and port are used again by a second start().
+
+    `module` is what runs it, in case something has to be changed before: see `python -m`.
+    """
 
     def __init__(
         self,
@@ -23,6 +26,7 @@ class BrokerProcess:
         settings: dict[str, str] | None = None,
         port: int = 0,
         python: str = sys.executable,
+        module: str = "strom",
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
         self.data = data or self._temporary or ""
@@ -30,6 +34,7 @@ class BrokerProcess:
         self._port = port
         self._settings = settings or {}
         self._python = python
+        self._module = module
         self._process: subprocess.Popen[bytes] | None = None
         # A file, and not a pipe: a pipe that nobody empties stops the writer when it is full.
         self._words = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by stop()
@@ -53,7 +58,7 @@ class BrokerProcess:
 
     def start(self) -> Self:
         """Start it, and return when clients can connect; RuntimeError with its words if it ends."""
-        command = [self._python, "-m", "strom", "start", "--json"]
+        command = [self._python, "-m", self._module, "start", "--json"]
         command += ["--port", str(self._port), "--data", self.data]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]

@@ -32,6 +32,16 @@ def clicks(address, topic):
 @pytest.fixture
 def reader(address, clicks):
     """A member of a group named like the topic, which has read everything."""
+    yield from reading(address, clicks)
+
+
+@pytest.fixture
+def new_reader(address, clicks):
+    """The same, in a consumer group of the new protocol."""
+    yield from reading(address, clicks, **{"group.protocol": "consumer"})
+
+
+def reading(address, clicks, **more):
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -39,6 +49,7 @@ def reader(address, clicks):
             "client.id": "me",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            **more,
         }
     )
     consumer.subscribe([clicks])
@@ -206,3 +217,49 @@ def test_everything_is_printed_as_kafka_prints_it(like_kafka, reader, clicks):
         ["--delete", "--group", f"{clicks}-none"],
     ):
         assert like_kafka(*arguments)
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_a_consumer_group_is_printed_as_kafka_prints_it(like_kafka, new_reader, clicks):
+    group = ("--group", clicks)
+    for arguments in (
+        ["--list", "--state", "Stable", "--type", "consumer"],
+        ["--describe", *group],
+        ["--describe", *group, "--members"],
+        ["--describe", *group, "--members", "--verbose"],
+        ["--describe", *group, "--state"],
+        ["--describe", *group, "--state", "--verbose"],
+        ["--delete", *group],
+        ["--delete-offsets", *group, "--topic", clicks],
+    ):
+        assert like_kafka(*arguments)
+    new_reader.close()
+    for arguments in (
+        ["--describe", *group, "--members", "--verbose"],
+        ["--describe", *group, "--state", "--verbose"],
+        ["--delete-offsets", *group, "--topic", f"{clicks}:0"],
+        ["--delete-offsets", *group, "--topic", f"{clicks}-none"],
+        ["--delete-offsets", "--group", f"{clicks}-none", "--topic", f"{clicks}:0"],
+        ["--describe", *group],
+    ):
+        assert like_kafka(*arguments)
+
+
+def test_offsets_of_a_group_are_deleted(call, reader, clicks):
+    refused = call("--delete-offsets", "--group", clicks, "--topic", clicks)
+    assert refused.exit_code == 1
+    assert "GroupSubscribedToTopicException" in refused.stdout
+    reader.close()
+    done = call("--delete-offsets", "--group", clicks, "--topic", f"{clicks}:1")
+    assert rows(done.stdout, clicks) == [["1", "Successful"]]
+    left = rows(call("--describe", "--group", clicks).stdout, clicks)
+    assert [row[1] for row in left] == ["0"]
+
+
+@pytest.mark.parametrize(("pattern", "code"), [("a.*", 0), ("(a", 1)])
+def test_a_pattern_is_checked_without_a_broker(strom, pattern, code):
+    result = strom("kafka-consumer-groups", "--validate-regex", pattern)
+    assert result.stdout.startswith(f"The regular expression `{pattern}` is ")
+    assert ("invalid" in result.stdout) == bool(code)
+    assert result.exit_code == code

@@ -68,7 +68,7 @@ class Script:
         return lines or ["(nothing)"]
 
     def _state(self) -> str:
-        group = self.world.coordinator.find(GROUP)
+        group = self.world.coordinator.find_classic(GROUP)
         return "no group" if group is None else f"{group.state.value} {group.generation}"
 
     # --- requests ------------------------------------------------------------------------------

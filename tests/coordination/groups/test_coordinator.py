@@ -1,11 +1,13 @@
 """The coordinator's limits, and what it forgets."""
 
+import dataclasses
 import itertools
 from typing import Any
 
 import pytest
 
-from strom.coordination.groups.commands import Commit, DeleteGroup, Join
+from strom.coordination.groups.commands import Commit, DeleteGroup, Join, Sync
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, HeartbeatAnswer
 from strom.coordination.groups.outcome import Joined
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ErrorCode
@@ -60,3 +62,66 @@ def test_ids_that_were_given_out_die_with_their_group():
     assert world.timers == {}
     assert world.coordinator.committed("g") == {}
     assert world.answers[join(world, told.member)].code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def subscription(*topics: str) -> bytes:
+    names = b"".join(len(name).to_bytes(2, "big") + name.encode() for name in topics)
+    return b"\0\0" + len(topics).to_bytes(4, "big") + names + b"\xff" * 4
+
+
+def expire(world: GroupWorld) -> None:
+    for outcome in world.coordinator.expire(world.now_ms):
+        world.carry_out(outcome)
+
+
+def test_offsets_of_topics_that_members_no_longer_read_expire():
+    world = GroupWorld(offsets_retention_minutes=1, group_initial_rebalance_delay_ms=0)
+    joined = join(world, session_timeout_ms=600_000, protocols=(("range", subscription("t")),))
+    world.wait(0)
+    answer = world.answers[joined]
+    assert isinstance(answer, Joined)
+    member = answer.member
+    who: dict[str, Any] = {"group": "g", "generation": 1, "member": member}
+    world.submit(Sync(**who, assignments=((member, b""),)))
+    offsets = tuple(
+        (TopicPartition(topic, 0), CommittedOffset(offset=1, committed_ms=world.now_ms))
+        for topic in ("t", "u")
+    )
+    assert world.answers[world.submit(Commit(**who, offsets=offsets))].code is ErrorCode.NONE
+    world.wait(59_000)
+    expire(world)
+    assert len(world.coordinator.committed("g")) == 2
+    world.wait(1_000)
+    expire(world)
+    assert [one.topic for one in world.coordinator.committed("g")] == ["t"]
+    assert world.coordinator.find("g") is not None
+
+
+def test_offsets_that_a_consumer_group_does_not_read_expire():
+    world = GroupWorld(offsets_retention_minutes=1)
+    world.change_topics(t=1, u=1)
+    beat = ConsumerHeartbeat(
+        group="g",
+        member="m",
+        epoch=0,
+        fresh="",
+        rebalance_timeout_ms=1000,
+        topics=frozenset({"t"}),
+        owned=frozenset(),
+    )
+    answer = world.answers[world.submit(beat)]
+    assert isinstance(answer, HeartbeatAnswer)
+    epoch = answer.epoch
+    offsets = tuple(
+        (TopicPartition(topic, 0), CommittedOffset(offset=1, committed_ms=world.now_ms))
+        for topic in ("t", "u")
+    )
+    world.submit(Commit(group="g", generation=epoch, member="m", offsets=offsets))
+    world.wait(30_000)
+    world.submit(dataclasses.replace(beat, epoch=epoch, owned=None))
+    world.wait(30_000)
+    expire(world)
+    assert [one.topic for one in world.coordinator.committed("g")] == ["t"]
+    world.wait(60_000)  # its session ends
+    expire(world)
+    assert world.coordinator.find("g") is None

@@ -22,8 +22,9 @@ from strom.coordination.groups.commands import (
     Leaver,
     Sync,
 )
+from strom.coordination.groups.log_format import decode
 from strom.coordination.groups.outcome import Joined, Synced
-from strom.coordination.groups.records import CommittedOffset, GroupMetadata, decode
+from strom.coordination.groups.records import CommittedOffset, GroupMetadata
 from strom.coordination.groups.states import GroupState
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
@@ -143,7 +144,7 @@ class Groups(RuleBasedStateMachine):
         self.learn()
         self.world.restart()
         # A generation that was never shared out may be used again: nobody owns anything in it.
-        group = self.world.coordinator.find(GROUP)
+        group = self.world.coordinator.find_classic(GROUP)
         self.newest = group.generation if group is not None else 0
         for client in self.everyone:
             client.join = client.sync = None
@@ -174,7 +175,7 @@ class Groups(RuleBasedStateMachine):
 
     @invariant()
     def generations_only_grow(self) -> None:
-        group = self.world.coordinator.find(GROUP) if hasattr(self, "world") else None
+        group = self.world.coordinator.find_classic(GROUP) if hasattr(self, "world") else None
         if group is not None:
             assert group.generation >= self.newest
             self.newest = group.generation
@@ -187,7 +188,7 @@ class Groups(RuleBasedStateMachine):
         assert dict(rebuilt.committed(GROUP)) == dict(self.world.coordinator.committed(GROUP))
         if self.committed >= 0:
             assert rebuilt.committed(GROUP)[PARTITION].offset == self.committed
-        group, again = self.world.coordinator.find(GROUP), rebuilt.find(GROUP)
+        group, again = self.world.coordinator.find_classic(GROUP), rebuilt.find_classic(GROUP)
         if group is not None and group.state is GroupState.STABLE:
             assert again is not None
             assert again.state is GroupState.STABLE
@@ -211,7 +212,7 @@ class Groups(RuleBasedStateMachine):
         if hasattr(self, "world"):
             self.world.wait(LONG_MS)
             assert not self.world.unanswered
-            group = self.world.coordinator.find(GROUP)
+            group = self.world.coordinator.find_classic(GROUP)
             assert group is None or (group.state is GroupState.EMPTY and not group.members)
 
 

@@ -5,11 +5,29 @@ from typing import Any
 
 from strom.coordination.groups.commands import Command
 from strom.coordination.groups.coordinator import GroupCoordinator
+from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.outcome import Answer, Outcome, SessionEnds, Timer
-from strom.coordination.groups.records import decode, encode
+from strom.coordination.groups.topics_image import PlainTopics, TopicFacts
 from strom.model.broker_settings import BrokerSettings
 
 START_MS = 1_000_000
+
+
+class ChangingTopics(PlainTopics):
+    """Topics that come, grow and go; one that comes again has another id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = itertools.count(1)
+
+    def change(self, partitions: dict[str, int]) -> None:
+        """Let there be exactly these topics, with so many partitions."""
+        topics = []
+        for name, count in partitions.items():
+            known = self.find(name)
+            topic_id = next(self._numbers).to_bytes(16, "big") if known is None else known.id
+            topics.append(TopicFacts(name, topic_id, count))
+        super().__init__(topics)
 
 
 class GroupWorld:
@@ -17,7 +35,8 @@ class GroupWorld:
 
     def __init__(self, **settings: Any) -> None:
         self.settings = BrokerSettings(**settings)
-        self.coordinator = GroupCoordinator(self.settings)
+        self.topics = ChangingTopics()
+        self.coordinator = GroupCoordinator(self.settings, self.topics)
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None]] = []
         self.timers: dict[Timer, int] = {}
@@ -53,6 +72,12 @@ class GroupWorld:
             self.unanswered.remove(ticket)
             self.answers[ticket] = answer
 
+    def change_topics(self, **partitions: int) -> None:
+        """Let there be exactly these topics, with so many partitions."""
+        self.topics.change(partitions)
+        for outcome in self.coordinator.topics_changed(self.now_ms):
+            self.carry_out(outcome)
+
     def wait(self, milliseconds: int) -> None:
         """Let time pass, and what is due happen."""
         end = self.now_ms + milliseconds
@@ -67,7 +92,7 @@ class GroupWorld:
 
     def rebuilt(self) -> GroupCoordinator:
         """A coordinator that knows nothing but the log."""
-        coordinator = GroupCoordinator(self.settings)
+        coordinator = GroupCoordinator(self.settings, self.topics)
         for key, value in self.log:
             record = decode(key, value)
             assert record is not None

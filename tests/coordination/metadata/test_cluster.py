@@ -73,10 +73,11 @@ def test_partitions_only_grow():
     assert cluster.topic("t").partitions == 5
 
 
-def test_the_offsets_topic_does_not_grow():
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_topics_in_which_a_name_tells_the_place_do_not_grow(name):
     cluster = ClusterMetadata()
-    created(cluster, "__consumer_offsets", 2)
-    assert code_of(cluster.add_partitions, "__consumer_offsets", 3) is ErrorCode.INVALID_REQUEST
+    created(cluster, name, 2)
+    assert code_of(cluster.add_partitions, name, 3) is ErrorCode.INVALID_REQUEST
 
 
 def test_deletion_is_decided_first_and_finished_later():

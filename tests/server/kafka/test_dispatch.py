@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from strom.model.errors import ErrorCode
-from strom.server.kafka.registry import HANDLERS
+from strom.server.kafka.registry import HANDLERS, ToCome
 from strom.testing import ManualClock
 from strom.wire.kafka.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic
 from strom.wire.kafka.messages.k03_metadata import MetadataRequest
@@ -91,8 +91,28 @@ async def _answers_nonsense_later(request, context):
     return _answers_nonsense(request, context)
 
 
+def _fails_to_respond(request, context):
+    result = asyncio.get_running_loop().create_future()
+    result.set_result(0)
+    return ToCome(result, lambda answered: _fails_now(answered, context))
+
+
+def _fails_to_respond_later(request, context):
+    result = asyncio.get_running_loop().create_future()
+    asyncio.get_running_loop().call_later(0.01, result.set_result, 0)
+    return ToCome(result, lambda answered: _fails_now(answered, context))
+
+
 @pytest.mark.parametrize(
-    "mistake", [_fails_now, _fails_later, _answers_nonsense, _answers_nonsense_later]
+    "mistake",
+    [
+        _fails_now,
+        _fails_later,
+        _fails_to_respond,
+        _fails_to_respond_later,
+        _answers_nonsense,
+        _answers_nonsense_later,
+    ],
 )
 def test_a_mistake_in_a_handler_is_logged_and_costs_one_connection(mistake, monkeypatch, caplog):
     monkeypatch.setitem(HANDLERS, METADATA, dataclasses.replace(HANDLERS[METADATA], handle=mistake))

@@ -15,20 +15,23 @@ from strom.cli.group_reset import chosen_partitions, moved_by, moved_to, within_
 from strom.cli.kafka_errors import kafka_exceptions, kafka_reason
 from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.kafka_tools.group_tables import (
+    deleted_table,
+    groups_table,
     members_table,
     moved_lines,
     moved_table,
     offsets_table,
     state_table,
-    two_columns,
 )
 from strom.cli.kafka_tools.iso_times import parse_datetime_ms, parse_duration_ms
 from strom.cli.offsets import END, START, Anchor, Point
 from strom.cli.printing import notice
-from strom.model.errors import UserError
+from strom.coordination.groups.consumer.pattern_syntax import parse
+from strom.model.errors import ErrorCode, UserError
 from strom.model.topics import TopicPartition
 
-ACTIONS = ("list", "describe", "delete", "reset_offsets")
+ACTIONS = ("list", "describe", "delete", "delete_offsets", "reset_offsets", "validate_regex")
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 TARGETS = (
     "to_earliest",
     "to_latest",
@@ -45,12 +48,33 @@ _EXCEPTIONS = {
     "GROUP_ID_NOT_FOUND": "GroupIdNotFoundException: The group id does not exist.",
 }
 _PREFIX = "org.apache.kafka.common.errors."
+_JAVA = {
+    ErrorCode.GROUP_ID_NOT_FOUND: (
+        "GroupIdNotFoundException",
+        "The group id does not exist.",
+    ),
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: (
+        "GroupSubscribedToTopicException",
+        "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to "
+        "it.",
+    ),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: (
+        "UnknownTopicOrPartitionException",
+        "This server does not host this topic-partition.",
+    ),
+    ErrorCode.NON_EMPTY_GROUP: ("GroupNotEmptyException", "The group is not empty."),
+}
+"""The exceptions of Java's client, with their texts."""
 
 
 @click.command("kafka-consumer-groups")
 @click.option("--list", is_flag=True, help="List all consumer groups.")
 @click.option("--describe", is_flag=True, help="Describe a group, and how far it lags behind.")
 @click.option("--delete", is_flag=True, help="Delete groups that have no members.")
+@click.option("--delete-offsets", is_flag=True, help="Forget how far a group has read topics.")
+@click.option(
+    "--validate-regex", metavar="REGEX", help="See whether members may subscribe with it."
+)
 @click.option("--reset-offsets", is_flag=True, help="Move a group that has no members.")
 @click.option("--group", multiple=True, help="A group; may be given several times.")
 @click.option("--all-groups", is_flag=True, help="All groups.")
@@ -92,9 +116,12 @@ def kafka_consumer_groups(connection: Connection, **options: Any) -> None:
     if len(chosen) != 1:
         raise click.UsageError(
             "Command must include exactly one action: --list, --describe, --delete, "
-            "--reset-offsets."
+            "--reset-offsets, --delete-offsets, --validate-regex."
         )
     action = chosen[0]
+    if action == "validate_regex":
+        _validate_regex(options["validate_regex"])
+        return
     if action != "list" and not (options["group"] or options["all_groups"]):
         flag = action.replace("_", "-")
         raise click.UsageError(f"Option [{flag}] takes one of these options: [group], [all-groups]")
@@ -124,15 +151,15 @@ def _names(admin: GroupAdmin, options: dict[str, Any]) -> list[str]:
 
 def _list(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
     found = [group for group in admin.groups() if _passes(group, options)]
-    if options["state"] and options["type"]:
-        raise UserError("one of --state and --type at a time")
-    if options["state"]:
-        click.echo(two_columns("STATE", [(group.name, group.state) for group in found]))
-    elif options["type"]:
-        click.echo(two_columns("TYPE", [(group.name, group.type) for group in found]))
-    else:
-        for group in found:
-            click.echo(group.name)
+    titles = [title for title in ("TYPE", "STATE") if options[title.lower()]]
+    if titles:
+        rows = [
+            (group.name, *(getattr(group, title.lower()) for title in titles)) for group in found
+        ]
+        click.echo(groups_table(titles, rows))
+        return
+    for group in found:
+        click.echo(group.name)
 
 
 def _passes(group: ListedGroup, options: dict[str, Any]) -> bool:
@@ -162,12 +189,12 @@ def _describe(connection: Connection, admin: GroupAdmin, options: dict[str, Any]
 def _print_group(admin: GroupAdmin, group: GroupDescription, options: dict[str, Any]) -> None:
     if group.state == "Empty":
         notice(f"\nConsumer group '{group.name}' has no active members.")
-    elif group.state in ("PreparingRebalance", "CompletingRebalance"):
+    elif group.state in REBALANCING:
         notice(f"\nWarning: Consumer group '{group.name}' is rebalancing.")
     if options["members"]:
         click.echo(members_table(group, verbose=options["verbose"]))
     elif options["state"]:
-        click.echo(state_table(group))
+        click.echo(state_table(group, verbose=options["verbose"]))
     else:
         click.echo(offsets_table(group.name, admin.progress(group), verbose=options["verbose"]))
 
@@ -196,6 +223,46 @@ def _delete(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) 
     if deleted:
         click.echo(f"\nThese consumer groups were deleted successfully: {names}")
     click.get_current_context().exit(1)
+
+
+def _delete_offsets(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) -> None:
+    if len(options["group"]) != 1 or not options["topic"]:
+        raise click.UsageError("Option [delete-offsets] takes these options: [group], [topic]")
+    (name,) = options["group"]
+    rows: list[tuple[str, int | None, str]] = []
+    wanted: list[TopicPartition] = []
+    for topic in options["topic"]:
+        if topic.partition(":")[0] in admin.partitions_of([topic.partition(":")[0]]):
+            wanted += chosen_partitions(admin, [topic])
+        else:
+            rows.append((topic, None, _status(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)))
+    code, codes = admin.delete_offsets(name, wanted) if wanted else (ErrorCode.NONE, {})
+    rows += [(one.topic, one.partition, _status(each)) for one, each in codes.items()]
+    if code is not ErrorCode.NONE:
+        click.echo(f"\nError: {_JAVA[code][1]}")
+    elif any(codes.values()):
+        click.echo("\nError: Encountered some partition-level error, see the follow-up details.")
+    else:
+        click.echo(f"Request succeeded for deleting offsets from group {name}.")
+    click.echo(deleted_table(sorted(rows, key=lambda row: (row[0], row[1] or 0))))
+    if code is not ErrorCode.NONE or any(codes.values()):
+        click.get_current_context().exit(1)
+
+
+def _status(code: ErrorCode) -> str:
+    if code is ErrorCode.NONE:
+        return "Successful"
+    exception, text = _JAVA.get(code, ("UnknownServerException", code.text))
+    return f"Error: {_PREFIX}{exception}: {text}"
+
+
+def _validate_regex(text: str) -> None:
+    try:
+        parse(text)
+    except ValueError as error:
+        click.echo(f"The regular expression `{text}` is invalid: {error}.")
+        click.get_current_context().exit(1)
+    click.echo(f"The regular expression `{text}` is valid.")
 
 
 # --- reset-offsets -------------------------------------------------------------------------------
@@ -290,4 +357,10 @@ def _read_plan(path: Path, group: str) -> dict[TopicPartition, int]:
     return plan
 
 
-_RUN = {"list": _list, "describe": _describe, "delete": _delete, "reset_offsets": _reset}
+_RUN = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "delete_offsets": _delete_offsets,
+    "reset_offsets": _reset,
+}

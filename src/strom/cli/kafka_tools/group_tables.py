@@ -15,11 +15,14 @@ _ASSIGNMENT = 20
 _INSTANCE = 17
 
 
-def two_columns(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """The list of groups with one thing about each."""
-    width = max([_NAME, *(len(name) for name, _ in rows)]) + _GAP
-    lines = [("GROUP", title), *rows]
-    return "\n".join(f"{name:<{width}} {value:<20}" for name, value in lines)
+def groups_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The list of groups with a few things about each."""
+    width = max([_NAME, *(len(name) for name, *_ in rows)]) + _GAP
+    lines = [["GROUP", *titles], *rows]
+    return "\n".join(
+        " ".join([f"{name:<{width}}", *(f"{value:<20}" for value in values)])
+        for name, *values in lines
+    )
 
 
 def offsets_table(group: str, rows: Sequence[Progress], *, verbose: bool) -> str:
@@ -63,15 +66,22 @@ def members_table(group: GroupDescription, *, verbose: bool) -> str:
     table = [head]
     for member in group.members:
         instance = [member.instance or ""] if has_static else []
-        more = [NONE, _assignment(member), NONE, NONE] if verbose else []
+        more = _epochs_and_shares(group, member) if verbose else []
         cells = [member.host, member.client_id, str(len(member.partitions))]
         table.append([group.name, member.id, *instance, *cells, *more])
     end = "" if verbose else " "
     return "\n" + "\n".join(line + end for line in _aligned(table, widths))
 
 
-def _assignment(member: GroupMember) -> str:
-    by_topic = groupby(member.partitions, key=lambda one: one.topic)
+def _epochs_and_shares(group: GroupDescription, member: GroupMember) -> list[str]:
+    current = [_cell(member.epoch), _assignment(member.partitions)]
+    if member.target is None:
+        return [*current, NONE, NONE]
+    return [*current, _cell(group.target_epoch), _assignment(member.target)]
+
+
+def _assignment(share: Sequence[TopicPartition]) -> str:
+    by_topic = groupby(share, key=lambda one: one.topic)
     shares = [
         f"{topic}:{','.join(str(one.partition) for one in partitions)}"
         for topic, partitions in by_topic
@@ -79,19 +89,32 @@ def _assignment(member: GroupMember) -> str:
     return ";".join(shares) or NONE
 
 
-def state_table(group: GroupDescription) -> str:
+def state_table(group: GroupDescription, *, verbose: bool) -> str:
     """The state of a group."""
-    table = [
-        ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
-        [
-            group.name,
-            f"{group.coordinator}  ({group.coordinator_id})",
-            group.assignor or NONE,
-            group.state,
-            str(len(group.members)),
-        ],
+    head = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE"]
+    cells = [
+        group.name,
+        f"{group.coordinator}  ({group.coordinator_id})",
+        group.assignor or NONE,
+        group.state,
     ]
-    return "\n" + "\n".join(_aligned(table, [0, _COORDINATOR, 20, 20, None]))
+    widths: list[int | None] = [0, _COORDINATOR, 20, 20]
+    if verbose:
+        head += ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"]
+        cells += [_cell(group.epoch), _cell(group.target_epoch)]
+        widths += [15, 25]
+    table = [[*head, "#MEMBERS"], [*cells, str(len(group.members))]]
+    return "\n" + "\n".join(_aligned(table, [*widths, None]))
+
+
+def deleted_table(rows: Sequence[tuple[str, int | None, str]]) -> str:
+    """What became of offsets that were to be deleted."""
+    table = [["TOPIC", "PARTITION", "STATUS"]]
+    table += [[topic, _cell(partition), status] for topic, partition, status in rows]
+    width = max(_NAME, *(len(topic) for topic, *_ in table))
+    return "\n" + "\n".join(
+        f"{topic:<{width}} {partition:<10} {status:<{_NAME}}" for topic, partition, status in table
+    )
 
 
 def moved_table(moved: Mapping[str, Mapping[TopicPartition, int]]) -> str:

@@ -1,1 +1,1 @@
-"""Consumer groups of the classic protocol, and the offsets that groups have committed."""
+"""Groups of every kind, and the offsets that they have committed."""

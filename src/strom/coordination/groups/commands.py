@@ -1,7 +1,7 @@
 """What a coordinator can be asked to do."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, Protocol
 
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.topics import TopicPartition
@@ -71,6 +71,13 @@ class Leave:
     leavers: tuple[Leaver, ...]
 
 
+class ProducerEpoch(NamedTuple):
+    """A transactional producer, as its batches name it."""
+
+    producer_id: int
+    epoch: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Commit:
     """Remember how far the group has read."""
@@ -82,6 +89,8 @@ class Commit:
     offsets: tuple[tuple[TopicPartition, CommittedOffset], ...]
     knows_missing_groups: bool = True
     """Whether the client understands GROUP_ID_NOT_FOUND."""
+    producer: ProducerEpoch | None = None
+    """Whose transaction the offsets are part of, if of any: they count when it is committed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,4 +108,9 @@ class DeleteGroup:
     group: str
 
 
-Command: TypeAlias = Join | Sync | Heartbeat | Leave | Commit | DeleteOffsets | DeleteGroup
+class Command(Protocol):
+    """Anything that a coordinator can be asked to do, here or by another kind of group."""
+
+    @property
+    def group(self) -> str:
+        """The group that it is about."""

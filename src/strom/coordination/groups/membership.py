@@ -1,7 +1,7 @@
 """Members join, ask for their shares, stay alive and leave."""
 
+from strom.coordination.groups.classic_group import ClassicGroup, Member
 from strom.coordination.groups.commands import NEW_MEMBER, Heartbeat, Join, Leave, Leaver, Sync
-from strom.coordination.groups.group import Group, Member
 from strom.coordination.groups.outcome import Joined, Left, SessionEnds, Synced, SyncEnds, Ticket
 from strom.coordination.groups.rebalance import Rebalance
 from strom.coordination.groups.states import GroupState
@@ -33,7 +33,7 @@ def join(step: Rebalance, command: Join, ticket: Ticket, max_size: int) -> None:
         _take_in(step, command, _new_id(command), ticket)
 
 
-def _has_room(group: Group, member_id: str, max_size: int) -> bool:
+def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     if group.state is GroupState.PREPARING:
         known = group.members.get(member_id)
         has_place = known is not None and known.awaiting_join is not None
@@ -87,7 +87,7 @@ def _join_known(step: Rebalance, command: Join, ticket: Ticket) -> None:
 
 def _update(step: Rebalance, member: Member, command: Join, ticket: Ticket) -> None:
     step.answer_join(member, Joined(code=ErrorCode.REBALANCE_IN_PROGRESS, member=member.id))
-    member.protocols = command.protocols
+    member.say(command.protocols)
     member.rebalance_timeout_ms = command.rebalance_timeout_ms
     member.session_timeout_ms = command.session_timeout_ms
     member.client_id = command.client_id
@@ -169,17 +169,17 @@ def _share_out(step: Rebalance, assignments: dict[str, bytes]) -> None:
         step.answer_sync(member, _share(group, assignments.get(member.id, b"")))
 
 
-def _share(group: Group, assignment: bytes) -> Synced:
+def _share(group: ClassicGroup, assignment: bytes) -> Synced:
     return Synced(protocol_type=group.protocol_type, protocol=group.protocol, assignment=assignment)
 
 
-def _check_protocol(group: Group, command: Sync) -> None:
+def _check_protocol(group: ClassicGroup, command: Sync) -> None:
     type_differs = command.protocol_type not in (None, group.protocol_type)
     if type_differs or command.protocol not in (None, group.protocol):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _current_member(group: Group, command: Sync | Heartbeat) -> Member:
+def _current_member(group: ClassicGroup, command: Sync | Heartbeat) -> Member:
     member = group.member(command.member, command.instance)
     if command.generation != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)

@@ -6,8 +6,9 @@ command: joins are answered together. Each request is known by a ticket, which i
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
+from strom.coordination.groups.commands import ProducerEpoch
 from strom.coordination.groups.records import GroupRecord
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
@@ -95,7 +96,15 @@ class ForPartitions:
         )
 
 
-Answer: TypeAlias = Answered | Joined | Synced | Left | ForPartitions
+class Answer(Protocol):
+    """Any answer, these or those of other kinds of groups."""
+
+    @property
+    def code(self) -> ErrorCode:
+        """Whether it went well as a whole."""
+
+    def failed(self, code: ErrorCode) -> "Answer":
+        """The same answer, had the records not been written."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +129,15 @@ class SessionEnds:
     member: str
 
 
-Timer: TypeAlias = JoinEnds | SyncEnds | SessionEnds
+class Timer(Protocol):
+    """Any timer, these or those of other kinds of groups; equal ones are the same."""
+
+    @property
+    def group(self) -> str:
+        """The group that it is about."""
+
+    def __hash__(self) -> int:
+        """As equal ones have it."""
 
 
 @dataclass
@@ -129,6 +146,8 @@ class Outcome:
 
     group: str
     records: list[GroupRecord] = field(default_factory=list)
+    producer: ProducerEpoch | None = None
+    """Whose transaction the records are part of."""
     answers: list[tuple[Ticket, Answer]] = field(default_factory=list)
     timers: dict[Timer, int | None] = field(default_factory=dict)
     """Milliseconds from now, or None to cancel; of two for the same timer the last counts."""
@@ -136,6 +155,11 @@ class Outcome:
     def write(self, record: GroupRecord) -> None:
         """Have a record written, and replayed."""
         self.records.append(record)
+
+    def discard(self) -> None:
+        """Have nothing written or set after all."""
+        self.records.clear()
+        self.timers.clear()
 
     def answer(self, ticket: Ticket, answer: Answer) -> None:
         """Have a request answered."""

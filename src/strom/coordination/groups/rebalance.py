@@ -6,7 +6,7 @@ The first rebalance of an empty group waits a while for more members, so that st
 consumers gives one generation and not one for each.
 """
 
-from strom.coordination.groups.group import Group, Member
+from strom.coordination.groups.classic_group import ClassicGroup, Member
 from strom.coordination.groups.outcome import (
     Joined,
     JoinEnds,
@@ -22,7 +22,9 @@ from strom.model.errors import ErrorCode
 class Rebalance:
     """The steps of a rebalance, for one group during one command."""
 
-    def __init__(self, group: Group, out: Outcome, now_ms: int, initial_delay_ms: int) -> None:
+    def __init__(
+        self, group: ClassicGroup, out: Outcome, now_ms: int, initial_delay_ms: int
+    ) -> None:
         self.group = group
         self.out = out
         self.now_ms = now_ms

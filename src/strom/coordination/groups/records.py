@@ -1,13 +1,12 @@
-"""The records of groups: what they are here, and as bytes in `__consumer_offsets`.
+"""The records of classic groups and of offsets: what they are here, and as bytes in `__consumer_offsets`.
 
 Each record stands for the whole of a thing, so the topic can be compacted by key. The bytes are Kafka's
 own, so that its tools can read them.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
-from strom.model.errors import CorruptData, ProtocolError
 from strom.model.topics import TopicPartition
 from strom.wire.kafka import offsets_topic as stored
 from strom.wire.kafka.codec import decode as decode_struct
@@ -82,10 +81,21 @@ class OffsetGone:
     partition: TopicPartition
 
 
-GroupRecord: TypeAlias = GroupMetadata | GroupGone | OffsetCommitted | OffsetGone
+class GroupRecord(Protocol):
+    """Any record of a group, these or those of other kinds (`log_format.py` knows them all)."""
+
+    @property
+    def group(self) -> str:
+        """The group that it is about."""
 
 
-def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
+ClassicRecord: TypeAlias = GroupMetadata | GroupGone | OffsetCommitted | OffsetGone
+
+RECORDS = (GroupMetadata, GroupGone, OffsetCommitted, OffsetGone)
+KEY_VERSIONS = (*stored.OFFSET_KEY_VERSIONS, stored.GROUP_KEY_VERSION)
+
+
+def encode(record: ClassicRecord) -> tuple[bytes, bytes | None]:
     """Key and value for the log."""
     match record:
         case GroupMetadata():
@@ -98,17 +108,11 @@ def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _offset_key(record.group, record.partition), None
 
 
-def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
-    """The record for a key and a value; None if it is of a kind that is not known here."""
-    try:
-        kind = stored.version_of(key or b"")
-        if kind in stored.OFFSET_KEY_VERSIONS:
-            return _decode_offset(memoryview(key or b""), kind, value)
-        if kind == stored.GROUP_KEY_VERSION:
-            return _decode_group(memoryview(key or b""), value)
-    except ProtocolError as error:
-        raise CorruptData(f"unreadable group record {key!r}: {error}") from error
-    return None
+def decode(version: int, key: bytes, value: bytes | None) -> ClassicRecord:
+    """The record for a key of that version, and a value; ProtocolError if they make no sense."""
+    if version == stored.GROUP_KEY_VERSION:
+        return _decode_group(memoryview(key), value)
+    return _decode_offset(memoryview(key), version, value)
 
 
 def _group_key(group: str) -> bytes:
@@ -162,7 +166,7 @@ def _offset_value(committed: CommittedOffset) -> bytes:
     return _versioned(value, stored.OFFSET_VALUE_VERSION)
 
 
-def _decode_group(key: memoryview, value: bytes | None) -> GroupRecord:
+def _decode_group(key: memoryview, value: bytes | None) -> ClassicRecord:
     group = decode_struct(stored.GroupKey, stored.GROUP_KEY_VERSION, key, 2).group
     if value is None:
         return GroupGone(group)
@@ -193,7 +197,7 @@ def _decode_group(key: memoryview, value: bytes | None) -> GroupRecord:
     )
 
 
-def _decode_offset(key: memoryview, version: int, value: bytes | None) -> GroupRecord:
+def _decode_offset(key: memoryview, version: int, value: bytes | None) -> ClassicRecord:
     named = decode_struct(stored.OffsetKey, version, key, 2)
     partition = TopicPartition(named.topic, named.partition)
     if value is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from strom.coordination.metadata.records import (
     BrokerConfigs,
+    GroupConfigs,
     LeaderEpoch,
     MetadataRecord,
     ProducerIds,
@@ -19,7 +20,7 @@ from strom.coordination.metadata.records import (
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import (
-    CONSUMER_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
     METADATA_TOPIC,
     check_topic_name,
     collision_key,
@@ -39,6 +40,7 @@ class ClusterMetadata:
         self._by_collision_key: dict[str, str] = {}
         self._deleting: dict[uuid.UUID, Topic] = {}
         self._broker_configs: dict[int | None, dict[str, str]] = {}
+        self._group_configs: dict[str, dict[str, str]] = {}
         self.next_producer_id = 0
         self.leader_epoch = 0
 
@@ -72,6 +74,10 @@ class ClusterMetadata:
         """What was set at run time for one broker, or for all (None)."""
         return self._broker_configs.get(node, {})
 
+    def group_configs(self, group: str) -> Mapping[str, str]:
+        """What was set for a group."""
+        return self._group_configs.get(group, {})
+
     # --- commands ------------------------------------------------------------------------------
 
     def create_topic(
@@ -102,10 +108,10 @@ class ClusterMetadata:
     def add_partitions(self, name: str, total: int) -> Topic:
         """The record of a topic with more partitions than it has."""
         topic = self.topic(name)
-        if name == CONSUMER_OFFSETS_TOPIC:
+        if name in INTERNAL_TOPICS:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"{name} cannot grow: the number of its partitions tells where a group's offsets are.",
+                f"{name} cannot grow: the number of its partitions tells where things are in it.",
             )
         if total == topic.partitions:
             raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {total} partition(s).")
@@ -151,6 +157,10 @@ class ClusterMetadata:
                 self._deleting.pop(record.id, None)
             case BrokerConfigs():
                 self._broker_configs[record.node] = record.configs
+            case GroupConfigs():
+                self._group_configs[record.group] = record.configs
+                if not record.configs:
+                    del self._group_configs[record.group]
             case ProducerIds():
                 self.next_producer_id = record.next_id
             case LeaderEpoch():

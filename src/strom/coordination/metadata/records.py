@@ -40,6 +40,14 @@ class BrokerConfigs:
 
 
 @dataclass(frozen=True)
+class GroupConfigs:
+    """What was set for a group, as text; nothing if everything was taken back."""
+
+    group: str
+    configs: dict[str, str]
+
+
+@dataclass(frozen=True)
 class ProducerIds:
     """Producer ids below `next_id` have been handed out."""
 
@@ -53,7 +61,9 @@ class LeaderEpoch:
     epoch: int
 
 
-MetadataRecord: TypeAlias = Topic | TopicGone | BrokerConfigs | ProducerIds | LeaderEpoch
+MetadataRecord: TypeAlias = (
+    Topic | TopicGone | BrokerConfigs | GroupConfigs | ProducerIds | LeaderEpoch
+)
 
 
 def encode(record: MetadataRecord) -> tuple[bytes, bytes | None]:
@@ -72,6 +82,9 @@ def encode(record: MetadataRecord) -> tuple[bytes, bytes | None]:
         case BrokerConfigs():
             node = "" if record.node is None else record.node
             return f"broker:{node}".encode(), _dump({"configs": record.configs})
+        case GroupConfigs():
+            value = {"configs": record.configs}
+            return f"group:{record.group}".encode(), _dump(value) if record.configs else None
         case ProducerIds():
             return b"producer-ids", _dump({"next": record.next_id})
         case LeaderEpoch():
@@ -84,6 +97,8 @@ def decode(key: bytes | None, value: bytes | None) -> MetadataRecord:
         kind, _, rest = (key or b"").decode().partition(":")
         if kind == "topic" and value is None:
             return TopicGone(uuid.UUID(rest))
+        if kind == "group" and value is None:
+            return GroupConfigs(rest, {})
         return _decode_value(kind, rest, json.loads(value or b""))
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptData(f"unreadable metadata record {key!r}: {error}") from error
@@ -101,6 +116,8 @@ def _decode_value(kind: str, rest: str, value: dict[str, Any]) -> MetadataRecord
             )
         case "broker":
             return BrokerConfigs(int(rest) if rest else None, value["configs"])
+        case "group":
+            return GroupConfigs(rest, value["configs"])
         case "producer-ids":
             return ProducerIds(value["next"])
         case "leader-epoch":

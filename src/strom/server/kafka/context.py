@@ -1,11 +1,14 @@
 """What a handler is given besides its request."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
+from strom.broker.share_groups import ShareGroups
+from strom.broker.transactions import Transactions
 from strom.server.memory import MemoryPool
 
 
@@ -24,6 +27,8 @@ class Services:
 
     broker: Broker
     groups: Groups
+    shares: ShareGroups
+    transactions: Transactions
     endpoint: Endpoint
     fetch_sessions: FetchSessions
     memory: MemoryPool
@@ -33,14 +38,23 @@ class Services:
 class Context:
     """One request's surroundings."""
 
-    __slots__ = ("client_id", "peer", "services", "version")
+    __slots__ = ("client_id", "peer", "services", "version", "when_lost")
 
-    def __init__(self, services: Services, version: int, client_id: str | None, peer: str) -> None:
+    def __init__(
+        self,
+        services: Services,
+        version: int,
+        client_id: str | None,
+        peer: str,
+        when_lost: dict[object, Callable[[], None]] | None = None,
+    ) -> None:
         self.services = services
         self.version = version
         self.client_id = client_id
         self.peer = peer
         """Where the client is, as in `127.0.0.1:40123`."""
+        self.when_lost = {} if when_lost is None else when_lost
+        """Whoever has to know when the client is gone, by a name of its own choice."""
 
     @property
     def broker(self) -> Broker:
@@ -51,6 +65,16 @@ class Context:
     def groups(self) -> Groups:
         """The groups that this broker coordinates."""
         return self.services.groups
+
+    @property
+    def shares(self) -> ShareGroups:
+        """The share groups of this broker."""
+        return self.services.shares
+
+    @property
+    def transactions(self) -> Transactions:
+        """The transactions that this broker coordinates."""
+        return self.services.transactions
 
     @property
     def client_host(self) -> str:

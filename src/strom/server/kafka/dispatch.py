@@ -9,11 +9,12 @@ from strom.server.connection import Answer, Connection, Pending
 from strom.server.kafka import handlers
 from strom.server.kafka.context import Context, Services
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
-from strom.server.kafka.registry import HANDLERS, Outcome
+from strom.server.kafka.registry import HANDLERS, Outcome, ToCome
 from strom.server.listener import Listener
 from strom.wire.kafka.codec import decode, encode_parts
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
+from strom.wire.kafka.messages.k08_offset_commit import OffsetCommitRequest
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest
 from strom.wire.kafka.schema import Response
 
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 MAX_SMALL_REQUEST = 4 * 1024 * 1024
 """Only requests that carry records need to be larger."""
 PRODUCE = ProduceRequest.SCHEMA.api_key
+EARLY = (PRODUCE, OffsetCommitRequest.SCHEMA.api_key)
 API_VERSIONS = ApiVersionsRequest.SCHEMA.api_key
 
 handlers.load()
@@ -40,8 +42,8 @@ class Dispatcher:
         self._listener = listener
 
     def may_begin_early(self, frame: memoryview) -> bool:
-        """Produce requests may: several of them then share one sync to disk."""
-        return len(frame) > 1 and frame[0] == 0 and frame[1] == PRODUCE
+        """Produce requests and commits may: several of them then share one sync to disk."""
+        return len(frame) > 1 and frame[0] == 0 and frame[1] in EARLY
 
     def __call__(self, connection: Connection, frame: memoryview) -> Answer | Pending | None:
         """Begin to answer one request; ProtocolError closes the connection."""
@@ -60,7 +62,13 @@ class Dispatcher:
         if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
             raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
         request = decode(found.request, header.api_version, frame, header.body_position)
-        context = Context(self._services, header.api_version, header.client_id, connection.peer)
+        context = Context(
+            self._services,
+            header.api_version,
+            header.client_id,
+            connection.peer,
+            connection.when_lost,
+        )
         try:
             outcome = found.handle(request, context)
         except ProtocolError:
@@ -78,6 +86,11 @@ class Dispatcher:
             return _encode(outcome, header)
         if outcome is None:
             return None
+        if isinstance(outcome, ToCome):
+            result, response = outcome
+            if result.done():
+                return _encode(response(result.result()), header)
+            return Pending(result, lambda found: _encode(response(found), header))
         encode = _encoder(header)
         if isinstance(outcome, asyncio.Future):
             return Pending(outcome, encode)

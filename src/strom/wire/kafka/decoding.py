@@ -171,14 +171,14 @@ class _DecoderSource:
 
     def _nested(self, field: Field, kind: type[Struct], target: str) -> None:
         name = self._name("m")
-        if self._version not in field.nullable or field.tag is not None:
+        if self._version not in field.nullable:
             self._struct(kind, name)
             self._emit(f"{target} = {name}")
             return
         marker = self._name("n")
         self._fixed("b", marker)
         self._flush()
-        self._emit(f"if {marker} < 0:")
+        self._emit(f"if {marker} < {0 if field.tag is None else 1}:")
         self._emit(f"    {target} = None")
         self._emit("else:")
         self._indent += 1

@@ -160,14 +160,14 @@ class _EncoderSource:
             return
         local = self._name("v")
         self._emit(f"{local} = {value}")
-        if self._version not in field.nullable or (field.tag is not None and field.default is None):
+        if self._version not in field.nullable:
             self._present(kind, local)
             return
         with self._block(f"if {local} is None:"):
             if isinstance(kind, Scalar | ArrayOf):
                 self._null("h" if kind is Scalar.STRING else "i")
             else:
-                self._fixed("b", "-1")
+                self._fixed("b", "-1" if field.tag is None else "0")
         with self._block("else:"):
             if not isinstance(kind, Scalar | ArrayOf):
                 self._fixed("b", "1")
@@ -225,15 +225,19 @@ class _EncoderSource:
             return
         self._flush()
         count = self._name("n")
-        conditions = [
-            f"(not ({self._is_default(field, f'{source}.{field.name}')}))" for field in tagged
-        ]
+        conditions = [self._is_told(field, f"{source}.{field.name}") for field in tagged]
         self._emit(f"{count} = {' + '.join(conditions)}")
         self._emit(f"{self._out}.append({count})")
         with self._block(f"if {count}:"):
             for field, condition in zip(tagged, conditions, strict=True):
                 with self._block(f"if {condition}:"):
                     self._tag(field, source)
+
+    def _is_told(self, field: Field, value: str) -> str:
+        """The condition under which a tagged field is written."""
+        if self._version in field.nullable and not isinstance(field.type, Scalar | ArrayOf):
+            return "True"  # Kafka writes also that a struct is null
+        return f"(not ({self._is_default(field, value)}))"
 
     def _tag(self, field: Field, source: str) -> None:
         """Write a tagged field into a buffer of its own, because its size goes before it."""

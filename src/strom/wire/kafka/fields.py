@@ -199,6 +199,7 @@ def int32_array(
     nullable: str,
     default: Fresh | None = FRESH,
     ignorable: bool = False,
+    tag: int | None = None,
 ) -> list[int] | None: ...
 def int32_array(
     versions: str = "0+",
@@ -206,12 +207,19 @@ def int32_array(
     nullable: str = "none",
     default: Fresh | None = FRESH,
     ignorable: bool = False,
+    tag: int | None = None,
 ) -> list[int] | None:
     """Declare a list of four-byte integers, mostly partitions or brokers; empty by default."""
     kind = ArrayOf(Scalar.INT32)
     field: list[int] | None = _field(
-        kind, versions, default, nullable=nullable, ignorable=ignorable
+        kind, versions, default, nullable=nullable, ignorable=ignorable, tag=tag
     )
+    return field
+
+
+def int8_array(versions: str = "0+", *, ignorable: bool = False) -> list[int]:
+    """Declare a list of one-byte integers; empty by default."""
+    field: list[int] = _field(ArrayOf(Scalar.INT8), versions, FRESH, ignorable=ignorable)
     return field
 
 

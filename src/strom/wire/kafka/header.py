@@ -73,3 +73,11 @@ def response_header(api_key: int, version: int, correlation_id: int) -> bytes:
     if flexible and api_key != API_VERSIONS_KEY:
         return _CORRELATION_ID_AND_NO_TAGS.pack(correlation_id, 0)
     return _CORRELATION_ID.pack(correlation_id)
+
+
+def request_header(api_key: int, version: int, correlation_id: int, client_id: str) -> bytes:
+    """The header in front of a request, for the few places here that send some."""
+    name = client_id.encode()
+    head = _FIXED.pack(api_key, version, correlation_id) + _CLIENT_ID_LENGTH.pack(len(name)) + name
+    flexible = version >= _FLEXIBLE_FROM.get(api_key, ANY_LATER + 1)
+    return head + (b"\0" if flexible else b"")

@@ -4,18 +4,21 @@ Behaviour: every partition is answered on its own. With acks=0 there is no answe
 closes the connection, as Kafka does, for a client has no other way to notice. With acks=1 and acks=all
 the answer waits until the records are as safe as the topic promises.
 Nobody writes to the broker's own topics.
-Not here yet: transactions; a transactional batch is refused with INVALID_TXN_STATE.
+A transactional batch is taken only into an open transaction of its producer, and acknowledged when that
+is safe too. Versions: 11 TRANSACTION_ABORTABLE, 12 the partition becomes part of the transaction with its
+first batch (KIP-890); before, AddPartitionsToTxn had to come first.
 """
 
 import asyncio
 import logging
 
+from strom.broker.partition import Partition
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, ProtocolError
 from strom.model.topics import INTERNAL_TOPICS
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
-from strom.wire.kafka.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT
+from strom.wire.kafka.batch import CODEC_MASK, HEADER_BYTES, TRANSACTIONAL_BIT, read_header
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.messages.k00_produce import (
     BatchIndexAndErrorMessage,
@@ -34,7 +37,10 @@ ACKS_ALL = -1
 LEGAL_ACKS = frozenset({ACKS_NONE, 1, ACKS_ALL})
 FIRST_VERSION_WITH_IDS = 13
 FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_ABORTABLE = 11
+FIRST_VERSION_THAT_ADDS = 12
 _LOW_ATTRIBUTES_BYTE = 22
+_PASSES_SOON = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR})
 
 
 class _Unsafe:
@@ -120,6 +126,9 @@ def _append(
     try:
         partition = _topic(topic_data, context).partition(data.index)
         records = _checked_records(request, data, context.version)
+        transactional = records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT
+        if transactional:
+            _admit(request, partition, records, context)
         appended = partition.append(records, now_ms)
     except ApiError as error:
         answer.error_code = error.code
@@ -138,7 +147,58 @@ def _append(
     answer.log_start_offset = appended.start_offset
     if request.acks != ACKS_NONE and not partition.is_safe(appended):
         partition.when_safe(appended, unsafe.add(answer, context.services.loop))
+    if transactional:
+        _wait_for_transaction(request, answer, context, unsafe)
     return answer
+
+
+def _admit(
+    request: ProduceRequest, partition: Partition, records: memoryview, context: Context
+) -> None:
+    """Let the batch into its transaction, or raise what a producer of this version understands."""
+    adds = context.version >= FIRST_VERSION_THAT_ADDS
+    if not adds and not context.broker.settings.transaction_partition_verification:
+        return
+    header = read_header(records)
+    if not request.transactional_id:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    try:
+        context.transactions.admit(
+            request.transactional_id,
+            header.producer_id,
+            header.producer_epoch,
+            partition.log.partition,
+            adds=adds,
+        )
+    except ApiError as error:
+        raise ApiError(_told_to_producers(error.code, context.version)) from error
+    if adds and header.base_sequence and not partition.log.knows_producer(header.producer_id):
+        # Each transaction begins at 0 here, so what came before it has got lost on its way.
+        raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+
+
+def _told_to_producers(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    if code in _PASSES_SOON and version < FIRST_VERSION_THAT_ADDS:
+        return (
+            ErrorCode.NOT_ENOUGH_REPLICAS
+        )  # of all that such clients try again, it costs them least
+    return code
+
+
+def _wait_for_transaction(
+    request: ProduceRequest,
+    answer: PartitionProduceResponse,
+    context: Context,
+    unsafe: _Unsafe,
+) -> None:
+    """Hold the answer back until it is safe that the partition is part of the transaction."""
+    transactions, name = context.transactions, request.transactional_id or ""
+    if request.acks != ACKS_NONE and not transactions.is_safe(name):
+        transactions.when_safe(name, unsafe.add(answer, context.services.loop))
 
 
 def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:
@@ -159,10 +219,8 @@ def _checked_records(
     records = data.records
     if records is None or len(records) < HEADER_BYTES:
         raise ApiError(ErrorCode.INVALID_RECORD, "There is no whole record batch.")
-    if records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT:
-        if request.transactional_id is None:
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    if records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT and request.transactional_id is None:
+        raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     zstd_is_too_new = version < FIRST_VERSION_WITH_ZSTD
     if zstd_is_too_new and records[_LOW_ATTRIBUTES_BYTE] & CODEC_MASK == Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

@@ -12,7 +12,7 @@ from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
 from strom.wire.kafka.messages.k08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,7 +33,7 @@ NO_RETENTION = -1
     Needs(Operation.READ, Resource.GROUP),
     Needs(Operation.READ, Resource.TOPIC),
 )
-async def offset_commit(request: OffsetCommitRequest, context: Context) -> OffsetCommitResponse:
+def offset_commit(request: OffsetCommitRequest, context: Context) -> ToCome:
     """Commit what names partitions that exist; the rest is refused on its own."""
     response = OffsetCommitResponse()
     offsets: list[tuple[TopicPartition, CommittedOffset]] = []
@@ -51,19 +51,21 @@ async def offset_commit(request: OffsetCommitRequest, context: Context) -> Offse
             partition = TopicPartition(hosted.topic.name, wanted.partition_index)
             answers[partition] = part
             offsets.append((partition, _offset(request, wanted, hosted, context)))
-    committed: ForPartitions = await context.groups.submit(
-        Commit(
-            group=request.group_id,
-            generation=request.generation_id_or_member_epoch,
-            member=request.member_id,
-            instance=request.group_instance_id,
-            offsets=tuple(offsets),
-            knows_missing_groups=context.version >= FIRST_VERSION_WITH_MISSING_GROUPS,
-        )
+    command = Commit(
+        group=request.group_id,
+        generation=request.generation_id_or_member_epoch,
+        member=request.member_id,
+        instance=request.group_instance_id,
+        offsets=tuple(offsets),
+        knows_missing_groups=context.version >= FIRST_VERSION_WITH_MISSING_GROUPS,
     )
-    for partition, code in committed.partitions.items():
-        answers[partition].error_code = code
-    return response
+
+    def filled_in(committed: ForPartitions) -> OffsetCommitResponse:
+        for partition, code in committed.partitions.items():
+            answers[partition].error_code = code
+        return response
+
+    return ToCome(context.groups.submit(command), filled_in)
 
 
 def _topic(

@@ -1,12 +1,14 @@
 """OffsetFetch, api key 9: how far groups have read; null topics stand for all of them.
 
 Behaviour: nothing is told that a crash could take back. What was never committed is -1, without an error.
-Versions: 2 all topics of a group, 8 several groups, 10 topic ids. There are no transactions yet, so
-`require_stable` always holds.
+With `require_stable`, what an open transaction is about to change is UNSTABLE_OFFSET_COMMIT.
+Versions: 2 all topics of a group, 7 `require_stable`, 8 several groups, 9 members of consumer groups
+tell their epoch, 10 topic ids.
 """
 
 from collections.abc import Mapping
 
+from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.records import NO_LEADER_EPOCH, CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
@@ -42,7 +44,10 @@ async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetF
     """Answer for every group on its own."""
     if context.version >= FIRST_VERSION_WITH_MANY:
         return OffsetFetchResponse(
-            groups=[await _fetch(wanted, context) for wanted in request.groups]
+            groups=[
+                await _fetch(wanted, context, require_stable=request.require_stable)
+                for wanted in request.groups
+            ]
         )
     topics = None
     if request.topics is not None:
@@ -51,18 +56,19 @@ async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetF
             for topic in request.topics
         ]
     wanted = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return _for_one(await _fetch(wanted, context), context.version)
+    answer = await _fetch(wanted, context, require_stable=request.require_stable)
+    return _for_one(answer, context.version)
 
 
-async def _fetch(wanted: OffsetFetchRequestGroup, context: Context) -> OffsetFetchResponseGroup:
+async def _fetch(
+    wanted: OffsetFetchRequestGroup, context: Context, *, require_stable: bool
+) -> OffsetFetchResponseGroup:
     code = ErrorCode.NONE
-    topics = wanted.topics
+    topics, group = wanted.topics, wanted.group_id
     try:
-        committed = await context.groups.read(
-            wanted.group_id, lambda groups: dict(groups.committed(wanted.group_id))
-        )
+        committed, pending = await context.groups.read(group, lambda groups: _look(wanted, groups))
     except ApiError as error:
-        code, committed = error.code, {}
+        code, committed, pending = error.code, {}, frozenset()
         if context.version >= FIRST_VERSION_WITH_A_GROUP_ERROR:
             topics = []
     answer = OffsetFetchResponseGroup(group_id=wanted.group_id, error_code=code)
@@ -70,7 +76,26 @@ async def _fetch(wanted: OffsetFetchRequestGroup, context: Context) -> OffsetFet
         found = _topic(topic, committed, context, code)
         if found is not None:
             answer.topics.append(found)
+    if require_stable and pending:
+        _hide_unstable(answer, pending)
     return answer
+
+
+def _look(
+    wanted: OffsetFetchRequestGroup, groups: GroupCoordinator
+) -> tuple[Committed, frozenset[TopicPartition]]:
+    group = wanted.group_id
+    groups.check_may_fetch(group, wanted.member_id, wanted.member_epoch)
+    return dict(groups.committed(group)), groups.pending(group)
+
+
+def _hide_unstable(answer: OffsetFetchResponseGroup, pending: frozenset[TopicPartition]) -> None:
+    for topic in answer.topics:
+        for one in topic.partitions:
+            if TopicPartition(topic.name, one.partition_index) in pending:
+                one.error_code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+                one.committed_offset, one.metadata = NOTHING.offset, NOTHING.metadata
+                one.committed_leader_epoch = NOTHING.leader_epoch
 
 
 def _everything(committed: Committed) -> list[OffsetFetchRequestTopics]:

@@ -1,7 +1,9 @@
 """FindCoordinator, api key 10: which broker looks after a group or a transaction.
 
 Behaviour: there is one broker, so it is this one. The first search for a group's coordinator creates
-`__consumer_offsets`; the answer waits for it. Versions: 4 several keys at once, 6 share groups.
+`__consumer_offsets`, that for a transaction's `__transaction_state`, that for a share partition's
+`__share_group_state`; the answer waits for it.
+Versions: 1 transactions, 4 several keys at once, 6 share groups.
 """
 
 from strom.model.errors import ApiError, ErrorCode
@@ -35,9 +37,9 @@ async def find_coordinator(
     )
     code = ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST
     text = "" if known else f"There is no coordinator of type {request.key_type}."
-    if request.key_type == GROUP:
+    if known:
         try:
-            await context.groups.ensure_topic()
+            await _ensure_topic(request.key_type, context)
         except ApiError as error:
             known, code, text = False, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message
     node, host, port = (endpoint.node_id, endpoint.host, endpoint.port) if known else (-1, "", -1)
@@ -53,3 +55,12 @@ async def find_coordinator(
             for key in request.coordinator_keys
         ]
     )
+
+
+async def _ensure_topic(key_type: int, context: Context) -> None:
+    if key_type == GROUP:
+        await context.groups.ensure_topic()
+    elif key_type == TRANSACTION:
+        await context.transactions.ensure_topic()
+    else:
+        await context.shares.state_log.ensure_topic()

@@ -10,7 +10,7 @@ import uuid
 from strom.coordination.groups.commands import Join
 from strom.coordination.groups.outcome import Joined
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
 from strom.wire.kafka.messages.k11_join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -23,28 +23,30 @@ FIRST_VERSION_WITH_SKIPPING = 9
 
 
 @handler(JoinGroupRequest, Needs(Operation.READ, Resource.GROUP))
-async def join_group(request: JoinGroupRequest, context: Context) -> JoinGroupResponse:
+def join_group(request: JoinGroupRequest, context: Context) -> ToCome:
     """Join, and wait for the others."""
     rebalance_timeout_ms = request.rebalance_timeout_ms
-    joined: Joined = await context.groups.submit(
-        Join(
-            group=request.group_id,
-            member=request.member_id,
-            fresh=str(uuid.uuid4()),
-            instance=request.group_instance_id,
-            client_id=context.client_id or "",
-            client_host=context.client_host,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=(
-                request.session_timeout_ms if rebalance_timeout_ms < 0 else rebalance_timeout_ms
-            ),
-            protocol_type=request.protocol_type,
-            protocols=tuple((one.name, one.metadata) for one in request.protocols),
-            needs_known_id=context.version >= FIRST_VERSION_WITH_KNOWN_IDS,
-            can_skip_assignment=context.version >= FIRST_VERSION_WITH_SKIPPING,
-        )
+    command = Join(
+        group=request.group_id,
+        member=request.member_id,
+        fresh="" if request.member_id else str(uuid.uuid4()),
+        instance=request.group_instance_id,
+        client_id=context.client_id or "",
+        client_host=context.client_host,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=(
+            request.session_timeout_ms if rebalance_timeout_ms < 0 else rebalance_timeout_ms
+        ),
+        protocol_type=request.protocol_type,
+        protocols=tuple((one.name, one.metadata) for one in request.protocols),
+        needs_known_id=context.version >= FIRST_VERSION_WITH_KNOWN_IDS,
+        can_skip_assignment=context.version >= FIRST_VERSION_WITH_SKIPPING,
     )
-    may_be_null = context.version >= FIRST_VERSION_WITH_NULL_PROTOCOL
+    return ToCome(context.groups.submit(command), lambda joined: _response(joined, context.version))
+
+
+def _response(joined: Joined, version: int) -> JoinGroupResponse:
+    may_be_null = version >= FIRST_VERSION_WITH_NULL_PROTOCOL
     return JoinGroupResponse(
         error_code=joined.code,
         generation_id=joined.generation,

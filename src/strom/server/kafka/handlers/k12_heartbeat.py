@@ -2,19 +2,19 @@
 
 from strom.coordination.groups.commands import Heartbeat
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
 from strom.wire.kafka.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 @handler(HeartbeatRequest, Needs(Operation.READ, Resource.GROUP))
-async def heartbeat(request: HeartbeatRequest, context: Context) -> HeartbeatResponse:
+def heartbeat(request: HeartbeatRequest, context: Context) -> ToCome:
     """Renew the member's session, or tell it that it has to join again."""
-    answered = await context.groups.submit(
-        Heartbeat(
-            group=request.group_id,
-            generation=request.generation_id,
-            member=request.member_id,
-            instance=request.group_instance_id,
-        )
+    command = Heartbeat(
+        group=request.group_id,
+        generation=request.generation_id,
+        member=request.member_id,
+        instance=request.group_instance_id,
     )
-    return HeartbeatResponse(error_code=answered.code)
+    return ToCome(
+        context.groups.submit(command), lambda answered: HeartbeatResponse(error_code=answered.code)
+    )

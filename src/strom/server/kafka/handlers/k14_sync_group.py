@@ -7,26 +7,28 @@ Behaviour: the answer waits for the leader, and until the shares are on disk. Ve
 from strom.coordination.groups.commands import Sync
 from strom.coordination.groups.outcome import Synced
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
 from strom.wire.kafka.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
 @handler(SyncGroupRequest, Needs(Operation.READ, Resource.GROUP))
-async def sync_group(request: SyncGroupRequest, context: Context) -> SyncGroupResponse:
+def sync_group(request: SyncGroupRequest, context: Context) -> ToCome:
     """Wait for the share."""
-    synced: Synced = await context.groups.submit(
-        Sync(
-            group=request.group_id,
-            generation=request.generation_id,
-            member=request.member_id,
-            instance=request.group_instance_id,
-            protocol_type=request.protocol_type,
-            protocol=request.protocol_name,
-            assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
-        )
+    command = Sync(
+        group=request.group_id,
+        generation=request.generation_id,
+        member=request.member_id,
+        instance=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol=request.protocol_name,
+        assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
     )
+    return ToCome(context.groups.submit(command), _response)
+
+
+def _response(synced: Synced) -> SyncGroupResponse:
     return SyncGroupResponse(
         error_code=synced.code,
         protocol_type=synced.protocol_type,

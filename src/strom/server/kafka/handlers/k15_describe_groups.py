@@ -4,7 +4,8 @@ Behaviour: a group that is not there is described as dead; from version 6 on as 
 members said of themselves is told only while the group is stable.
 """
 
-from strom.coordination.groups.group import Group, Member
+from strom.coordination.groups.classic_group import ClassicGroup, Member
+from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.states import GroupState
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.authorized import GROUP_OPERATIONS
@@ -34,20 +35,26 @@ async def describe_groups(
 
 async def _describe(name: str, context: Context) -> DescribedGroup:
     try:
-        return await context.groups.read(
-            name, lambda groups: _described(name, groups.find(name), context.version)
-        )
+        return await context.groups.read(name, lambda groups: _find(name, groups, context.version))
     except ApiError as error:
         return DescribedGroup(group_id=name, error_code=error.code)
 
 
-def _described(name: str, group: Group | None, version: int) -> DescribedGroup:
-    if group is None:
-        answer = DescribedGroup(group_id=name, group_state=GroupState.DEAD.value)
-        if version >= FIRST_VERSION_WITH_NOT_FOUND:
-            answer.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            answer.error_message = f"Group {name} not found."
-        return answer
+def _find(name: str, groups: GroupCoordinator, version: int) -> DescribedGroup:
+    group = groups.find_classic(name)
+    if group is not None:
+        return _described(name, group)
+    answer = DescribedGroup(group_id=name, group_state=GroupState.DEAD.value)
+    if version >= FIRST_VERSION_WITH_NOT_FOUND:
+        exists = groups.find(name) is not None
+        answer.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        answer.error_message = (
+            f"Group {name} {'is not a classic group.' if exists else 'not found.'}"
+        )
+    return answer
+
+
+def _described(name: str, group: ClassicGroup) -> DescribedGroup:
     is_stable = group.state is GroupState.STABLE
     return DescribedGroup(
         group_id=name,

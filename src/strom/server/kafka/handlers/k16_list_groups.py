@@ -8,8 +8,6 @@ from strom.wire.kafka.messages.k16_list_groups import (
     ListGroupsResponse,
 )
 
-CLASSIC = "classic"
-
 
 @handler(
     ListGroupsRequest,
@@ -24,12 +22,11 @@ def list_groups(request: ListGroupsRequest, context: Context) -> Outcome:
         ListedGroup(
             group_id=group.id,
             protocol_type=group.protocol_type,
-            group_state=group.state.value,
-            group_type=CLASSIC,
+            group_state=group.state_name,
+            group_type=group.kind.value.lower(),
         )
         for group in context.groups.look().groups()
-        if not states or group.state.value.lower() in states
+        if not states or group.state_name.lower() in states
+        if not types or group.kind.value.lower() in types
     ]
-    if types and CLASSIC not in types:
-        listed = []
     return ListGroupsResponse(groups=listed)

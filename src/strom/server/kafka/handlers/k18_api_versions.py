@@ -2,12 +2,14 @@
 
 Behaviour: a version that is not offered is answered in version 0 with UNSUPPORTED_VERSION, so that the
 client can try a lower one. Produce is listed from version 0 on, as Kafka lists it: some clients look
-for that before they use newer versions, though none of them sends it.
+for that before they use newer versions, though none of them sends it. Clients of version 3 cannot
+read features whose first level is 0, so they are told only of the others.
 """
 
 import re
 
 from strom.model.errors import ErrorCode
+from strom.model.features import FEATURES, FEATURES_EPOCH
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import HANDLERS, Outcome, handler
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
@@ -15,9 +17,12 @@ from strom.wire.kafka.messages.k18_api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
 )
 
 FIRST_VERSION_WITH_SOFTWARE = 3
+FIRST_VERSION_WITH_LEVEL_0 = 4
 _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
@@ -29,7 +34,19 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> Outcome:
         and _LEGAL_SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    return ApiVersionsResponse(api_keys=[_offer(key) for key in sorted(HANDLERS)])
+    return ApiVersionsResponse(
+        api_keys=[_offer(key) for key in sorted(HANDLERS)],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=first, max_version=last)
+            for name, first, last, _ in FEATURES
+            if first or context.version >= FIRST_VERSION_WITH_LEVEL_0
+        ],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, _, _, level in FEATURES
+        ],
+    )
 
 
 def unsupported_version() -> ApiVersionsResponse:

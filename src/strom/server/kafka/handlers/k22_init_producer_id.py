@@ -1,9 +1,15 @@
-"""InitProducerId, api key 22: an id for an idempotent producer.
+"""InitProducerId, api key 22: an id and an epoch for an idempotent or transactional producer.
 
-Behaviour: every call gives a new id with epoch 0; ids are never given twice, crashes included.
-Not here yet: transactional ids.
+Behaviour: without a transactional id every call gives a new id with epoch 0; ids are never given twice,
+crashes included. With one, whoever had the transactional id before is fenced by a new epoch; what it
+left open is aborted first, and the caller told to try again (CONCURRENT_TRANSACTIONS).
+Versions: 3 with the id and epoch that the caller had before, 4 PRODUCER_FENCED. Version 6, for commits in
+two phases, is not offered, as Kafka does not offer it yet.
 """
 
+import dataclasses
+
+from strom.coordination.transactions.commands import Init
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
@@ -13,6 +19,7 @@ from strom.wire.kafka.messages.k22_init_producer_id import (
 )
 
 NO_PRODUCER = -1
+FIRST_VERSION_WITH_FENCED = 4
 
 
 @handler(
@@ -23,18 +30,36 @@ NO_PRODUCER = -1
 async def init_producer_id(
     request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
-    """Hand out a producer id."""
+    """Hand out a producer id, or the next epoch of one."""
     half_a_producer = (request.producer_id == NO_PRODUCER) != (
         request.producer_epoch == NO_PRODUCER
     )
     if half_a_producer or request.transactional_id == "":
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
-    if request.transactional_id is not None:
-        return InitProducerIdResponse(
-            error_code=ErrorCode.UNSUPPORTED_VERSION, producer_id=-1, producer_epoch=-1
-        )
     try:
+        if request.transactional_id is not None:
+            return await _for_transactions(request, request.transactional_id, context)
         producer_id = await context.broker.next_producer_id()
     except ApiError as error:
         return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+async def _for_transactions(
+    request: InitProducerIdRequest, transactional_id: str, context: Context
+) -> InitProducerIdResponse:
+    command = Init(
+        transactional_id=transactional_id,
+        timeout_ms=request.transaction_timeout_ms,
+        producer_id=request.producer_id,
+        epoch=request.producer_epoch,
+    )
+    fresh = await context.transactions.fresh_producer_id(command)
+    command = dataclasses.replace(command, fresh_producer_id=fresh)
+    answer = await context.transactions.submit(command)
+    code = answer.code
+    if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return InitProducerIdResponse(
+        error_code=code, producer_id=answer.producer_id, producer_epoch=answer.epoch
+    )

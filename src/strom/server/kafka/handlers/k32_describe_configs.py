@@ -1,6 +1,12 @@
-"""DescribeConfigs, api key 32: the settings of topics and brokers, from their one definition."""
+"""DescribeConfigs, api key 32: the settings of topics, groups and brokers, from their one definition."""
 
-from strom.broker.configs import Entry, ResourceType, describe_broker, describe_topic
+from strom.broker.configs import (
+    Entry,
+    ResourceType,
+    describe_broker,
+    describe_group,
+    describe_topic,
+)
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import check_topic_name
 from strom.server.kafka.context import Context
@@ -18,6 +24,7 @@ from strom.wire.kafka.messages.k32_describe_configs import (
 @handler(
     DescribeConfigsRequest,
     Needs(Operation.DESCRIBE_CONFIGS, Resource.TOPIC),
+    Needs(Operation.DESCRIBE_CONFIGS, Resource.GROUP),
     Needs(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER),
 )
 def describe_configs(request: DescribeConfigsRequest, context: Context) -> Outcome:
@@ -58,6 +65,8 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]
         return describe_topic(context.broker, resource.resource_name)
     if resource.resource_type == ResourceType.BROKER:
         return describe_broker(context.broker, resource.resource_name)
+    if resource.resource_type == ResourceType.GROUP:
+        return describe_group(context.broker, resource.resource_name)
     raise ApiError(
         ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
     )

@@ -15,6 +15,7 @@ from strom.wire.kafka.messages.k33_alter_configs import (
 @handler(
     AlterConfigsRequest,
     Needs(Operation.ALTER_CONFIGS, Resource.TOPIC),
+    Needs(Operation.ALTER_CONFIGS, Resource.GROUP),
     Needs(Operation.ALTER_CONFIGS, Resource.CLUSTER),
 )
 async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:

@@ -1,6 +1,7 @@
 """DeleteGroups, api key 42: forget groups that have no members, with their offsets."""
 
 from strom.coordination.groups.commands import DeleteGroup
+from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k42_delete_groups import (
@@ -13,8 +14,20 @@ from strom.wire.kafka.messages.k42_delete_groups import (
 @handler(DeleteGroupsRequest, Needs(Operation.DELETE, Resource.GROUP))
 async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
     """Delete each one on its own; of a name that comes twice, once."""
-    results = []
-    for name in dict.fromkeys(request.groups_names):
-        answered = await context.groups.submit(DeleteGroup(group=name))
-        results.append(DeletableGroupResult(group_id=name, error_code=answered.code))
-    return DeleteGroupsResponse(results=results)
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=name, error_code=await _delete(name, context))
+            for name in dict.fromkeys(request.groups_names)
+        ]
+    )
+
+
+async def _delete(name: str, context: Context) -> ErrorCode:
+    shared = context.groups.look().find_share(name)
+    if shared is not None and shared.is_empty:
+        try:
+            await context.shares.forget(name)
+        except ApiError as error:
+            return error.code
+    code: ErrorCode = (await context.groups.submit(DeleteGroup(group=name))).code
+    return code

@@ -15,6 +15,7 @@ from strom.wire.kafka.messages.k44_incremental_alter_configs import (
 @handler(
     IncrementalAlterConfigsRequest,
     Needs(Operation.ALTER_CONFIGS, Resource.TOPIC),
+    Needs(Operation.ALTER_CONFIGS, Resource.GROUP),
     Needs(Operation.ALTER_CONFIGS, Resource.CLUSTER),
 )
 async def incremental_alter_configs(

@@ -40,6 +40,10 @@ from strom.wire.kafka.messages.k25_add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 from strom.wire.kafka.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
+from strom.wire.kafka.messages.k27_write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from strom.wire.kafka.messages.k28_txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -91,6 +95,34 @@ from strom.wire.kafka.messages.k75_describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from strom.wire.kafka.messages.k76_share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from strom.wire.kafka.messages.k77_share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from strom.wire.kafka.messages.k78_share_fetch import (
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from strom.wire.kafka.messages.k79_share_acknowledge import (
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from strom.wire.kafka.messages.k90_describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from strom.wire.kafka.messages.k91_alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
+from strom.wire.kafka.messages.k92_delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
 from strom.wire.kafka.schema import Request, Response
 
 _REQUESTS: tuple[type[Request], ...] = (
@@ -116,6 +148,7 @@ _REQUESTS: tuple[type[Request], ...] = (
     AddPartitionsToTxnRequest,
     AddOffsetsToTxnRequest,
     EndTxnRequest,
+    WriteTxnMarkersRequest,
     TxnOffsetCommitRequest,
     DescribeConfigsRequest,
     AlterConfigsRequest,
@@ -131,6 +164,13 @@ _REQUESTS: tuple[type[Request], ...] = (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupDescribeRequest,
     DescribeTopicPartitionsRequest,
+    ShareGroupHeartbeatRequest,
+    ShareGroupDescribeRequest,
+    ShareFetchRequest,
+    ShareAcknowledgeRequest,
+    DescribeShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequest,
 )
 _RESPONSES: tuple[type[Response], ...] = (
     ProduceResponse,
@@ -155,6 +195,7 @@ _RESPONSES: tuple[type[Response], ...] = (
     AddPartitionsToTxnResponse,
     AddOffsetsToTxnResponse,
     EndTxnResponse,
+    WriteTxnMarkersResponse,
     TxnOffsetCommitResponse,
     DescribeConfigsResponse,
     AlterConfigsResponse,
@@ -170,6 +211,13 @@ _RESPONSES: tuple[type[Response], ...] = (
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupDescribeResponse,
     DescribeTopicPartitionsResponse,
+    ShareGroupHeartbeatResponse,
+    ShareGroupDescribeResponse,
+    ShareFetchResponse,
+    ShareAcknowledgeResponse,
+    DescribeShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponse,
 )
 
 REQUESTS: dict[int, type[Request]] = {cls.SCHEMA.api_key: cls for cls in _REQUESTS}

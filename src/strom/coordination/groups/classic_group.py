@@ -1,4 +1,4 @@
-"""A group and its members, with the questions one can ask of them.
+"""A classic group and its members, with the questions one can ask of them.
 
 Only what `restore` sets comes from the log. The rest (who waits, who has yet to come) lives in memory,
 and clients build it up again after a restart by joining again.
@@ -7,6 +7,7 @@ and clients build it up again after a restart by joining again.
 from collections import Counter
 from dataclasses import dataclass
 
+from strom.coordination.groups.kinds import AnyGroup, GroupKind
 from strom.coordination.groups.outcome import JoinedMember, Ticket
 from strom.coordination.groups.records import GroupMetadata, MemberMetadata
 from strom.coordination.groups.states import LEGAL, GroupState
@@ -35,6 +36,14 @@ class Member:
     awaiting_join: Ticket | None = None
     awaiting_sync: Ticket | None = None
 
+    def __post_init__(self) -> None:
+        self.say(self.protocols)
+
+    def say(self, protocols: Protocols) -> None:
+        """Take in which protocols it knows, the one it likes best first."""
+        self.protocols = protocols
+        self.protocol_names = frozenset(name for name, _ in protocols)
+
     def subscription(self, protocol: str | None) -> bytes:
         """What it said of itself for a protocol."""
         return dict(self.protocols).get(protocol or "", b"")
@@ -53,8 +62,10 @@ class Member:
         )
 
 
-class Group:
+class ClassicGroup(AnyGroup):
     """The members of a group, its state and its generation."""
+
+    kind = GroupKind.CLASSIC
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
@@ -82,6 +93,23 @@ class Group:
         self.since_ms = now_ms
 
     # --- looking -------------------------------------------------------------------------------
+
+    @property
+    def state_name(self) -> str:
+        """Kafka's name for its state."""
+        return self.state.value
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def may_expire(self) -> bool:
+        """While it is empty, and while all of its members say which topics they read."""
+        if self.is_empty:
+            return not self.pending  # whoever was given an id may join any moment
+        return self.state is GroupState.STABLE and self.protocol_type == CONSUMER_PROTOCOL
 
     def is_in(self, *states: GroupState) -> bool:
         """Whether it is in one of these states."""
@@ -137,9 +165,10 @@ class Group:
         )
         return votes.most_common(1)[0][0]
 
-    def _known_to_all(self) -> set[str]:
-        known = [{name for name, _ in member.protocols} for member in self.members.values()]
-        return set.intersection(*known) if known else set()
+    def _known_to_all(self) -> frozenset[str]:
+        # Asked at every join, of all members; most of them know the same.
+        known = {member.protocol_names for member in self.members.values()}
+        return frozenset.intersection(*known) if known else frozenset()
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
         """What the leader needs to know to share out partitions."""
@@ -161,6 +190,11 @@ class Group:
             if topics is None or topic in topics:
                 return True
         return False
+
+    def check_may_delete_offsets(self) -> None:
+        """NON_EMPTY_GROUP while there are members who do not say which topics they read."""
+        if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL:
+            raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     # --- changing ------------------------------------------------------------------------------
 

@@ -1,0 +1,183 @@
+"""Dead letters: records that share groups have given up are copied to a topic, with a note why.
+
+The idea is that of KIP-1191. A record is in the dead letter topic, on disk, before it is archived: a
+crash in between may write it twice, but never not at all.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from strom.broker.broker import Broker
+from strom.broker.partition import Partition
+from strom.broker.topics import HostedTopic
+from strom.coordination.shares.share_partition import DeadReason, DeadRecords
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.group_settings import GroupSettings
+from strom.storage.log import Appended, Log
+from strom.wire.kafka.batch import headers
+from strom.wire.kafka.records import Record, build_batch, read_records
+
+PREFIX = "__dlq.errors."
+MOST_BYTES_OF_A_BATCH = 256 * 1024
+_READ_BYTES = 1 << 20
+
+_REFUSALS = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.INVALID_RECORD,
+    }
+)
+"""Of topics that have their own idea of what a record must be like."""
+
+_MESSAGES = {
+    DeadReason.REJECTED: "The record was rejected by a consumer.",
+    DeadReason.TOO_OFTEN: "The record was delivered as often as it may be, without success.",
+}
+
+
+class Origin(NamedTuple):
+    """Where dead records come from."""
+
+    group: str
+    source: Partition
+
+
+class DeadLetters:
+    """Writes to dead letter topics."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._creating = asyncio.Lock()
+
+    async def write(self, origin: Origin, dead: list[DeadRecords], settings: GroupSettings) -> None:
+        """Return when all of them are in the group's topic for good; ApiError if they cannot be."""
+        hosted = await self._topic(settings.dead_letter_topic)
+        target = hosted.partitions[origin.source.log.partition.partition % len(hosted.partitions)]
+        last = None
+        for letters in _batches(_letters(origin, dead, copy=settings.dead_letter_copy)):
+            last = self._append(target, letters)
+        if last is not None:
+            await _safe(target, last)
+
+    async def _topic(self, name: str) -> HostedTopic:
+        async with self._creating:
+            hosted = self._broker.find_topic(name)
+            if hosted is None and self._broker.settings.dead_letter_auto_create:
+                partitions = self._broker.settings.num_partitions
+                hosted = await self._broker.create_topic(name, partitions, {})
+            if hosted is None:
+                raise ApiError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"There is no topic {name}, and it is not to be created.",
+                )
+            return hosted
+
+    def _append(self, target: Partition, letters: list[Record]) -> Appended:
+        """Append them as they are, or else each on its own in the best form that the topic takes."""
+        try:
+            return self._append_batch(target, letters)
+        except ApiError as error:
+            if error.code not in _REFUSALS:
+                raise
+        return [self._append_alone(target, letter) for letter in letters][-1]
+
+    def _append_alone(self, target: Partition, letter: Record) -> Appended:
+        now_ms = self._broker.clock.now_ms()
+        place = "-".join(str(_said(letter, name)) for name in ("topic", "partition", "offset"))
+        fitting = letter._replace(timestamp=now_ms, key=letter.key or place.encode())
+        # Better a note of where it is than no trace of it at all.
+        note = fitting._replace(key=place.encode(), value=b"", headers=_notes(letter))
+        for form in (letter, fitting, note):
+            try:
+                return self._append_batch(target, [form])
+            except ApiError as error:
+                if error.code not in _REFUSALS or form is note:
+                    raise
+        raise AssertionError("the last form is either taken or refused")
+
+    def _append_batch(self, target: Partition, letters: list[Record]) -> Appended:
+        now_ms = self._broker.clock.now_ms()
+        numbered = [letter._replace(offset=index) for index, letter in enumerate(letters)]
+        try:
+            return target.append(build_batch(numbered), now_ms, from_client=False)
+        except DirectoryOffline as error:
+            self._broker.storage_failed(error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+
+
+def _letters(origin: Origin, dead: list[DeadRecords], *, copy: bool) -> Iterator[Record]:
+    for one in dead:
+        for record in _read(origin.source.log, one.first, one.last):
+            note = _note(origin, record.offset, one)
+            yield (
+                record._replace(headers=record.headers + note)
+                if copy
+                else Record(record.offset, record.timestamp, None, None, note)
+            )
+
+
+def _note(origin: Origin, offset: int, dead: DeadRecords) -> tuple[tuple[str, bytes], ...]:
+    partition = origin.source.log.partition
+    said = {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "offset": offset,
+        "group": origin.group,
+        "delivery.count": dead.deliveries,
+        "message": _MESSAGES[dead.reason],
+    }
+    return tuple((PREFIX + name, str(value).encode()) for name, value in said.items())
+
+
+def _notes(letter: Record) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple(header for header in letter.headers if header[0].startswith(PREFIX))
+
+
+def _said(letter: Record, name: str) -> str:
+    return (dict(_notes(letter)).get(PREFIX + name) or b"").decode()
+
+
+def _read(log: Log, first: int, last: int) -> Iterator[Record]:
+    """The records between two offsets, as far as they are still there."""
+    offset = max(first, log.start_offset)
+    while offset <= last:
+        data = log.read(offset, _READ_BYTES).data
+        before = offset
+        for position, header in headers(data):
+            if not header.is_control:
+                for record in read_records(data, position, header):
+                    if first <= record.offset <= last:
+                        yield record
+            offset = header.next_offset
+            if offset > last:
+                return
+        if offset == before:
+            return
+
+
+def _batches(letters: Iterator[Record]) -> Iterator[list[Record]]:
+    batch: list[Record] = []
+    size = 0
+    for letter in letters:
+        size_of_one = len(letter.key or b"") + len(letter.value or b"")
+        if batch and size + size_of_one > MOST_BYTES_OF_A_BATCH:
+            yield batch
+            batch, size = [], 0
+        batch.append(letter)
+        size += size_of_one
+    if batch:
+        yield batch
+
+
+async def _safe(partition: Partition, appended: Appended) -> None:
+    if partition.is_safe(appended):
+        return
+    safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    partition.when_safe(appended, safe.set_result)
+    partition.sync_soon()
+    code = await safe
+    if code is not ErrorCode.NONE:
+        raise ApiError(code)

@@ -1,0 +1,151 @@
+"""Writes the markers that tell partitions how a transaction ended."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from strom.broker.broker import Broker
+from strom.broker.groups import Groups
+from strom.broker.partition import Partition
+from strom.coordination.transactions.outcome import Markers
+from strom.coordination.transactions.records import LAST_EPOCH
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from strom.storage.log import Appended
+from strom.storage.producer_state import ProducerFacts
+from strom.wire.kafka.records import ControlType, Marker, build_marker
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+"""After a refusal that may pass, such as a full disk."""
+
+
+class MarkerWriter:
+    """Appends markers, and says when they are on disk."""
+
+    def __init__(self, broker: Broker, groups: Groups, loop: asyncio.AbstractEventLoop) -> None:
+        self._broker = broker
+        self._groups = groups
+        self._loop = loop
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Begin nothing any more."""
+        self._stopped = True
+
+    def write(self, markers: Markers, decided_in: Partition, when_done: Callable[[], None]) -> None:
+        """Tell every partition, however often it takes, and call back when the disk has it.
+
+        `decided_in` is the partition that holds the decision: its leader epoch is the coordinator's.
+        """
+        kind = ControlType.COMMIT if markers.commit else ControlType.ABORT
+        marker = Marker(kind, decided_in.leader_epoch)
+        is_durable = decided_in.log.settings.flush == "disk"
+        Writing(self, markers, marker, when_done, is_durable).begin(markers.partitions)
+
+    def append(
+        self, partition: Partition, marker: Marker, producer_id: int, epoch: int
+    ) -> Appended:
+        """Write one marker; ApiError if it is refused."""
+        batch = build_marker(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            timestamp=self._broker.clock.now_ms(),
+        )
+        if partition.log.partition.topic == CONSUMER_OFFSETS_TOPIC:
+            return self._groups.write_marker(marker, partition, batch)
+        try:
+            return partition.append(batch, self._broker.clock.now_ms(), from_client=False)
+        except DirectoryOffline as error:
+            self._broker.storage_failed(error)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+
+    def abort_orphan(self, partition: Partition, producer: ProducerFacts) -> None:
+        """End a transaction that nobody knows of.
+
+        Its producer's next batch must not be taken for one that is there already: so the marker also
+        takes the epoch from it.
+        """
+        epoch = min(producer.producer_epoch + 1, LAST_EPOCH)
+        marker = Marker(ControlType.ABORT, partition.leader_epoch)
+        self.append(partition, marker, producer.producer_id, epoch)
+
+    def find(self, partition: TopicPartition) -> Partition | None:
+        """The partition, unless it was deleted."""
+        hosted = self._broker.find_topic(partition.topic)
+        if hosted is None or partition.partition >= len(hosted.partitions):
+            return None
+        return hosted.partitions[partition.partition]
+
+    def try_again(self, work: Callable[[], None]) -> None:
+        """Do it once more in a while."""
+        if not self._stopped:
+            self._loop.call_later(RETRY_S, lambda: None if self._stopped else work())
+
+
+class Writing:
+    """The markers of one transaction on their way to the disk."""
+
+    def __init__(
+        self,
+        writer: MarkerWriter,
+        markers: Markers,
+        marker: Marker,
+        when_done: Callable[[], None],
+        is_durable: bool,
+    ) -> None:
+        self._is_durable = is_durable
+        self._writer = writer
+        self._markers = markers
+        self._marker = marker
+        self._when_done = when_done
+        self._unsafe = 0
+        self._again: set[TopicPartition] = set()
+
+    def begin(self, partitions: frozenset[TopicPartition]) -> None:
+        """Append them all; this counts as one until it is done, so that nothing is complete early."""
+        self._unsafe = 1
+        self._again = set()
+        for name in sorted(partitions):
+            partition = self._writer.find(name)
+            if partition is not None:
+                self._append(name, partition)
+        self._one_is_safe()
+
+    def _append(self, name: TopicPartition, partition: Partition) -> None:
+        markers = self._markers
+        try:
+            appended = self._writer.append(
+                partition, self._marker, markers.producer_id, markers.epoch
+            )
+        except ApiError as error:
+            if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                return  # what it had open was ended by a later producer's marker
+            if partition.log.quarantined:
+                log.error("%s is damaged and is not told of %r", name, markers.transactional_id)
+                return
+            log.warning("%s cannot be told how a transaction ended: %s", name, error)
+            self._again.add(name)
+            return
+        if not self._is_durable and partition.is_safe(appended):
+            return
+        self._unsafe += 1
+        # On the disk even where a topic promises less than the coordinator's: what is complete there
+        # would stay open for ever here.
+        partition.when_safe(appended, lambda code: self._one_is_safe(name, code))
+        partition.sync_soon()
+
+    def _one_is_safe(
+        self, name: TopicPartition | None = None, code: ErrorCode = ErrorCode.NONE
+    ) -> None:
+        if code is not ErrorCode.NONE and name is not None:
+            self._again.add(name)
+        self._unsafe -= 1
+        if self._unsafe:
+            return
+        if self._again:
+            self._writer.try_again(lambda: self.begin(frozenset(self._again)))
+        else:
+            self._when_done()

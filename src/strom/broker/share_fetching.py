@@ -1,0 +1,142 @@
+"""Share fetches: acquire now if there is anything, else wait until there is, or until time is up."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from strom.broker.share_sessions import ShareSession, TopicIdPartition
+from strom.broker.shared_partition import SharedPartition
+from strom.coordination.shares.acquisition import Acquired, Wish
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.storage.region import Region
+
+
+@dataclass(frozen=True)
+class ShareFetched:
+    """One partition of an answer: what was acquired, or why nothing was."""
+
+    partition: TopicIdPartition
+    acquired: list[Acquired] = field(default_factory=list)
+    records: bytes | Region = b""
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class ShareLimits:
+    """What the client asked for as a whole."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    wish: Wish
+
+
+@dataclass
+class ShareFetch:
+    """A share fetch at work."""
+
+    session: ShareSession
+    limits: ShareLimits
+    find: Callable[[TopicIdPartition], SharedPartition]
+    """The partition for what is wanted, or ApiError."""
+    memory_free: Callable[[], int]
+    """How many bytes an answer may take now."""
+
+    def poll(self) -> list[ShareFetched] | None:
+        """What there is now, if it is enough to answer."""
+        if not self._has_something() or (self.limits.min_bytes > 1 and not self._is_enough()):
+            return None
+        return self.read() or None
+
+    def _has_something(self) -> bool:
+        """Whether there may be anything to acquire, or an error to tell."""
+        try:
+            return any(self.find(one).has_something() for one in self.session.partitions)
+        except ApiError:
+            return True
+
+    def _is_enough(self) -> bool:
+        missing = self.limits.min_bytes
+        for partition in self.session.partitions:
+            try:
+                missing -= self.find(partition).bytes_waiting(missing)
+            except (ApiError, DirectoryOffline):
+                return True
+            if missing <= 0:
+                return True
+        return False
+
+    def read(self) -> list[ShareFetched]:
+        """Acquire what there is, within the limits; the first batch is sent whatever its size."""
+        if not self.session.is_open:
+            return []  # whatever it acquired would be locked for nobody
+        memory_free = self.memory_free()
+        budget = min(self.limits.max_bytes, memory_free)
+        wish = self.limits.wish
+        answers: list[ShareFetched] = []
+        nothing_yet = memory_free > 0
+        for partition in self.session.turn():
+            if wish.max_records <= 0:
+                break
+            fetched = self._read_one(partition, wish, budget, at_least_one=nothing_yet)
+            if fetched is None:
+                continue
+            answers.append(fetched)
+            if fetched.acquired:
+                nothing_yet = False
+                budget -= len(fetched.records)
+                taken = sum(one.last - one.first + 1 for one in fetched.acquired)
+                wish = wish._replace(max_records=wish.max_records - taken)
+        return answers
+
+    def _read_one(
+        self, partition: TopicIdPartition, wish: Wish, budget: int, *, at_least_one: bool
+    ) -> ShareFetched | None:
+        try:
+            shared = self.find(partition)
+            handout = shared.acquire(
+                self.session.key.member, wish, max(0, budget), at_least_one=at_least_one
+            )
+        except ApiError as error:
+            return ShareFetched(partition, error=error.code, message=error.message)
+        except DirectoryOffline:
+            return ShareFetched(partition, error=ErrorCode.KAFKA_STORAGE_ERROR)
+        if not handout.acquired:
+            return None
+        self.session.touched[partition] = None
+        return ShareFetched(partition, handout.acquired, handout.records)
+
+
+class WaitingShareFetch:
+    """A share fetch that waits for records; the future gives its answer."""
+
+    def __init__(self, fetch: ShareFetch, loop: asyncio.AbstractEventLoop) -> None:
+        self._fetch = fetch
+        self._waiting_on: list[SharedPartition] = []
+        self.answer: asyncio.Future[list[ShareFetched]] = loop.create_future()
+        self.answer.add_done_callback(self._let_go)
+        self._timer = loop.call_later(fetch.limits.max_wait_ms / 1000, self._time_is_up)
+        for partition in fetch.session.partitions:
+            with suppress(ApiError):  # what is not there cannot change
+                shared = fetch.find(partition)
+                shared.wait(self)
+                self._waiting_on.append(shared)
+
+    def partition_changed(self) -> None:
+        """A partition grew, somebody gave records back, or it went away."""
+        if not self.answer.done():
+            found = self._fetch.poll()
+            if found is not None:
+                self.answer.set_result(found)
+
+    def _time_is_up(self) -> None:
+        if not self.answer.done():
+            self.answer.set_result(self._fetch.read())
+
+    def _let_go(self, _: object) -> None:
+        # Also called when the connection went away and cancelled the future.
+        self._timer.cancel()
+        for shared in self._waiting_on:
+            shared.stop_waiting(self)

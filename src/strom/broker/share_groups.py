@@ -1,0 +1,285 @@
+"""Share groups at work: their partitions, their sessions, what is written down of them.
+
+What a member acknowledges is written to `__share_group_state`, and the member is answered when that is
+on disk. So an accepted record is never delivered again, whatever happens; one of which nothing was
+heard is.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from strom.broker.broker import Broker
+from strom.broker.dead_letters import DeadLetters, Origin
+from strom.broker.groups import Groups
+from strom.broker.partition import Partition
+from strom.broker.share_sessions import ShareSession, ShareSessions, TopicIdPartition
+from strom.broker.share_state_log import ShareStateLog
+from strom.broker.shared_partition import SharedPartition, WhenDone
+from strom.coordination.shares.records import Forgotten, ShareKey
+from strom.coordination.shares.share_partition import NOT_BEGUN, DeadRecords
+from strom.coordination.shares.share_states import SharedState, ShareStates
+from strom.model.broker_settings import BrokerSettings
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.group_settings import GroupSettings
+from strom.model.topics import SHARE_STATE_TOPIC
+from strom.wire.kafka.schema import Uuid
+
+log = logging.getLogger(__name__)
+
+BURY_AGAIN_AFTER_S = 1.0
+MOST_KEPT_SETTINGS = 10_000
+COLD_AFTER_RECORDS = 1000
+"""A snapshot that lies so far back in the log is written anew, so that the log can be cut off."""
+
+
+class Place(NamedTuple):
+    """Where a group is in a partition."""
+
+    start_offset: int
+    leader_epoch: int
+    lag: int
+    """How many records have not come to their end."""
+
+
+class ShareGroups:
+    """All share groups of this broker."""
+
+    def __init__(self, broker: Broker, groups: Groups) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.clock = broker.clock
+        self.state_log = ShareStateLog(broker)
+        self.sessions = ShareSessions(broker.settings.group_share_max_share_sessions)
+        self._broker = broker
+        self._groups = groups
+        self._states = ShareStates()
+        self._partitions: dict[ShareKey, SharedPartition] = {}
+        self._dead_letters = DeadLetters(broker)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._settings: dict[str, tuple[BrokerSettings, Mapping[str, str], GroupSettings]] = {}
+        broker.when_topic_is_deleted.append(self._topic_is_deleted)
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Bring every share partition to what the log says."""
+        for record, offset in self.state_log.read():
+            self._states.replay(record, offset)
+        for shared in self._states:
+            source = self._find_source(shared.key)
+            if source is not None:
+                self._partitions[shared.key] = SharedPartition(self, shared, source)
+        self._forget_lost_topics()  # a crash may have come just after their deletion
+
+    def stop(self) -> None:
+        """Begin nothing more: locks and dead letters wait for the next start."""
+        for task in self._tasks:
+            task.cancel()
+        for shared in self._partitions.values():
+            shared.close()
+
+    # --- what partitions work with -------------------------------------------------------------
+
+    def settings_of(self, group: str) -> GroupSettings:
+        """The settings that hold for a group; kept, for they are asked for with every record."""
+        broker = self._broker
+        own = broker.metadata.group_configs(group)
+        kept = self._settings.get(group)
+        if kept is not None and kept[0] is broker.settings and kept[1] == own:
+            return kept[2]
+        settings = broker.group_settings(group)
+        if len(self._settings) >= MOST_KEPT_SETTINGS:
+            self._settings.clear()
+        self._settings[group] = (broker.settings, own, settings)
+        return settings
+
+    def most_updates(self) -> int:
+        """After how many updates a snapshot is due."""
+        return self._broker.settings.share_state_updates_per_snapshot
+
+    def bury(self, partition: SharedPartition, dead: list[DeadRecords], done: WhenDone) -> None:
+        """Write dead records to the dead letter topic, then archive them, and say so."""
+        task = self.loop.create_task(self._bury(partition, dead, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _bury(
+        self, partition: SharedPartition, dead: list[DeadRecords], done: WhenDone
+    ) -> None:
+        origin = Origin(partition.shared.key.group, partition.source)
+        while settings := self._with_dead_letters(partition):
+            try:
+                await self._dead_letters.write(origin, dead, settings)
+                break
+            except ApiError as error:
+                log.warning(
+                    "Dead letters of group %s from %s wait, for %s cannot be written: %s",
+                    origin.group,
+                    partition.log.partition,
+                    settings.dead_letter_topic,
+                    error,
+                )
+                done(ErrorCode.NONE)  # whoever rejected them need not wait for it
+                done = _ignore
+                await asyncio.sleep(BURY_AGAIN_AFTER_S)
+        for one in dead:
+            partition.write(partition.shared.partition.buried(one.first, one.last), _ignore)
+        try:
+            self.state_log.when_safe(partition.shared.key, done)
+        except ApiError as error:
+            done(error.code)
+
+    def _with_dead_letters(self, partition: SharedPartition) -> GroupSettings | None:
+        """The group's settings, unless it wants no dead letters any more or the topic is gone."""
+        settings = self.settings_of(partition.shared.key.group)
+        return settings if settings.dead_letter_topic and not partition.source.deleted else None
+
+    # --- partitions ----------------------------------------------------------------------------
+
+    def partition(self, group: str, topic_id: Uuid, index: int) -> SharedPartition:
+        """A partition as a group reads it; UNKNOWN_TOPIC_OR_PARTITION if it does not."""
+        key = ShareKey(group, topic_id, index)
+        found = self._partitions.get(key)
+        if found is not None:
+            return found
+        source = self._broker.topic_by_id(topic_id).partition(index)
+        known = self._groups.look().find_share(group)
+        if known is None or topic_id not in known.known_topics:
+            raise ApiError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The share group {group} does not read it."
+            )
+        self.state_log.place_of(key)
+        return self._make(key, source)
+
+    def _make(self, key: ShareKey, source: Partition) -> SharedPartition:
+        shared = SharedPartition(self, self._states.get_or_create(key), source)
+        self._partitions[key] = shared
+        return shared
+
+    def find(self, group: str, topic_id: Uuid, index: int) -> SharedPartition | None:
+        """A partition as a group reads it, if it has begun to."""
+        return self._partitions.get(ShareKey(group, topic_id, index))
+
+    def _find_source(self, key: ShareKey) -> Partition | None:
+        try:
+            return self._broker.topic_by_id(key.topic_id).partition(key.partition)
+        except ApiError:
+            return None
+
+    # --- sessions ------------------------------------------------------------------------------
+
+    def session_ended(self, session: ShareSession) -> None:
+        """What the member has not acknowledged may go to others."""
+        for partition in session.touched:
+            shared = self._partitions.get(ShareKey(session.key.group, *partition))
+            if shared is not None and not shared.source.deleted:
+                shared.release(session.key.member)
+
+    def connection_lost(self, session: ShareSession) -> None:
+        """The connection of a session is gone."""
+        if self.sessions.drop(session):
+            self.session_ended(session)
+
+    # --- by hand -------------------------------------------------------------------------------
+
+    async def places(
+        self, group: str, partitions: Iterable[TopicIdPartition]
+    ) -> dict[TopicIdPartition, Place]:
+        """Where a group is in those of the partitions that it has begun to read; told when safe."""
+        found = {}
+        for partition in partitions:
+            shared = self._partitions.get(ShareKey(group, *partition))
+            if shared is not None and shared.shared.partition.start_offset != NOT_BEGUN:
+                found[partition] = _place(shared)
+        await self._safe(ShareKey(group, *partition) for partition in found)
+        return found
+
+    async def move(self, group: str, offsets: Mapping[TopicIdPartition, int]) -> None:
+        """Have a group go on from other offsets, for good when this returns."""
+        for (topic_id, index), offset in offsets.items():
+            source = self._broker.topic_by_id(topic_id).partition(index)
+            key = ShareKey(group, topic_id, index)
+            shared = self._partitions.get(key) or self._make(key, source)
+            shared.shared.begin_anew(offset)
+            shared.append_snapshot()
+            shared.wake()
+        await self._safe(ShareKey(group, *partition) for partition in offsets)
+
+    async def forget(self, group: str, topic_ids: Iterable[Uuid] | None = None) -> None:
+        """Forget where a group is, in some topics or in all, for good when this returns."""
+        gone = None if topic_ids is None else set(topic_ids)
+        keys = [
+            shared.key
+            for shared in self._states
+            if shared.key.group == group and (gone is None or shared.key.topic_id in gone)
+        ]
+        for key in keys:
+            self._forget(key)
+        await self._safe(keys)
+
+    def _forget(self, key: ShareKey) -> None:
+        self.state_log.append(key, Forgotten(key))
+        self._states.forget(key)
+        self.state_log.forget_place(key)
+        shared = self._partitions.pop(key, None)
+        if shared is not None:
+            shared.close()
+
+    async def _safe(self, keys: Iterable[ShareKey]) -> None:
+        for key in keys:
+            safe: asyncio.Future[ErrorCode] = self.loop.create_future()
+            self.state_log.when_safe(key, safe.set_result)
+            code = await safe
+            if code is not ErrorCode.NONE:
+                raise ApiError(code)
+
+    # --- topics that go ------------------------------------------------------------------------
+
+    def _topic_is_deleted(self, topic: str) -> None:
+        if topic == SHARE_STATE_TOPIC:
+            for shared in self._partitions.values():
+                shared.close()
+            self._partitions.clear()
+            self._states = ShareStates()
+            self.state_log.forget()
+            return
+        self._forget_lost_topics()
+
+    def _forget_lost_topics(self) -> None:
+        for shared in list(self._states):
+            if self._find_source(shared.key) is None:
+                try:
+                    self._forget(shared.key)
+                except ApiError as error:
+                    log.warning(
+                        "What %s knew of a deleted topic stays: %s", shared.key.group, error
+                    )
+
+    # --- housekeeping --------------------------------------------------------------------------
+
+    async def prune(self) -> None:
+        """Cut the log off before the oldest snapshot, after writing those anew that lie far back."""
+        oldest: dict[Partition, int] = {}
+        for shared in list(self._states):
+            place = self.state_log.place_of(shared.key)
+            if place.log.end_offset - shared.snapshot_offset > COLD_AFTER_RECORDS:
+                self._write_anew(shared)
+            needed = min(oldest.get(place, place.log.end_offset), shared.snapshot_offset)
+            oldest[place] = needed
+        self.state_log.cut_off(oldest)
+
+    def _write_anew(self, shared: SharedState) -> None:
+        partition = self._partitions.get(shared.key)
+        if partition is not None and shared.snapshot_offset >= 0:
+            partition.append_snapshot()
+
+
+def _place(shared: SharedPartition) -> Place:
+    state = shared.shared.partition
+    to_come = shared.log.high_watermark - state.start_offset - state.finished_count
+    return Place(state.start_offset, shared.source.leader_epoch, to_come)
+
+
+def _ignore(_: ErrorCode) -> None:
+    """Nobody waits for it any more."""

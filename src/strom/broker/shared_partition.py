@@ -1,0 +1,299 @@
+"""One partition as one share group reads it, at work: log, locks, what is written down, who waits."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+from strom.broker.partition import Partition, RecordsWaiter
+from strom.broker.share_state_log import ShareStateLog
+from strom.coordination.shares.acquisition import Acquired, Acquisition, Wish
+from strom.coordination.shares.records import Snapshot, Update
+from strom.coordination.shares.share_partition import (
+    NOT_BEGUN,
+    Acknowledgement,
+    Changes,
+    DeadRecords,
+    Rules,
+)
+from strom.coordination.shares.share_states import SharedState
+from strom.model.clock import Clock
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.group_settings import GroupSettings
+from strom.model.share_settings import EARLIEST, READ_COMMITTED
+from strom.storage.log import Log
+from strom.storage.region import Region
+from strom.wire.kafka.batch import BatchHeader
+
+MOST_BYTES = 1024 * 1024
+"""Of one partition in one answer, if its first batch is not larger: so much is read at once."""
+MOST_JUNK_BYTES = 64 * 1024
+"""Batches that are not for the member are sent along if they lie between ones that are, up to here."""
+MOST_SEGMENTS = 16
+"""Looked through for one answer, where there is nothing but markers and aborted records."""
+
+WhenDone: TypeAlias = Callable[[ErrorCode], None]
+
+
+class Around(Protocol):
+    """What all share partitions of a broker work with."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    state_log: ShareStateLog
+
+    def settings_of(self, group: str) -> GroupSettings:
+        """The settings that hold for a group."""
+        ...
+
+    def most_updates(self) -> int:
+        """After how many updates a snapshot is due."""
+        ...
+
+    def bury(self, partition: "SharedPartition", dead: list[DeadRecords], done: WhenDone) -> None:
+        """Write dead records to the dead letter topic, then archive them, and say so."""
+        ...
+
+
+class Handout(NamedTuple):
+    """What a member gets from one partition."""
+
+    acquired: list[Acquired]
+    records: bytes | Region = b""
+
+
+NOTHING = Handout([])
+
+
+class SharedPartition:
+    """A share partition with the log that it reads."""
+
+    def __init__(self, around: Around, shared: SharedState, source: Partition) -> None:
+        self.shared = shared
+        self.source = source
+        self._around = around
+        self._waiting: dict[RecordsWaiter, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def log(self) -> Log:
+        """The log that it reads."""
+        return self.source.log
+
+    def settings(self) -> GroupSettings:
+        """The settings of its group."""
+        return self._around.settings_of(self.shared.key.group)
+
+    def rules(self) -> Rules:
+        """How its group treats its records."""
+        settings = self.settings()
+        return Rules(
+            delivery_limit=settings.share_delivery_count_limit,
+            max_in_flight=settings.share_partition_max_record_locks,
+            lock_ms=settings.share_record_lock_duration_ms,
+            buries=bool(settings.dead_letter_topic),
+            renews=settings.share_renew_acknowledge_enable,
+        )
+
+    # --- fetching ------------------------------------------------------------------------------
+
+    def has_something(self) -> bool:
+        """Whether it is worth a look: for whoever is woken together with many others."""
+        state = self.shared.partition
+        return bool(
+            state.ranges.available
+            or state.end_offset < self.log.high_watermark
+            or state.start_offset == NOT_BEGUN
+            or self.source.deleted
+            or self.log.quarantined
+        )
+
+    def bytes_waiting(self, limit: int) -> int:
+        """How many bytes a member could get now, at most, counted up to a limit."""
+        self._look_at_the_log()
+        offset = self.shared.partition.next_fetch_offset(self.rules().max_in_flight)
+        if offset is None:
+            return 0
+        return self.log.bytes_after(offset, committed_only=self._committed_only(), limit=limit)
+
+    def acquire(self, member: str, wish: Wish, max_bytes: int, *, at_least_one: bool) -> Handout:
+        """Give a member what is available, within its limits."""
+        self._look_at_the_log()
+        rules = self.rules()
+        state = self.shared.partition
+        for _ in range(MOST_SEGMENTS):
+            offset = state.next_fetch_offset(rules.max_in_flight)
+            if offset is None:
+                break
+            taking = Acquisition(state, member, wish, rules, self._now_ms())
+            first, length = self._offer_batches(taking, offset, max_bytes, at_least_one)
+            acquired = taking.finish()
+            if first is not None:
+                self._watch_locks(rules.lock_ms)
+                begin = max(first.base_offset, self.log.start_offset)
+                chunk = self.log.read_lazily(begin, length, committed_only=False, at_least_one=True)
+                return Handout(acquired, chunk.data)
+            if state.next_fetch_offset(rules.max_in_flight) == offset:
+                break
+        return NOTHING
+
+    def _offer_batches(
+        self, taking: Acquisition, offset: int, max_bytes: int, at_least_one: bool
+    ) -> tuple[BatchHeader | None, int]:
+        """Offer batches until enough is taken; the first taken, and the bytes up to the last."""
+        most = min(max_bytes, MOST_BYTES)
+        first, length, junk = None, 0, 0
+        is_aborted = self._aborted_from(offset)
+        for header in self.log.headers_from(offset, committed_only=self._committed_only()):
+            size = header.size_bytes
+            if length + junk + size > most and (first is not None or not at_least_one):
+                break
+            holds_records = header.record_count > 0 and not header.is_control
+            if is_aborted is not None and header.is_transactional:
+                holds_records = holds_records and not is_aborted(header)
+            taken = taking.offer(
+                header.base_offset, header.last_offset, holds_records=holds_records
+            )
+            if taken:
+                first = first or header
+                length += junk + size
+                junk = 0
+            elif first is not None:
+                junk += size
+            if taking.is_full or junk > MOST_JUNK_BYTES:
+                break
+        return first, length
+
+    def _committed_only(self) -> bool:
+        return self.settings().share_isolation_level == READ_COMMITTED
+
+    def _aborted_from(self, offset: int) -> Callable[[BatchHeader], bool] | None:
+        """Whether a batch belongs to an aborted transaction; None if nobody cares."""
+        if not self._committed_only():
+            return None
+        aborted = self.log.aborted_between(offset, self.log.last_stable_offset)
+        return lambda batch: any(
+            one.producer_id == batch.producer_id
+            and one.first_offset <= batch.base_offset <= one.last_offset
+            for one in aborted
+        )
+
+    def _look_at_the_log(self) -> None:
+        """Begin where the group's settings say; follow the log where it has lost records."""
+        if self.source.deleted:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        state = self.shared.partition
+        if state.start_offset == NOT_BEGUN:
+            state.begin_at(self._first_offset())
+            self._append(Changes())  # or a crash could make the group begin somewhere else
+        state.log_changed(self.log.start_offset, self.log.end_offset)
+
+    def _first_offset(self) -> int:
+        settings = self.settings()
+        if settings.share_auto_offset_reset == EARLIEST:
+            return self.log.start_offset
+        age_ms = settings.reset_age_ms
+        if age_ms is not None:
+            found = self.log.find_timestamp(self._around.clock.now_ms() - age_ms)
+            if found is not None:
+                return found.offset
+        return self.log.high_watermark
+
+    # --- acknowledging -------------------------------------------------------------------------
+
+    def acknowledge(
+        self, member: str, acknowledgements: Sequence[Acknowledgement], done: WhenDone
+    ) -> None:
+        """Take in what a member says of its records; ApiError if it may not say it.
+
+        `done` is called when it is written down for good.
+        """
+        rules = self.rules()
+        changes = self.shared.partition.acknowledge(member, acknowledgements, rules, self._now_ms())
+        self.write(changes, done)
+
+    def release(self, member: str) -> None:
+        """Whatever the member has may go to others."""
+        self.write(self.shared.partition.release(member, self.rules()), _nobody_waits)
+
+    def write(self, changes: Changes, done: WhenDone) -> None:
+        """Write down what has changed, and bury what is dead; then say that it is done."""
+        try:
+            if changes.need_writing:
+                self._append(changes)
+            if changes.dead:
+                self._around.bury(self, changes.dead, done)
+            elif changes.need_writing:
+                self._around.state_log.when_safe(self.shared.key, done)
+            else:
+                done(ErrorCode.NONE)
+        except ApiError as error:
+            done(error.code)
+        self.wake()
+
+    def _append(self, changes: Changes) -> None:
+        record = self.shared.record_of(
+            changes,
+            now_ms=self._around.clock.now_ms(),
+            leader_epoch=self.source.leader_epoch,
+            most_updates=self._around.most_updates(),
+        )
+        self.append_record(record)
+
+    def append_snapshot(self) -> None:
+        """Write down everything anew."""
+        self.append_record(
+            self.shared.snapshot(
+                now_ms=self._around.clock.now_ms(), leader_epoch=self.source.leader_epoch
+            )
+        )
+
+    def append_record(self, record: Snapshot | Update) -> None:
+        """Write a record that was made from the state."""
+        self.shared.written(record, self._around.state_log.append(self.shared.key, record))
+
+    # --- locks ---------------------------------------------------------------------------------
+
+    def _now_ms(self) -> int:
+        return int(self._around.loop.time() * 1000)
+
+    def _watch_locks(self, after_ms: int) -> None:
+        if self._timer is None:
+            self._timer = self._around.loop.call_later(after_ms / 1000, self._locks_time_out)
+
+    def _locks_time_out(self) -> None:
+        self._timer = None
+        if self.source.deleted:
+            return
+        now_ms = self._now_ms()
+        self.write(self.shared.partition.locks_time_out(now_ms, self.rules()), _nobody_waits)
+        deadline_ms = self.shared.partition.next_deadline_ms()
+        if deadline_ms is not None:
+            self._watch_locks(max(1, deadline_ms - now_ms))
+
+    def close(self) -> None:
+        """Nobody reads it any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.wake()
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    def wait(self, waiter: RecordsWaiter) -> None:
+        """Tell the waiter whenever there may be something to acquire."""
+        self._waiting[waiter] = None
+        self.source.wait_for_records(waiter)
+
+    def stop_waiting(self, waiter: RecordsWaiter) -> None:
+        """Tell the waiter no more."""
+        self._waiting.pop(waiter, None)
+        self.source.stop_waiting(waiter)
+
+    def wake(self) -> None:
+        """Somebody who waits may find something now."""
+        for waiter in tuple(self._waiting):
+            waiter.partition_changed()
+
+
+def _nobody_waits(_: ErrorCode) -> None:
+    """What nobody asked for needs no answer."""

@@ -1,0 +1,173 @@
+"""What can be done to share groups: librdkafka has no calls for it yet, so it is done on the wire."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from strom.cli.connection import Connection
+from strom.cli.wire_client import Node, WireClient, check
+from strom.model.errors import ErrorCode
+from strom.model.topics import TopicPartition
+from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
+from strom.wire.kafka.messages.k42_delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from strom.wire.kafka.messages.k77_share_group_describe import (
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from strom.wire.kafka.messages.k90_describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+)
+from strom.wire.kafka.messages.k91_alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
+
+SHARE = "share"
+LIST_GROUPS_VERSION = 5
+DELETE_GROUPS_VERSION = 2
+
+
+@dataclass(frozen=True)
+class ShareGroupInList:
+    """A share group in a list."""
+
+    name: str
+    state: str
+
+
+@dataclass(frozen=True)
+class ShareMember:
+    """A member and what it may read."""
+
+    id: str
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True)
+class ShareGroupDescription:
+    """A share group as its coordinator describes it."""
+
+    name: str
+    state: str
+    assignor: str
+    coordinator: Node
+    members: tuple[ShareMember, ...]
+
+
+@dataclass(frozen=True)
+class SharePlace:
+    """Where a group is in a partition; None where it has not begun."""
+
+    start: int | None
+    lag: int | None
+
+
+class ShareGroupAdmin:
+    """The share groups of one cluster. Each failure is an ApiError with the broker's code."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._wire = WireClient(connection)
+
+    def groups(self) -> list[ShareGroupInList]:
+        """All share groups, sorted."""
+        found = {}
+        request = ListGroupsRequest(types_filter=[SHARE])
+        for node in self._wire.nodes():
+            answer = self._wire.call(request, LIST_GROUPS_VERSION, ListGroupsResponse, node)
+            check(answer.error_code)
+            for one in answer.groups:
+                found[one.group_id] = ShareGroupInList(one.group_id, one.group_state)
+        return [found[name] for name in sorted(found)]
+
+    def describe(self, name: str) -> ShareGroupDescription | None:
+        """Describe a share group; None if there is none of that name."""
+
+        def ask(node: Node) -> tuple[Node, DescribedGroup]:
+            request = ShareGroupDescribeRequest(group_ids=[name])
+            answer = self._wire.call(request, 1, ShareGroupDescribeResponse, node)
+            (described,) = answer.groups
+            if described.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                check(described.error_code, described.error_message)
+            return node, described
+
+        node, found = self._wire.ask_coordinator(name, ask)
+        if found.error_code:
+            return None
+        return ShareGroupDescription(
+            name,
+            found.group_state,
+            found.assignor_name,
+            node,
+            tuple(_member(member) for member in found.members),
+        )
+
+    def places(self, name: str) -> dict[TopicPartition, SharePlace]:
+        """Where a group is in every partition that it reads or has read."""
+
+        def ask(node: Node) -> dict[TopicPartition, SharePlace]:
+            group = DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)
+            request = DescribeShareGroupOffsetsRequest(groups=[group])
+            answer = self._wire.call(request, 1, DescribeShareGroupOffsetsResponse, node)
+            (found,) = answer.groups
+            check(found.error_code, found.error_message)
+            return {
+                TopicPartition(topic.topic_name, one.partition_index): SharePlace(
+                    None if one.start_offset < 0 else one.start_offset,
+                    None if one.start_offset < 0 else one.lag,
+                )
+                for topic in found.topics
+                for one in topic.partitions
+            }
+
+        return dict(sorted(self._wire.ask_coordinator(name, ask).items()))
+
+    def move(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have a group without members go on from other offsets."""
+        topics: dict[str, AlterShareGroupOffsetsRequestTopic] = {}
+        for (topic, index), offset in offsets.items():
+            wanted = topics.setdefault(topic, AlterShareGroupOffsetsRequestTopic(topic_name=topic))
+            wanted.partitions.append(
+                AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
+            )
+
+        def ask(node: Node) -> None:
+            request = AlterShareGroupOffsetsRequest(group_id=name, topics=list(topics.values()))
+            answer = self._wire.call(request, 0, AlterShareGroupOffsetsResponse, node)
+            check(answer.error_code, answer.error_message)
+            for topic in answer.responses:
+                for one in topic.partitions:
+                    check(one.error_code, one.error_message)
+
+        self._wire.ask_coordinator(name, ask)
+
+    def delete(self, name: str) -> None:
+        """Delete a group without members, with all that is known of where it is."""
+
+        def ask(node: Node) -> None:
+            request = DeleteGroupsRequest(groups_names=[name])
+            answer = self._wire.call(request, DELETE_GROUPS_VERSION, DeleteGroupsResponse, node)
+            check(answer.results[0].error_code)
+
+        self._wire.ask_coordinator(name, ask)
+
+
+def _member(member: Member) -> ShareMember:
+    return ShareMember(
+        id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        partitions=tuple(
+            sorted(
+                TopicPartition(topic.topic_name, index)
+                for topic in member.assignment.topic_partitions
+                for index in topic.partitions
+            )
+        ),
+    )

@@ -1,0 +1,172 @@
+"""`strom share-groups`: list, describe, reset-offsets and delete."""
+
+import sys
+from typing import Any
+
+import click
+
+from strom.cli.connection import Connection, connection_options
+from strom.cli.group_admin import GroupAdmin
+from strom.cli.group_reset import chosen_partitions, moved_to
+from strom.cli.groups import POINTS, json_option, parse_point, print_moved, shown
+from strom.cli.printing import notice, print_json, print_table
+from strom.cli.share_group_admin import ShareGroupAdmin, ShareGroupDescription, SharePlace
+from strom.model.errors import UserError
+from strom.model.topics import TopicPartition
+
+Places = dict[TopicPartition, SharePlace]
+
+
+@click.group()
+def share_groups() -> None:
+    """See how far share groups have got; move them."""
+
+
+@share_groups.command("list")
+@json_option
+@connection_options
+def list_share_groups(as_json: bool, connection: Connection) -> None:
+    """List the share groups with their states."""
+    found = ShareGroupAdmin(connection).groups()
+    if as_json:
+        print_json([{"name": one.name, "state": one.state} for one in found])
+    elif not found:
+        notice("There are no share groups. A share consumer of any Kafka client starts one.")
+    else:
+        print_table(("GROUP", "STATE"), [(one.name, one.state) for one in found])
+
+
+@share_groups.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@json_option
+@connection_options
+def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> None:
+    """Show state, members, and how far every partition is dealt with."""
+    admin = ShareGroupAdmin(connection)
+    described = [(_existing(admin, name), admin.places(name)) for name in names]
+    if as_json:
+        print_json([_as_json(group, places) for group, places in described])
+        return
+    for index, (group, places) in enumerate(described):
+        if index:
+            click.echo()
+        _print_description(group, places)
+
+
+@share_groups.command("reset-offsets")
+@click.argument("name")
+@click.argument("topics", nargs=-1, metavar="[TOPIC[:PARTITION,...]]...")
+@click.option("--to", "point", required=True, help=f"Where to go on: {POINTS}.")
+@click.option("--execute", is_flag=True, help="Really do it; without, only show what would be.")
+@json_option
+@connection_options
+def reset_offsets(
+    name: str,
+    topics: tuple[str, ...],
+    point: str,
+    execute: bool,
+    as_json: bool,
+    connection: Connection,
+) -> None:
+    """Move a group that has no members; without TOPICs, in all that it has read.
+
+    Whatever was delivered after the new offset is delivered again. A dry run unless --execute is given.
+    """
+    wanted = parse_point(point)
+    admin = ShareGroupAdmin(connection)
+    group = admin.describe(name)
+    if group is not None and group.members:
+        raise UserError(f"Share group {name} has members. Stop them, then move it.")
+    places = admin.places(name)
+    partitions = chosen_partitions(GroupAdmin(connection), topics) if topics else sorted(places)
+    if not partitions:
+        raise UserError(f"Share group {name} has read nothing yet: say which topics to move it in.")
+    moved = moved_to(connection, partitions, wanted)
+    if execute:
+        admin.move(name, moved)
+    before = {one: place.start for one, place in places.items() if place.start is not None}
+    print_moved(moved, before, as_json=as_json)
+    if not execute:
+        notice("Nothing was changed. To do it, add --execute.")
+
+
+@share_groups.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@connection_options
+def delete(names: tuple[str, ...], yes: bool, connection: Connection) -> None:
+    """Delete share groups that have no members, with all that is known of where they are."""
+    admin = ShareGroupAdmin(connection)
+    for name in names:
+        if _existing(admin, name).members:
+            raise UserError(f"Share group {name} has members. Stop them, then delete it.")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError("Deleting cannot be undone. To do it without a question, add --yes.")
+        click.confirm(f"Delete {', '.join(names)}?", abort=True, err=True)
+    for name in names:
+        admin.delete(name)
+        click.echo(f"Deleted share group {name}.")
+
+
+def _existing(admin: ShareGroupAdmin, name: str) -> ShareGroupDescription:
+    described = admin.describe(name)
+    if described is None:
+        raise UserError(f"There is no share group {name}. List them with: strom share-groups list")
+    return described
+
+
+def _readers(group: ShareGroupDescription) -> dict[TopicPartition, list[str]]:
+    readers: dict[TopicPartition, list[str]] = {}
+    for member in group.members:
+        for partition in member.partitions:
+            readers.setdefault(partition, []).append(member.id)
+    return readers
+
+
+def _print_description(group: ShareGroupDescription, places: Places) -> None:
+    node = group.coordinator
+    click.echo(f"Group        {group.name}")
+    click.echo(f"State        {group.state}")
+    click.echo(f"Members      {len(group.members)}")
+    click.echo(f"Assignor     {group.assignor}")
+    click.echo(f"Coordinator  {node.host}:{node.port} ({node.id})")
+    click.echo()
+    readers = _readers(group)
+    print_table(
+        ("TOPIC", "PARTITION", "START", "LAG", "MEMBERS"),
+        [
+            (
+                one.topic,
+                one.partition,
+                shown(places[one].start if one in places else None),
+                shown(places[one].lag if one in places else None),
+                ", ".join(readers.get(one, ())) or "-",
+            )
+            for one in sorted({*places, *readers})
+        ],
+    )
+
+
+def _as_json(group: ShareGroupDescription, places: Places) -> dict[str, Any]:
+    readers = _readers(group)
+    nowhere = SharePlace(None, None)
+    return {
+        "name": group.name,
+        "state": group.state,
+        "assignor": group.assignor,
+        "coordinator": f"{group.coordinator.host}:{group.coordinator.port}",
+        "members": [
+            {"id": one.id, "client_id": one.client_id, "host": one.host} for one in group.members
+        ],
+        "partitions": [
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "start": places.get(one, nowhere).start,
+                "lag": places.get(one, nowhere).lag,
+                "members": readers.get(one, []),
+            }
+            for one in sorted({*places, *readers})
+        ],
+    }

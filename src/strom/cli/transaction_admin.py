@@ -1,0 +1,83 @@
+"""What can be seen of transactions, and done to them, for the command `transactions`."""
+
+from dataclasses import dataclass
+
+from strom.cli.connection import Connection
+from strom.cli.wire_client import Coordinates, Node, WireClient, check
+from strom.model.errors import ErrorCode, UserError
+from strom.wire.kafka.messages.k22_init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from strom.wire.kafka.messages.k65_describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from strom.wire.kafka.messages.k66_list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+
+FENCING_TIMEOUT_MS = 60_000
+
+
+@dataclass(frozen=True)
+class ListedTransaction:
+    """A transactional id in a list."""
+
+    name: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class TransactionAdmin:
+    """Asks the brokers that coordinate transactions."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._wire = WireClient(connection)
+
+    def transactions(self, states: tuple[str, ...] = ()) -> list[ListedTransaction]:
+        """All transactional ids, or those in these states, of all brokers."""
+        found: list[ListedTransaction] = []
+        request = ListTransactionsRequest(state_filters=list(states))
+        for node in self._wire.nodes():
+            answer = self._wire.call(request, 0, ListTransactionsResponse, node)
+            check(answer.error_code)
+            if answer.unknown_state_filters:
+                raise UserError(f"There is no state {answer.unknown_state_filters[0]!r}.")
+            found += [
+                ListedTransaction(
+                    one.transactional_id, node.id, one.producer_id, one.transaction_state
+                )
+                for one in answer.transaction_states
+            ]
+        return sorted(found, key=lambda one: one.name)
+
+    def describe(self, name: str) -> TransactionState:
+        """What its coordinator knows of a transactional id."""
+
+        def ask(node: Node) -> TransactionState:
+            request = DescribeTransactionsRequest(transactional_ids=[name])
+            answer = self._wire.call(request, 0, DescribeTransactionsResponse, node)
+            (found,) = answer.transaction_states
+            if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                raise UserError(
+                    f"There is no transactional id {name}. See: strom transactions list"
+                )
+            check(found.error_code)
+            return found
+
+        return self._wire.ask_coordinator(name, ask, of=Coordinates.TRANSACTION)
+
+    def abort(self, name: str) -> None:
+        """End what is open, and fence its producer: it will have to begin anew."""
+
+        def ask(node: Node) -> None:
+            request = InitProducerIdRequest(
+                transactional_id=name, transaction_timeout_ms=FENCING_TIMEOUT_MS
+            )
+            check(self._wire.call(request, 4, InitProducerIdResponse, node).error_code)
+
+        self._wire.ask_coordinator(name, ask, of=Coordinates.TRANSACTION)

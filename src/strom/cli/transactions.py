@@ -1,0 +1,121 @@
+"""`strom transactions`: list, describe and abort."""
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from strom.cli.connection import Connection, connection_options
+from strom.cli.printing import notice, print_json, print_table
+from strom.cli.transaction_admin import TransactionAdmin
+from strom.model.errors import UserError
+from strom.wire.kafka.messages.k65_describe_transactions import TransactionState
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+ONGOING = "Ongoing"
+
+
+@click.group()
+def transactions() -> None:
+    """See what transactional producers have open; abort it."""
+
+
+@transactions.command("list")
+@click.option("--state", "states", multiple=True, help="Only those in this state, such as Ongoing.")
+@json_option
+@connection_options
+def list_transactions(states: tuple[str, ...], as_json: bool, connection: Connection) -> None:
+    """List the transactional ids with their states."""
+    found = TransactionAdmin(connection).transactions(states)
+    if as_json:
+        print_json(
+            [
+                {
+                    "name": one.name,
+                    "coordinator": one.coordinator,
+                    "producer_id": one.producer_id,
+                    "state": one.state,
+                }
+                for one in found
+            ]
+        )
+    elif not found:
+        notice("There are no such transactions. Producers with a transactional.id make them.")
+    else:
+        print_table(
+            ("TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"),
+            [(one.name, one.coordinator, one.producer_id, one.state) for one in found],
+        )
+
+
+@transactions.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@json_option
+@connection_options
+def describe(names: tuple[str, ...], as_json: bool, connection: Connection) -> None:
+    """Show the producer of a transactional id, and what it has open."""
+    admin = TransactionAdmin(connection)
+    described = [admin.describe(name) for name in names]
+    now_ms = int(time.time() * 1000)
+    if as_json:
+        print_json([_as_json(one, now_ms) for one in described])
+        return
+    for index, one in enumerate(described):
+        if index:
+            click.echo()
+        for title, value in _as_lines(one, now_ms):
+            click.echo(f"{title:<13}{value}")
+
+
+@transactions.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@connection_options
+def abort(name: str, yes: bool, connection: Connection) -> None:
+    """Abort what is open; the producer is fenced, and has to begin anew."""
+    admin = TransactionAdmin(connection)
+    state = admin.describe(name).transaction_state
+    if state != ONGOING:
+        raise UserError(f"Transaction {name} is not open ({state}): there is nothing to abort.")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError("Aborting cannot be undone. To do it without a question, add --yes.")
+        click.confirm(f"Abort {name}, and fence its producer?", abort=True, err=True)
+    admin.abort(name)
+    notice(f"Aborted {name}.")
+
+
+def _as_json(one: TransactionState, now_ms: int) -> dict[str, Any]:
+    is_open = one.transaction_state == ONGOING
+    return {
+        "name": one.transactional_id,
+        "state": one.transaction_state,
+        "producer_id": one.producer_id,
+        "producer_epoch": one.producer_epoch,
+        "timeout_ms": one.transaction_timeout_ms,
+        "started_ms": one.transaction_start_time_ms if is_open else None,
+        "open_for_ms": now_ms - one.transaction_start_time_ms if is_open else None,
+        "partitions": [
+            {"topic": topic.topic, "partition": index}
+            for topic in one.topics
+            for index in topic.partitions
+        ],
+    }
+
+
+def _as_lines(one: TransactionState, now_ms: int) -> list[tuple[str, str]]:
+    lines = [
+        ("Transaction", one.transactional_id),
+        ("State", one.transaction_state),
+        ("Producer", f"{one.producer_id}, epoch {one.producer_epoch}"),
+        ("Timeout", f"{one.transaction_timeout_ms / 1000:g} s"),
+    ]
+    if one.transaction_state == ONGOING:
+        lines.append(("Open for", f"{(now_ms - one.transaction_start_time_ms) / 1000:.1f} s"))
+    lines += [
+        ("Writes to", f"{topic.topic}-{index}")
+        for topic in one.topics
+        for index in topic.partitions
+    ]
+    return lines

@@ -1,0 +1,1 @@
+"""Transactions: which producer may write, what belongs together, and how it ended."""

@@ -1,0 +1,135 @@
+"""The records of transactions: what they are here, and as bytes in `__transaction_state`.
+
+Each record holds all that is known of a transactional id, so the topic can be compacted by key. The
+bytes are Kafka's own, so that its tools can read them.
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from strom.coordination.transactions.states import TransactionState
+from strom.model.errors import CorruptData, ProtocolError
+from strom.model.topics import TopicPartition
+from strom.wire.kafka import transaction_topic as stored
+from strom.wire.kafka.codec import decode as decode_struct
+from strom.wire.kafka.codec import encode as encode_struct
+from strom.wire.kafka.offsets_topic import version_of
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+NOT_STARTED = -1
+FIRST_VERSION_WITH_BUMPS = 2
+LAST_EPOCH = 32767
+"""No client ever gets this one: so there is always one more to fence its producer with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transaction:
+    """A transactional id: its producer, and its present or last transaction."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    state: TransactionState = TransactionState.EMPTY
+    timeout_ms: int
+    partitions: frozenset[TopicPartition] = frozenset()
+    started_ms: int = NOT_STARTED
+    updated_ms: int
+    previous_producer_id: int = NO_PRODUCER_ID
+    """What the id was before the last change of epoch or id."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """The id to go on with after this transaction, when no epoch is left for the present one."""
+    last_epoch: int = NO_EPOCH
+    """The epoch before this one, if its owner asked for the change itself. Not in the log."""
+    client_version: int = 0
+    """Of transactions, as the client last spoke it: 2 if it knows KIP-890."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether there is no further epoch for a client to have."""
+        return is_exhausted(self.epoch)
+
+    @property
+    def bumped(self) -> bool:
+        """Whether the last end of a transaction has moved the epoch on."""
+        return self.client_version >= FIRST_VERSION_WITH_BUMPS
+
+
+@dataclass(frozen=True)
+class TransactionGone:
+    """The transactional id is forgotten."""
+
+    transactional_id: str
+
+
+TransactionRecord: TypeAlias = Transaction | TransactionGone
+
+
+def is_exhausted(epoch: int) -> bool:
+    """Whether no client can have an epoch after this one."""
+    return epoch >= LAST_EPOCH - 1
+
+
+def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
+    """Key and value for the log."""
+    key = stored.TransactionKey(transactional_id=record.transactional_id)
+    key_bytes = stored.KEY_VERSION.to_bytes(2, "big") + encode_struct(key, stored.KEY_VERSION)
+    if isinstance(record, TransactionGone):
+        return key_bytes, None
+    value = stored.TransactionValue(
+        producer_id=record.producer_id,
+        previous_producer_id=record.previous_producer_id,
+        next_producer_id=record.next_producer_id,
+        producer_epoch=record.epoch,
+        transaction_timeout_ms=record.timeout_ms,
+        transaction_status=record.state.number,
+        transaction_partitions=_by_topic(record),
+        transaction_last_update_timestamp_ms=record.updated_ms,
+        transaction_start_timestamp_ms=record.started_ms,
+        client_transaction_version=record.client_version,
+    )
+    version = stored.VALUE_VERSION
+    return key_bytes, version.to_bytes(2, "big") + encode_struct(value, version)
+
+
+def _by_topic(record: Transaction) -> list[stored.TransactionPartitions] | None:
+    if record.state is TransactionState.EMPTY:
+        return None
+    topics: dict[str, stored.TransactionPartitions] = {}
+    for name, index in sorted(record.partitions):
+        topic = topics.setdefault(name, stored.TransactionPartitions(topic=name))
+        topic.partition_ids.append(index)
+    return list(topics.values())
+
+
+def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
+    """The record for a key and a value; None if it is of a kind that is not known here."""
+    try:
+        if version_of(key or b"") != stored.KEY_VERSION:
+            return None
+        named = decode_struct(stored.TransactionKey, stored.KEY_VERSION, memoryview(key or b""), 2)
+        if value is None:
+            return TransactionGone(named.transactional_id)
+        found = decode_struct(stored.TransactionValue, version_of(value), memoryview(value), 2)
+        state = TransactionState.numbered(found.transaction_status)
+        if state is None:
+            raise ProtocolError(f"there is no state {found.transaction_status}")
+    except ProtocolError as error:
+        raise CorruptData(f"unreadable transaction record {key!r}: {error}") from error
+    return Transaction(
+        transactional_id=named.transactional_id,
+        producer_id=found.producer_id,
+        epoch=found.producer_epoch,
+        state=state,
+        timeout_ms=found.transaction_timeout_ms,
+        partitions=frozenset(
+            TopicPartition(topic.topic, index)
+            for topic in found.transaction_partitions or ()
+            for index in topic.partition_ids
+        ),
+        started_ms=found.transaction_start_timestamp_ms,
+        updated_ms=found.transaction_last_update_timestamp_ms,
+        previous_producer_id=found.previous_producer_id,
+        next_producer_id=found.next_producer_id,
+        client_version=found.client_transaction_version,
+    )

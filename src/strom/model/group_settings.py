@@ -1,0 +1,63 @@
+"""The settings a group has, with Kafka's names and defaults."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.settings import SECOND_MS, Kind, setting
+from strom.model.share_settings import ShareBrokerSettings, ShareGroupSettings, check_share_configs
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSettings(ShareGroupSettings):
+    """How one group is coordinated. Change one with `kafka-configs --entity-type groups`."""
+
+    consumer_session_timeout_ms: int = setting(
+        "consumer.session.timeout.ms",
+        Kind.INT,
+        45 * SECOND_MS,
+        "How long a member of a consumer group may be silent before it is put out.",
+        minimum=1,
+        broker_name="group.consumer.session.timeout.ms",
+        live=False,
+    )
+    consumer_heartbeat_interval_ms: int = setting(
+        "consumer.heartbeat.interval.ms",
+        Kind.INT,
+        5 * SECOND_MS,
+        "How often members of a consumer group are told to send heartbeats.",
+        minimum=1,
+        broker_name="group.consumer.heartbeat.interval.ms",
+        live=False,
+    )
+    consumer_assignment_interval_ms: int = setting(
+        "consumer.assignment.interval.ms",
+        Kind.INT,
+        SECOND_MS,
+        "How long the partitions of a consumer group stay as they were shared out, at least, so that "
+        "many members who come at once do not make for as many assignments.",
+        minimum=0,
+        broker_name="group.consumer.assignment.interval.ms",
+    )
+
+
+def check_group_configs(own: Mapping[str, str], limits: ShareBrokerSettings) -> None:
+    """Raise INVALID_CONFIG unless what is set for a group lies within its broker's limits.
+
+    The limits of `consumer.session.timeout.ms` are `group.consumer.min.session.timeout.ms` and
+    `group.consumer.max.session.timeout.ms`, and likewise for every setting that has them.
+    """
+    for name, text in own.items():
+        if name not in GroupSettings.definitions():
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
+        value = GroupSettings.definition(name).parse(text)
+        kind, _, rest = name.partition(".")
+        known = limits.definitions()
+        least, most = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"
+        if least in known and value < limits.value(least):
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {least}"
+            )
+        if most in known and value > limits.value(most):
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {most}")
+    check_share_configs(own, limits)

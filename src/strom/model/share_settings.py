@@ -1,0 +1,306 @@
+"""The settings of share groups: those of a group, and those of a broker that all its groups have."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.settings import MIB, MINUTE_MS, SECOND_MS, Kind, Settings, setting
+from strom.model.topics import check_topic_name
+
+RESET = "share.auto.offset.reset"
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+LATEST, EARLIEST, BY_DURATION = "latest", "earliest", "by_duration:"
+READ_COMMITTED = "read_committed"
+
+_DURATION = re.compile(
+    r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareGroupSettings(Settings):
+    """How one share group hands out records."""
+
+    share_session_timeout_ms: int = setting(
+        "share.session.timeout.ms",
+        Kind.INT,
+        45 * SECOND_MS,
+        "How long a member of a share group may be silent before it is put out.",
+        minimum=1,
+        broker_name="group.share.session.timeout.ms",
+        live=False,
+    )
+    share_heartbeat_interval_ms: int = setting(
+        "share.heartbeat.interval.ms",
+        Kind.INT,
+        5 * SECOND_MS,
+        "How often members of a share group are told to send heartbeats.",
+        minimum=1,
+        broker_name="group.share.heartbeat.interval.ms",
+        live=False,
+    )
+    share_record_lock_duration_ms: int = setting(
+        "share.record.lock.duration.ms",
+        Kind.INT,
+        30 * SECOND_MS,
+        "How long a member has a record for itself before others may get it.",
+        minimum=1000,
+        broker_name="group.share.record.lock.duration.ms",
+        live=False,
+    )
+    share_delivery_count_limit: int = setting(
+        "share.delivery.count.limit",
+        Kind.INT,
+        5,
+        "How often a record is delivered before it is given up.",
+        minimum=2,
+        broker_name="group.share.delivery.count.limit",
+        live=False,
+    )
+    share_partition_max_record_locks: int = setting(
+        "share.partition.max.record.locks",
+        Kind.INT,
+        2000,
+        "How many records of a partition may be on their way at once.",
+        minimum=100,
+        broker_name="group.share.partition.max.record.locks",
+        live=False,
+    )
+    share_auto_offset_reset: str = setting(
+        RESET,
+        Kind.STRING,
+        LATEST,
+        "Where a group begins to read a partition: `latest`, `earliest`, or by age as in "
+        "`by_duration:PT1H30M`.",
+    )
+    share_isolation_level: str = setting(
+        "share.isolation.level",
+        Kind.STRING,
+        "read_uncommitted",
+        "Whether records of transactions that are open or aborted are delivered.",
+        choices=(READ_COMMITTED, "read_uncommitted"),
+    )
+    share_renew_acknowledge_enable: bool = setting(
+        "share.renew.acknowledge.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether members may ask for more time with a record.",
+    )
+    dead_letter_topic: str = setting(
+        DEAD_LETTER_TOPIC,
+        Kind.STRING,
+        "",
+        "The topic for records that were rejected, or delivered too often. Empty: they are given up "
+        "without a trace.",
+    )
+    dead_letter_copy: bool = setting(
+        "errors.deadletterqueue.copy.record.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether the dead letter topic gets key, value and headers of the record, or only headers that "
+        "say where it is and why it was given up.",
+    )
+
+    @property
+    def reset_age_ms(self) -> int | None:
+        """How old the oldest records are that a new group gets; None unless it begins by age."""
+        if not self.share_auto_offset_reset.startswith(BY_DURATION):
+            return None
+        return duration_ms(self.share_auto_offset_reset.removeprefix(BY_DURATION))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareBrokerSettings(Settings):
+    """What a broker lays down for all share groups."""
+
+    group_share_min_session_timeout_ms: int = setting(
+        "group.share.min.session.timeout.ms",
+        Kind.INT,
+        45 * SECOND_MS,
+        "The shortest session timeout that may be set for a share group.",
+        minimum=1,
+        live=False,
+    )
+    group_share_max_session_timeout_ms: int = setting(
+        "group.share.max.session.timeout.ms",
+        Kind.INT,
+        MINUTE_MS,
+        "The longest session timeout that may be set for a share group.",
+        minimum=1,
+        live=False,
+    )
+    group_share_min_heartbeat_interval_ms: int = setting(
+        "group.share.min.heartbeat.interval.ms",
+        Kind.INT,
+        5 * SECOND_MS,
+        "The shortest heartbeat interval that may be set for a share group.",
+        minimum=1,
+        live=False,
+    )
+    group_share_max_heartbeat_interval_ms: int = setting(
+        "group.share.max.heartbeat.interval.ms",
+        Kind.INT,
+        15 * SECOND_MS,
+        "The longest heartbeat interval that may be set for a share group.",
+        minimum=1,
+        live=False,
+    )
+    group_share_min_record_lock_duration_ms: int = setting(
+        "group.share.min.record.lock.duration.ms",
+        Kind.INT,
+        15 * SECOND_MS,
+        "The shortest time with a record that may be set for a share group.",
+        minimum=1000,
+        maximum=30 * SECOND_MS,
+        live=False,
+    )
+    group_share_max_record_lock_duration_ms: int = setting(
+        "group.share.max.record.lock.duration.ms",
+        Kind.INT,
+        MINUTE_MS,
+        "The longest time with a record that may be set for a share group.",
+        minimum=30 * SECOND_MS,
+        maximum=60 * MINUTE_MS,
+        live=False,
+    )
+    group_share_min_delivery_count_limit: int = setting(
+        "group.share.min.delivery.count.limit",
+        Kind.INT,
+        2,
+        "The smallest number of deliveries that may be set for a share group.",
+        minimum=2,
+        maximum=5,
+        live=False,
+    )
+    group_share_max_delivery_count_limit: int = setting(
+        "group.share.max.delivery.count.limit",
+        Kind.INT,
+        10,
+        "The largest number of deliveries that may be set for a share group.",
+        minimum=5,
+        maximum=25,
+        live=False,
+    )
+    group_share_min_partition_max_record_locks: int = setting(
+        "group.share.min.partition.max.record.locks",
+        Kind.INT,
+        100,
+        "The smallest number of records on their way that may be set for a share group.",
+        minimum=100,
+        maximum=2000,
+        live=False,
+    )
+    group_share_max_partition_max_record_locks: int = setting(
+        "group.share.max.partition.max.record.locks",
+        Kind.INT,
+        4000,
+        "The largest number of records on their way that may be set for a share group.",
+        minimum=2000,
+        maximum=20000,
+        live=False,
+    )
+    group_share_max_size: int = setting(
+        "group.share.max.size",
+        Kind.INT,
+        200,
+        "How many members a share group may have.",
+        minimum=1,
+        maximum=1000,
+        live=False,
+    )
+    group_share_max_share_sessions: int = setting(
+        "group.share.max.share.sessions",
+        Kind.INT,
+        2000,
+        "How many members of share groups may fetch from this broker at once.",
+        minimum=1,
+        live=False,
+    )
+    share_state_topic_num_partitions: int = setting(
+        "share.coordinator.state.topic.num.partitions",
+        Kind.INT,
+        50,
+        "How many partitions `__share_group_state` gets when the first share group needs it.",
+        minimum=1,
+        live=False,
+    )
+    share_state_topic_segment_bytes: int = setting(
+        "share.coordinator.state.topic.segment.bytes",
+        Kind.INT,
+        100 * MIB,
+        "The segment size of `__share_group_state`: small, for it is read whole at every start.",
+        minimum=MIB,
+        live=False,
+    )
+    share_state_updates_per_snapshot: int = setting(
+        "share.coordinator.snapshot.update.records.per.snapshot",
+        Kind.INT,
+        500,
+        "After how many changes the whole state of a share partition is written anew.",
+        minimum=0,
+        maximum=500,
+        live=False,
+    )
+    share_state_topic_prune_interval_ms: int = setting(
+        "share.coordinator.state.topic.prune.interval.ms",
+        Kind.INT,
+        5 * MINUTE_MS,
+        "How often that part of `__share_group_state` is cut off which nobody needs any more.",
+        minimum=1,
+        live=False,
+    )
+    dead_letter_topic_prefix: str = setting(
+        "errors.deadletterqueue.topic.name.prefix",
+        Kind.STRING,
+        "dlq.",
+        "How the name of every dead letter topic must begin; empty for no such rule.",
+    )
+    dead_letter_auto_create: bool = setting(
+        "errors.deadletterqueue.auto.create.topics.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a dead letter topic is created when a record is to be written to it for the first time.",
+    )
+
+
+def check_share_configs(own: Mapping[str, str], limits: ShareBrokerSettings) -> None:
+    """Raise INVALID_CONFIG for what its definition alone cannot tell to be wrong."""
+    reset = own.get(RESET, LATEST)
+    if reset not in (LATEST, EARLIEST) and not _is_by_age(reset):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid value {reset} for configuration {RESET}: it must be '{EARLIEST}', '{LATEST}' or "
+            f"of the form '{BY_DURATION}PnDTnHnMn.nS'.",
+        )
+    topic = own.get(DEAD_LETTER_TOPIC, "")
+    if topic:
+        _check_dead_letter_topic(topic, limits.dead_letter_topic_prefix)
+
+
+def _check_dead_letter_topic(topic: str, prefix: str) -> None:
+    try:
+        check_topic_name(topic)
+    except ApiError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{DEAD_LETTER_TOPIC}: {error.message}") from error
+    if topic.startswith("__") or not topic.startswith(prefix):
+        raise ApiError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid value {topic} for configuration {DEAD_LETTER_TOPIC}: the name of a dead letter "
+            f"topic must begin with '{prefix}', and must not be that of an internal topic.",
+        )
+
+
+def _is_by_age(reset: str) -> bool:
+    return (
+        reset.startswith(BY_DURATION) and duration_ms(reset.removeprefix(BY_DURATION)) is not None
+    )
+
+
+def duration_ms(text: str) -> int | None:
+    """Milliseconds of a duration such as `P1DT2H30M4.5S`; None if it is none."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)

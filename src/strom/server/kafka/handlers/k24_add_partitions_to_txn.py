@@ -1,0 +1,125 @@
+"""AddPartitionsToTxn, api key 24: name the partitions that a transaction will write to.
+
+Behaviour: all or nothing; if one partition does not exist, the others are not attempted. The answer waits
+until it is on disk. Versions: 2 PRODUCER_FENCED, 4 several transactions at once, and a check instead of
+an addition if asked for (brokers send it to each other). Nobody adds the broker's own topics.
+"""
+
+from collections.abc import Iterable
+
+from strom.coordination.transactions.commands import AddPartitions
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.topics import INTERNAL_TOPICS, TopicPartition
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k24_add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+FIRST_VERSION_WITH_FENCED = 2
+FIRST_VERSION_WITH_MANY = 4
+
+Codes = dict[TopicPartition, ErrorCode]
+
+
+@handler(
+    AddPartitionsToTxnRequest,
+    Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID),
+    Needs(Operation.WRITE, Resource.TOPIC),
+)
+async def add_partitions_to_txn(
+    request: AddPartitionsToTxnRequest, context: Context
+) -> AddPartitionsToTxnResponse:
+    """Add, and answer for every partition."""
+    if context.version >= FIRST_VERSION_WITH_MANY:
+        return AddPartitionsToTxnResponse(
+            results_by_transaction=[
+                AddPartitionsToTxnResult(
+                    transactional_id=one.transactional_id,
+                    topic_results=_results(one.topics, await _codes(one, context)),
+                )
+                for one in request.transactions
+            ]
+        )
+    only = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    codes = await _codes(only, context)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(only.topics, codes))
+
+
+async def _codes(wanted: AddPartitionsToTxnTransaction, context: Context) -> Codes:
+    partitions = [
+        TopicPartition(topic.name, index) for topic in wanted.topics for index in topic.partitions
+    ]
+    problems = {one: code for one in partitions if (code := _problem(one, context))}
+    if problems:
+        return {one: problems.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
+    if wanted.verify_only:
+        return {one: _verify(wanted, one, context) for one in partitions}
+    answer = await context.transactions.submit(
+        AddPartitions(
+            transactional_id=wanted.transactional_id,
+            producer_id=wanted.producer_id,
+            epoch=wanted.producer_epoch,
+            partitions=frozenset(partitions),
+        )
+    )
+    return dict.fromkeys(partitions, _told(answer.code, context.version))
+
+
+def _verify(
+    wanted: AddPartitionsToTxnTransaction, partition: TopicPartition, context: Context
+) -> ErrorCode:
+    name = wanted.transactional_id
+    try:
+        if not name:
+            return ErrorCode.INVALID_REQUEST
+        context.transactions.check_serving(name)
+    except ApiError as error:
+        return error.code
+    return context.transactions.look().check_part_of(
+        name, wanted.producer_id, wanted.producer_epoch, partition
+    )
+
+
+def _problem(partition: TopicPartition, context: Context) -> ErrorCode:
+    if partition.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    hosted = context.broker.find_topic(partition.topic)
+    if hosted is None or not 0 <= partition.partition < len(hosted.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return code
+
+
+def _results(
+    topics: Iterable[AddPartitionsToTxnTopic], codes: Codes
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=codes[TopicPartition(topic.name, index)],
+                )
+                for index in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]

@@ -1,0 +1,44 @@
+"""AddOffsetsToTxn, api key 25: make the offsets of a group part of a transaction.
+
+Behaviour: what becomes part of it is the partition of `__consumer_offsets` that holds the group. Newer
+clients leave it out: their TxnOffsetCommit does the same. Versions: 2 PRODUCER_FENCED.
+"""
+
+from strom.coordination.transactions.commands import AddPartitions
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k25_add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+
+FIRST_VERSION_WITH_FENCED = 2
+
+
+@handler(
+    AddOffsetsToTxnRequest,
+    Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID),
+    Needs(Operation.READ, Resource.GROUP),
+)
+async def add_offsets_to_txn(
+    request: AddOffsetsToTxnRequest, context: Context
+) -> AddOffsetsToTxnResponse:
+    """Add the partition that holds the group's offsets."""
+    try:
+        await context.groups.ensure_topic()
+        partition = context.groups.offsets_partition(request.group_id)
+    except ApiError:
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    answer = await context.transactions.submit(
+        AddPartitions(
+            transactional_id=request.transactional_id,
+            producer_id=request.producer_id,
+            epoch=request.producer_epoch,
+            partitions=frozenset({partition}),
+        )
+    )
+    code = answer.code
+    if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return AddOffsetsToTxnResponse(error_code=code)

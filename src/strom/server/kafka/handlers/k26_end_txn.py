@@ -1,0 +1,42 @@
+"""EndTxn, api key 26: commit or abort a transaction.
+
+Behaviour: answered when the decision is on disk and every partition has its marker, so what was committed
+can be read at once, and the next transaction can begin at once. (Kafka answers with the decision; its
+clients may have to try again.) Versions: 2 PRODUCER_FENCED, 5 the producer goes on with the epoch in the
+answer (KIP-890), so that nothing late gets into its next transaction.
+"""
+
+import dataclasses
+
+from strom.coordination.transactions.commands import End
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k26_end_txn import EndTxnRequest, EndTxnResponse
+
+FIRST_VERSION_WITH_FENCED = 2
+FIRST_VERSION_THAT_BUMPS = 5
+
+
+@handler(EndTxnRequest, Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID))
+async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
+    """End it, and tell the producer who it is from now on."""
+    command = End(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        epoch=request.producer_epoch,
+        commit=request.committed,
+        bumps_epoch=context.version >= FIRST_VERSION_THAT_BUMPS,
+    )
+    try:
+        fresh = await context.transactions.fresh_producer_id(command)
+    except ApiError as error:
+        return EndTxnResponse(error_code=error.code)
+    command = dataclasses.replace(command, fresh_producer_id=fresh)
+    answer = await context.transactions.submit(command)
+    code = answer.code
+    if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return EndTxnResponse(
+        error_code=code, producer_id=answer.producer_id, producer_epoch=answer.epoch
+    )

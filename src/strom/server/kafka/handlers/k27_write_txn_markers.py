@@ -1,0 +1,78 @@
+"""WriteTxnMarkers, api key 27: tell partitions how transactions ended.
+
+Behaviour: this broker writes its own markers without it; operators send it (`kafka-transactions abort`)
+to end a transaction in one partition by hand. The answer waits for the disk. Versions: 2 with the version
+of transactions; where that is 2 or later, a marker must bring a new epoch.
+"""
+
+import asyncio
+
+from strom.broker.partition import Partition
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k27_write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from strom.wire.kafka.records import ControlType, Marker
+
+FIRST_TRANSACTIONS_WITH_BUMPS = 2
+
+
+@handler(WriteTxnMarkersRequest, Needs(Operation.CLUSTER_ACTION, Resource.CLUSTER))
+async def write_txn_markers(
+    request: WriteTxnMarkersRequest, context: Context
+) -> WriteTxnMarkersResponse:
+    """Write them, and answer for every partition on its own."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=wanted.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index,
+                                error_code=await _write(wanted, topic.name, index, context),
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in wanted.topics
+                ],
+            )
+            for wanted in request.markers
+        ]
+    )
+
+
+async def _write(wanted: WritableTxnMarker, topic: str, index: int, context: Context) -> ErrorCode:
+    kind = ControlType.COMMIT if wanted.transaction_result else ControlType.ABORT
+    marker = Marker(kind, wanted.coordinator_epoch)
+    try:
+        partition = context.broker.topic(topic).partition(index)
+        _check_epoch(wanted, partition)
+        appended = context.transactions.markers.append(
+            partition, marker, wanted.producer_id, wanted.producer_epoch
+        )
+    except ApiError as error:
+        return error.code
+    safe: asyncio.Future[ErrorCode] = context.services.loop.create_future()
+    partition.when_safe(appended, safe.set_result)
+    partition.sync_soon()
+    return await safe
+
+
+def _check_epoch(wanted: WritableTxnMarker, partition: Partition) -> None:
+    if wanted.transaction_version >= FIRST_TRANSACTIONS_WITH_BUMPS:
+        for known in partition.log.producers():
+            if known.producer_id == wanted.producer_id:
+                if wanted.producer_epoch <= known.producer_epoch:
+                    raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+                return

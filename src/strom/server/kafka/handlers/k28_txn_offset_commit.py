@@ -1,0 +1,130 @@
+"""TxnOffsetCommit, api key 28: remember how far a group has read, if the transaction commits.
+
+Behaviour: until then the offsets are pending: readers see the old ones, or (if they ask for stable ones)
+UNSTABLE_OFFSET_COMMIT. Versions: 3 with the member and its generation, 4 TRANSACTION_ABORTABLE, 5 the
+group becomes part of the transaction by itself (KIP-890); before, AddOffsetsToTxn had to come first.
+"""
+
+from strom.coordination.groups.commands import Commit, ProducerEpoch
+from strom.coordination.groups.outcome import ForPartitions
+from strom.coordination.groups.records import CommittedOffset
+from strom.model.errors import ApiError, ErrorCode
+from strom.model.topics import TopicPartition
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k28_txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+FIRST_VERSION_WITH_ABORTABLE = 4
+FIRST_VERSION_THAT_ADDS = 5
+
+Offsets = list[tuple[TopicPartition, CommittedOffset]]
+
+
+@handler(
+    TxnOffsetCommitRequest,
+    Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID),
+    Needs(Operation.READ, Resource.GROUP),
+    Needs(Operation.READ, Resource.TOPIC),
+)
+async def txn_offset_commit(
+    request: TxnOffsetCommitRequest, context: Context
+) -> TxnOffsetCommitResponse:
+    """Commit what names partitions that exist; the rest is refused on its own."""
+    offsets: Offsets = []
+    answers: dict[TopicPartition, TxnOffsetCommitResponsePartition] = {}
+    response = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        answer = TxnOffsetCommitResponseTopic(name=topic.name)
+        response.topics.append(answer)
+        hosted = context.broker.find_topic(topic.name)
+        for wanted in topic.partitions:
+            part = TxnOffsetCommitResponsePartition(partition_index=wanted.partition_index)
+            answer.partitions.append(part)
+            if hosted is None or not 0 <= wanted.partition_index < len(hosted.partitions):
+                part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            partition = TopicPartition(topic.name, wanted.partition_index)
+            answers[partition] = part
+            offsets.append((partition, _offset(wanted, hosted.topic.id.bytes, context)))
+    codes = await _commit(request, offsets, context) if offsets else {}
+    for partition, code in codes.items():
+        answers[partition].error_code = code
+    return response
+
+
+async def _commit(
+    request: TxnOffsetCommitRequest, offsets: Offsets, context: Context
+) -> dict[TopicPartition, ErrorCode]:
+    try:
+        _admit(request, context)
+    except ApiError as error:
+        code = _told(error.code, context.version)
+        return {partition: code for partition, _ in offsets}
+    committed: ForPartitions = await context.groups.submit(
+        Commit(
+            group=request.group_id,
+            generation=request.generation_id,
+            member=request.member_id,
+            instance=request.group_instance_id,
+            offsets=tuple(offsets),
+            producer=ProducerEpoch(request.producer_id, request.producer_epoch),
+        )
+    )
+    code = await _safe(request.transactional_id, context)
+    if code is not ErrorCode.NONE:
+        committed = committed.failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return {one: _told(code, context.version) for one, code in committed.partitions.items()}
+
+
+def _admit(request: TxnOffsetCommitRequest, context: Context) -> None:
+    adds = context.version >= FIRST_VERSION_THAT_ADDS
+    if not request.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    if not adds and not context.broker.settings.transaction_partition_verification:
+        return
+    context.transactions.admit(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        context.groups.offsets_partition(request.group_id),
+        adds=adds,
+    )
+
+
+def _told(code: ErrorCode, version: int) -> ErrorCode:
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.STALE_MEMBER_EPOCH:
+        return ErrorCode.ILLEGAL_GENERATION  # no version of this request knows the other
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+async def _safe(transactional_id: str, context: Context) -> ErrorCode:
+    """Wait until it is safe that the group is part of the transaction."""
+    safe = context.services.loop.create_future()
+    try:
+        context.transactions.when_safe(transactional_id, safe.set_result)
+    except ApiError as error:
+        return error.code
+    code: ErrorCode = await safe
+    return code
+
+
+def _offset(
+    wanted: TxnOffsetCommitRequestPartition, topic_id: bytes, context: Context
+) -> CommittedOffset:
+    return CommittedOffset(
+        offset=wanted.committed_offset,
+        leader_epoch=wanted.committed_leader_epoch,
+        metadata=wanted.committed_metadata or "",
+        committed_ms=context.broker.clock.now_ms(),
+        topic_id=topic_id,
+    )

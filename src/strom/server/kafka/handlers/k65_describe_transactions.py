@@ -1,0 +1,49 @@
+"""DescribeTransactions, api key 65: the state of transactions."""
+
+from strom.coordination.transactions.records import Transaction
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.wire.kafka.messages.k65_describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+
+
+@handler(DescribeTransactionsRequest, Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID))
+def describe_transactions(request: DescribeTransactionsRequest, context: Context) -> Outcome:
+    """Answer for every transactional id on its own."""
+    return DescribeTransactionsResponse(
+        transaction_states=[_describe(name, context) for name in request.transactional_ids]
+    )
+
+
+def _describe(name: str, context: Context) -> TransactionState:
+    try:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        context.transactions.check_serving(name)
+    except ApiError as error:
+        return TransactionState(transactional_id=name, error_code=error.code)
+    known = context.transactions.look().find(name)
+    if known is None:
+        code = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        return TransactionState(transactional_id=name, error_code=code)
+    return TransactionState(
+        transactional_id=name,
+        transaction_state=known.state.value,
+        transaction_timeout_ms=known.timeout_ms,
+        transaction_start_time_ms=known.started_ms,
+        producer_id=known.producer_id,
+        producer_epoch=known.epoch,
+        topics=_topics(known),
+    )
+
+
+def _topics(known: Transaction) -> list[TopicData]:
+    topics: dict[str, TopicData] = {}
+    for name, index in sorted(known.partitions):
+        topics.setdefault(name, TopicData(topic=name)).partitions.append(index)
+    return list(topics.values())

@@ -1,0 +1,78 @@
+"""ConsumerGroupHeartbeat, api key 68: join, stay in and leave a consumer group, all in one.
+
+Behaviour: never waits for other members. The answer says what the member shall have, if that has changed
+or the member has said everything of itself. Versions: 1 members bring their own ids, topics by pattern.
+"""
+
+import uuid
+
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, HeartbeatAnswer
+from strom.coordination.groups.consumer.records import by_topic
+from strom.coordination.groups.consumer.values import Partitions, TopicIdPartition
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
+from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+FIRST_VERSION_WITH_OWN_IDS = 1
+
+
+@handler(
+    ConsumerGroupHeartbeatRequest,
+    Needs(Operation.READ, Resource.GROUP),
+    Needs(Operation.DESCRIBE, Resource.TOPIC),
+)
+def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: Context) -> ToCome:
+    """Pass it on, and say what came of it."""
+    names = request.subscribed_topic_names
+    command = ConsumerHeartbeat(
+        group=request.group_id,
+        member=request.member_id,
+        epoch=request.member_epoch,
+        fresh="" if request.member_id else str(uuid.uuid4()),
+        instance=request.instance_id,
+        rack=request.rack_id,
+        client_id=context.client_id or "",
+        client_host=context.client_host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topics=None if names is None else frozenset(names),
+        pattern=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=_owned(request.topic_partitions),
+        must_bring_id=context.version >= FIRST_VERSION_WITH_OWN_IDS,
+    )
+    return ToCome(context.groups.submit(command), _response)
+
+
+def _response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=answer.code,
+        error_message=answer.message,
+        member_id=answer.member,
+        member_epoch=answer.epoch,
+        heartbeat_interval_ms=answer.interval_ms,
+        assignment=_assignment(answer.assignment),
+    )
+
+
+def _owned(topics: list[TopicPartitions] | None) -> Partitions | None:
+    if topics is None:
+        return None
+    return frozenset(
+        TopicIdPartition(topic.topic_id, index) for topic in topics for index in topic.partitions
+    )
+
+
+def _assignment(partitions: Partitions | None) -> Assignment | None:
+    if partitions is None:
+        return None
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=indexes)
+            for topic_id, indexes in by_topic(partitions)
+        ]
+    )

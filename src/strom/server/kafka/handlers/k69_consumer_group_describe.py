@@ -1,0 +1,107 @@
+"""ConsumerGroupDescribe, api key 69: epochs, members and assignments of consumer groups.
+
+Behaviour: groups of other kinds are not found. Versions: 1 tells which protocol a member speaks.
+"""
+
+from collections.abc import Iterable
+
+from strom.coordination.groups.consumer.group import ConsumerGroup
+from strom.coordination.groups.consumer.records import by_topic
+from strom.coordination.groups.consumer.values import ConsumerMember, TopicIdPartition
+from strom.coordination.groups.coordinator import GroupCoordinator
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.authorized import GROUP_OPERATIONS
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k69_consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+    Member,
+    TopicPartitions,
+)
+
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+@handler(
+    ConsumerGroupDescribeRequest,
+    Needs(Operation.DESCRIBE, Resource.GROUP),
+    Needs(Operation.DESCRIBE, Resource.TOPIC),
+)
+async def consumer_group_describe(
+    request: ConsumerGroupDescribeRequest, context: Context
+) -> ConsumerGroupDescribeResponse:
+    """Describe every group on its own."""
+    groups = [await _describe(name, context) for name in request.group_ids]
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+    return ConsumerGroupDescribeResponse(groups=groups)
+
+
+async def _describe(name: str, context: Context) -> DescribedGroup:
+    try:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        return await context.groups.read(name, lambda groups: _find(name, groups, context))
+    except ApiError as error:
+        return DescribedGroup(group_id=name, error_code=error.code)
+
+
+def _find(name: str, groups: GroupCoordinator, context: Context) -> DescribedGroup:
+    group = groups.find_consumer(name)
+    if group is not None:
+        return _described(group, context)
+    exists = groups.find(name) is not None
+    return DescribedGroup(
+        group_id=name,
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+        error_message=f"Group {name} {'is not a consumer group.' if exists else 'not found.'}",
+    )
+
+
+def _described(group: ConsumerGroup, context: Context) -> DescribedGroup:
+    return DescribedGroup(
+        group_id=group.id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.target_epoch,
+        assignor_name=group.assignor(context.broker.settings.group_consumer_assignors[0]),
+        members=[_member(member, group, context) for member in group.members.values()],
+    )
+
+
+def _member(member: ConsumerMember, group: ConsumerGroup, context: Context) -> Member:
+    said = member.said
+    return Member(
+        member_id=member.id,
+        instance_id=said.instance,
+        rack_id=said.rack,
+        member_epoch=member.has.epoch,
+        client_id=said.client_id,
+        client_host=said.client_host,
+        subscribed_topic_names=sorted(said.topics),
+        subscribed_topic_regex=said.pattern,
+        # What it has not given up yet is still its own.
+        assignment=_assignment({**member.has.assigned, **member.has.revoking}, context),
+        target_assignment=_assignment(group.target(member.id), context),
+        member_type=CONSUMER_MEMBER if said.classic is None else CLASSIC_MEMBER,
+    )
+
+
+def _assignment(partitions: Iterable[TopicIdPartition], context: Context) -> Assignment:
+    """Partitions by topic; a topic that is gone has no name to be told by."""
+    found = [
+        (context.broker.topics_image.find_id(topic_id), indexes)
+        for topic_id, indexes in by_topic(partitions)
+    ]
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=facts.id, topic_name=facts.name, partitions=indexes)
+            for facts, indexes in found
+            if facts is not None
+        ]
+    )

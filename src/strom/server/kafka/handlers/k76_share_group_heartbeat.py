@@ -1,0 +1,82 @@
+"""ShareGroupHeartbeat, api key 76: join, stay in and leave a share group.
+
+Behaviour: the member chooses its id. It is told which partitions it may fetch from whenever they change.
+"""
+
+from strom.coordination.groups.share.group import NEW_EPOCH
+from strom.coordination.groups.share.rules import LEAVING, ShareHeartbeat, ShareHeartbeatAnswer
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.server.kafka.share_acknowledging import MOST_MEMBER_ID_LENGTH
+from strom.wire.kafka.messages.k76_share_group_heartbeat import (
+    Assignment,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+
+@handler(
+    ShareGroupHeartbeatRequest,
+    Needs(Operation.READ, Resource.GROUP),
+    Needs(Operation.DESCRIBE, Resource.TOPIC),
+)
+async def share_group_heartbeat(
+    request: ShareGroupHeartbeatRequest, context: Context
+) -> ShareGroupHeartbeatResponse:
+    """Take the member in, keep it, or let it go."""
+    try:
+        _check(request)
+        await context.shares.state_log.ensure_topic()
+    except ApiError as error:
+        return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+    topics = request.subscribed_topic_names
+    answered: ShareHeartbeatAnswer = await context.groups.submit(
+        ShareHeartbeat(
+            group=request.group_id,
+            member=request.member_id,
+            epoch=request.member_epoch,
+            rack=request.rack_id,
+            topics=None if topics is None else tuple(topics),
+            client_id=context.client_id or "",
+            client_host=context.client_host,
+        )
+    )
+    if answered.code is not ErrorCode.NONE:
+        return ShareGroupHeartbeatResponse(
+            error_code=answered.code, error_message=answered.message or answered.code.text
+        )
+    return ShareGroupHeartbeatResponse(
+        member_id=answered.member,
+        member_epoch=answered.epoch,
+        heartbeat_interval_ms=answered.heartbeat_ms,
+        assignment=_assignment(answered),
+    )
+
+
+def _assignment(answered: ShareHeartbeatAnswer) -> Assignment | None:
+    if answered.partitions is None:
+        return None
+    return Assignment(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic_id, partitions=list(indexes))
+            for topic_id, indexes in answered.partitions.items()
+        ]
+    )
+
+
+def _check(request: ShareGroupHeartbeatRequest) -> None:
+    problem = None
+    if not request.group_id:
+        problem = "GroupId can't be empty."
+    elif not request.member_id or len(request.member_id) > MOST_MEMBER_ID_LENGTH:
+        problem = "MemberId must have between 1 and 36 characters."
+    elif request.member_epoch < LEAVING:
+        problem = "MemberEpoch is invalid."
+    elif request.rack_id is not None and not request.rack_id:
+        problem = "RackId can't be empty."
+    elif request.member_epoch == NEW_EPOCH and not request.subscribed_topic_names:
+        problem = "SubscribedTopicNames must be set in first request."
+    if problem:
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)

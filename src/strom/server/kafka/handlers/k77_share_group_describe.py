@@ -1,0 +1,85 @@
+"""ShareGroupDescribe, api key 77: state, members and partitions of share groups."""
+
+from strom.coordination.groups.share.group import ASSIGNOR, ShareGroup, ShareGroupMember
+from strom.coordination.groups.share.records import Partitions
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.authorized import GROUP_OPERATIONS
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k77_share_group_describe import (
+    Assignment,
+    DescribedGroup,
+    Member,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    TopicPartitions,
+)
+
+
+@handler(
+    ShareGroupDescribeRequest,
+    Needs(Operation.DESCRIBE, Resource.GROUP),
+    Needs(Operation.DESCRIBE, Resource.TOPIC),
+)
+async def share_group_describe(
+    request: ShareGroupDescribeRequest, context: Context
+) -> ShareGroupDescribeResponse:
+    """Describe every group on its own."""
+    groups = [await _describe(name, context) for name in dict.fromkeys(request.group_ids)]
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+    return ShareGroupDescribeResponse(groups=groups)
+
+
+async def _describe(name: str, context: Context) -> DescribedGroup:
+    if not name:
+        return DescribedGroup(group_id=name, error_code=ErrorCode.INVALID_GROUP_ID)
+    try:
+        return await context.groups.read(
+            name, lambda groups: _described(name, groups.find_share(name), context)
+        )
+    except ApiError as error:
+        return DescribedGroup(group_id=name, error_code=error.code, error_message=error.message)
+
+
+def _described(name: str, group: ShareGroup | None, context: Context) -> DescribedGroup:
+    if group is None:
+        is_other = context.groups.look().find(name) is not None
+        return DescribedGroup(
+            group_id=name,
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+            error_message=f"Group {name} {'is not a share group' if is_other else 'not found'}.",
+        )
+    return DescribedGroup(
+        group_id=name,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=ASSIGNOR,
+        members=[_member(member, context) for member in group.members.values()],
+    )
+
+
+def _member(member: ShareGroupMember, context: Context) -> Member:
+    return Member(
+        member_id=member.id,
+        rack_id=member.said.rack,
+        member_epoch=member.told.epoch,
+        client_id=member.said.client_id,
+        client_host=member.said.client_host,
+        subscribed_topic_names=list(member.said.topics),
+        assignment=Assignment(topic_partitions=_partitions(member.told.partitions, context)),
+    )
+
+
+def _partitions(partitions: Partitions, context: Context) -> list[TopicPartitions]:
+    found = []
+    for topic_id, indexes in partitions.items():
+        topic = context.broker.topics_image.find_id(topic_id)
+        if topic is not None:
+            found.append(
+                TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=list(indexes))
+            )
+    return found

@@ -1,0 +1,205 @@
+"""ShareFetch, api key 78: acquire records of a share group, and acknowledge earlier ones.
+
+Behaviour: long polling (max wait, min bytes), at most `max_records`, which whole batches may exceed
+unless the client wants it strictly; share sessions. What is acknowledged is written down for good before
+the answer. What is acquired belongs to the member until its lock times out or its connection ends.
+Versions: 2 strict limits and renewing.
+"""
+
+import asyncio
+
+from strom.broker.share_fetching import ShareFetch, ShareFetched, ShareLimits, WaitingShareFetch
+from strom.broker.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
+from strom.broker.shared_partition import SharedPartition
+from strom.coordination.shares.acquisition import Wish
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.share_acknowledging import (
+    Acknowledgements,
+    Result,
+    end_session,
+    has_acknowledgements,
+    session_key,
+)
+from strom.storage.region import Region
+from strom.wire.kafka.messages.k78_share_fetch import (
+    AcquiredRecords,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+STRICTLY = 1
+
+
+@handler(
+    ShareFetchRequest,
+    Needs(Operation.READ, Resource.GROUP),
+    Needs(Operation.READ, Resource.TOPIC),
+)
+def share_fetch(request: ShareFetchRequest, context: Context) -> Outcome:
+    """Acknowledge, then acquire; answer when the one is written and the other has found something."""
+    try:
+        _check_renewing(request)
+        session = _session(request, context)
+    except ApiError as error:
+        refused = ShareFetchResponse(error_code=error.code, error_message=error.message)
+        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            return _after(request.max_wait_ms, refused)  # or the client would ask without a pause
+        return refused
+    acknowledged = Acknowledgements(request, session.key, context)
+    if request.share_session_epoch == FINAL_EPOCH:
+        end_session(session, context)
+    work = _work(request, session, context)
+    wants_any = session.is_open and session.partitions and request.max_records > 0
+    fetched = work.poll() if wants_any else []
+    if fetched is None and request.max_wait_ms <= 0:
+        fetched = []
+    if fetched is not None and acknowledged.are_done:
+        return _response(fetched, acknowledged.results, context, session)
+    return _later(_Answering(session, acknowledged, context), fetched, work)
+
+
+class _Answering:
+    """An answer that waits for the disk, for records, or for both."""
+
+    def __init__(
+        self, session: ShareSession, acknowledged: Acknowledgements, context: Context
+    ) -> None:
+        self.answer: asyncio.Future[ShareFetchResponse] = context.services.loop.create_future()
+        self.fetched: list[ShareFetched] | None = None
+        self.acknowledged = acknowledged
+        self._session = session
+        self._context = context
+
+    def look(self) -> None:
+        """Answer if nothing is missing any more."""
+        if self.fetched is None or not self.acknowledged.are_done or self.answer.done():
+            return
+        self.answer.set_result(
+            _response(self.fetched, self.acknowledged.results, self._context, self._session)
+        )
+
+
+def _later(
+    answering: _Answering, fetched: list[ShareFetched] | None, work: ShareFetch
+) -> "asyncio.Future[ShareFetchResponse]":
+    answering.fetched = fetched
+    if fetched is None:
+        waiting = WaitingShareFetch(work, answering.answer.get_loop())
+
+        def has_found(_: object) -> None:
+            if not waiting.answer.cancelled():
+                answering.fetched = waiting.answer.result()
+                answering.look()
+
+        waiting.answer.add_done_callback(has_found)
+        answering.answer.add_done_callback(lambda _: waiting.answer.cancel())
+    answering.acknowledged.when_done(answering.look)
+    return answering.answer
+
+
+def _after(wait_ms: int, answer: ShareFetchResponse) -> Outcome:
+    loop = asyncio.get_running_loop()
+    later: asyncio.Future[ShareFetchResponse] = loop.create_future()
+    timer = loop.call_later(max(wait_ms, 0) / 1000, lambda: later.set_result(answer))
+    later.add_done_callback(lambda _: timer.cancel())
+    return later
+
+
+def _check_renewing(request: ShareFetchRequest) -> None:
+    """Whoever asks for more time does not fetch at the same time."""
+    asks_for_more = (
+        request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
+    )
+    if request.is_renew_ack and asks_for_more:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "To renew, all limits of the fetch must be zero.")
+
+
+def _session(request: ShareFetchRequest, context: Context) -> ShareSession:
+    key, sessions = session_key(request), context.shares.sessions
+    if request.share_session_epoch == FINAL_EPOCH:
+        return sessions.end(key)
+    if request.share_session_epoch == INITIAL_EPOCH:
+        if has_acknowledgements(request):
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "There is nothing to acknowledge in a new session."
+            )
+        session = sessions.begin(key)
+        shares = context.shares
+        context.when_lost[key] = lambda: shares.connection_lost(session)
+    else:
+        session = sessions.go_on(key, request.share_session_epoch)
+    session.change(
+        [
+            (topic.topic_id, one.partition_index)
+            for topic in request.topics
+            for one in topic.partitions
+        ],
+        [
+            (topic.topic_id, index)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
+        ],
+    )
+    return session
+
+
+def _work(request: ShareFetchRequest, session: ShareSession, context: Context) -> ShareFetch:
+    shares, memory, group = context.shares, context.services.memory, session.key.group
+    limits = ShareLimits(
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=request.min_bytes,
+        max_bytes=min(request.max_bytes, context.broker.settings.fetch_max_bytes),
+        wish=Wish(
+            request.max_records,
+            max(request.batch_size, 1),
+            strict=request.share_acquire_mode == STRICTLY,
+        ),
+    )
+
+    def find(partition: TopicIdPartition) -> SharedPartition:
+        return shares.partition(group, *partition)
+
+    return ShareFetch(session, limits, find, lambda: memory.free)
+
+
+def _response(
+    fetched: list[ShareFetched],
+    acknowledged: dict[TopicIdPartition, Result],
+    context: Context,
+    session: ShareSession,
+) -> ShareFetchResponse:
+    partitions = {one.partition: _partition_data(one) for one in fetched}
+    for place, result in acknowledged.items():
+        data = partitions.get(place)
+        if data is None:
+            data = partitions[place] = PartitionData(partition_index=place[1], records=b"")
+        data.acknowledge_error_code = result.code
+        data.acknowledge_error_message = result.message
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    for (topic_id, _), data in partitions.items():
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id)
+        topic.partitions.append(data)
+    settings = context.shares.settings_of(session.key.group)
+    return ShareFetchResponse(
+        acquisition_lock_timeout_ms=settings.share_record_lock_duration_ms,
+        responses=list(topics.values()),
+    )
+
+
+def _partition_data(one: ShareFetched) -> PartitionData:
+    return PartitionData(
+        partition_index=one.partition[1],
+        error_code=one.error,
+        error_message=one.message,
+        records=[one.records] if isinstance(one.records, Region) else one.records,
+        acquired_records=[
+            AcquiredRecords(first_offset=first, last_offset=last, delivery_count=deliveries)
+            for first, last, deliveries in one.acquired
+        ],
+    )

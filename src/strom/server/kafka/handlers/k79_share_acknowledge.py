@@ -1,0 +1,81 @@
+"""ShareAcknowledge, api key 79: say what became of acquired records, without fetching more.
+
+Behaviour: each partition is answered on its own, all of it or nothing, when it is written down for good.
+The last request of a session gives back what is left. Versions: 2 renewing.
+"""
+
+import asyncio
+
+from strom.broker.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
+from strom.server.kafka.share_acknowledging import (
+    Acknowledgements,
+    Result,
+    end_session,
+    session_key,
+)
+from strom.wire.kafka.messages.k79_share_acknowledge import (
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+
+
+@handler(
+    ShareAcknowledgeRequest,
+    Needs(Operation.READ, Resource.GROUP),
+    Needs(Operation.READ, Resource.TOPIC),
+)
+def share_acknowledge(request: ShareAcknowledgeRequest, context: Context) -> Outcome:
+    """Answer when everything is written down for good."""
+    try:
+        session = _session(request, context)
+    except ApiError as error:
+        return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    acknowledged = Acknowledgements(request, session.key, context)
+    if request.share_session_epoch == FINAL_EPOCH:
+        end_session(session, context)
+    if acknowledged.are_done:
+        return _response(acknowledged.results, session, context)
+    answer: asyncio.Future[ShareAcknowledgeResponse] = context.services.loop.create_future()
+
+    def give() -> None:
+        if not answer.done():
+            answer.set_result(_response(acknowledged.results, session, context))
+
+    acknowledged.when_done(give)
+    return answer
+
+
+def _session(request: ShareAcknowledgeRequest, context: Context) -> ShareSession:
+    key, sessions = session_key(request), context.shares.sessions
+    if request.share_session_epoch == INITIAL_EPOCH:
+        raise ApiError(
+            ErrorCode.INVALID_SHARE_SESSION_EPOCH, "A session cannot begin with an acknowledgement."
+        )
+    if request.share_session_epoch == FINAL_EPOCH:
+        return sessions.end(key)
+    return sessions.go_on(key, request.share_session_epoch)
+
+
+def _response(
+    results: dict[TopicIdPartition, Result], session: ShareSession, context: Context
+) -> ShareAcknowledgeResponse:
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for (topic_id, index), result in results.items():
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id=topic_id)
+        topic.partitions.append(
+            PartitionData(
+                partition_index=index, error_code=result.code, error_message=result.message
+            )
+        )
+    settings = context.shares.settings_of(session.key.group)
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=settings.share_record_lock_duration_ms,
+        responses=list(topics.values()),
+    )

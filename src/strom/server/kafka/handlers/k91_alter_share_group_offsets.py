@@ -1,0 +1,82 @@
+"""AlterShareGroupOffsets, api key 91: have a share group without members go on from other offsets.
+
+Behaviour: all that was delivered after the new offset is forgotten, and delivered again. A group that is
+not there yet comes to be.
+"""
+
+from strom.broker.share_sessions import TopicIdPartition
+from strom.coordination.groups.share.records import KnownTopic
+from strom.coordination.groups.share.rules import KnowShareTopics
+from strom.model.errors import ApiError, ErrorCode
+from strom.server.kafka.context import Context
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
+from strom.wire.kafka.messages.k91_alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from strom.wire.kafka.schema import NO_UUID
+
+
+@handler(
+    AlterShareGroupOffsetsRequest,
+    Needs(Operation.READ, Resource.GROUP),
+    Needs(Operation.READ, Resource.TOPIC),
+)
+async def alter_share_group_offsets(
+    request: AlterShareGroupOffsetsRequest, context: Context
+) -> AlterShareGroupOffsetsResponse:
+    """Answer for every partition on its own, unless the group itself is in the way."""
+    if not request.group_id:
+        return AlterShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    offsets: dict[TopicIdPartition, int] = {}
+    known = []
+    for topic in request.topics:
+        facts = context.broker.topics_image.find(topic.topic_name)
+        if facts is not None:
+            known.append(KnownTopic(facts.name, facts.id, facts.partitions))
+            for one in topic.partitions:
+                if 0 <= one.partition_index < facts.partitions and one.start_offset >= 0:
+                    offsets[facts.id, one.partition_index] = one.start_offset
+    try:
+        await context.shares.state_log.ensure_topic()
+        await context.groups.ensure_topic()
+        answered = await context.groups.submit(
+            KnowShareTopics(group=request.group_id, topics=tuple(known))
+        )
+        if answered.code is not ErrorCode.NONE:
+            raise ApiError(answered.code)
+        await context.shares.move(request.group_id, offsets)
+    except ApiError as error:
+        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    return AlterShareGroupOffsetsResponse(
+        responses=[_answer(topic, offsets, context) for topic in request.topics]
+    )
+
+
+def _answer(
+    topic: AlterShareGroupOffsetsRequestTopic,
+    moved: dict[TopicIdPartition, int],
+    context: Context,
+) -> AlterShareGroupOffsetsResponseTopic:
+    facts = context.broker.topics_image.find(topic.topic_name)
+    topic_id = NO_UUID if facts is None else facts.id
+    partitions = []
+    for one in topic.partitions:
+        code = ErrorCode.NONE
+        if (topic_id, one.partition_index) not in moved:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if facts is not None and 0 <= one.partition_index < facts.partitions:
+                code = ErrorCode.INVALID_REQUEST
+        partitions.append(
+            AlterShareGroupOffsetsResponsePartition(
+                partition_index=one.partition_index,
+                error_code=code,
+                error_message=code.text if code else None,
+            )
+        )
+    return AlterShareGroupOffsetsResponseTopic(
+        topic_name=topic.topic_name, topic_id=topic_id, partitions=partitions
+    )

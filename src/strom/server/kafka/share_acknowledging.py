@@ -1,0 +1,137 @@
+"""What ShareFetch and ShareAcknowledge share: sessions, and acknowledging records of many partitions."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from strom.broker.share_sessions import SessionKey, ShareSession, TopicIdPartition
+from strom.coordination.shares.share_partition import Acknowledgement, Verdict
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.server.kafka.context import Context
+from strom.wire.kafka.messages.k78_share_fetch import AcknowledgementBatch
+from strom.wire.kafka.schema import Uuid
+
+FIRST_VERSION_WITH_RENEW = 2
+MOST_MEMBER_ID_LENGTH = 36
+
+
+class AcknowledgedPartition(Protocol):
+    """A partition in either request."""
+
+    partition_index: int
+    acknowledgement_batches: list[AcknowledgementBatch]
+
+
+class AcknowledgedTopic(Protocol):
+    """A topic in either request."""
+
+    topic_id: Uuid
+
+    @property
+    def partitions(self) -> Sequence[AcknowledgedPartition]:
+        """What is said of its records."""
+
+
+class SharingRequest(Protocol):
+    """Either request."""
+
+    group_id: str | None
+    member_id: str | None
+    share_session_epoch: int
+    is_renew_ack: bool
+
+    @property
+    def topics(self) -> Sequence[AcknowledgedTopic]:
+        """What is said of records."""
+
+
+class Result(NamedTuple):
+    """How acknowledging went for one partition."""
+
+    code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def session_key(request: SharingRequest) -> SessionKey:
+    """Whose request it is, or INVALID_REQUEST."""
+    if request.group_id is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
+    if not request.member_id or len(request.member_id) > MOST_MEMBER_ID_LENGTH:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
+    return SessionKey(request.group_id, request.member_id)
+
+
+def has_acknowledgements(request: SharingRequest) -> bool:
+    """Whether anything is said of records."""
+    return any(
+        partition.acknowledgement_batches
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+
+
+def end_session(session: ShareSession, context: Context) -> None:
+    """Close a session; what is not acknowledged goes to others."""
+    context.when_lost.pop(session.key, None)
+    context.shares.session_ended(session)
+
+
+class Acknowledgements:
+    """Those of one request. `results` is complete when `when_done` is called."""
+
+    def __init__(self, request: SharingRequest, key: SessionKey, context: Context) -> None:
+        self.results: dict[TopicIdPartition, Result] = {}
+        self._key = key
+        self._context = context
+        self._may_renew = request.is_renew_ack and context.version >= FIRST_VERSION_WITH_RENEW
+        self._pending = 1
+        self._when_done: Callable[[], None] | None = None
+        for topic in request.topics:
+            for partition in topic.partitions:
+                if partition.acknowledgement_batches:
+                    place = (topic.topic_id, partition.partition_index)
+                    self._acknowledge(place, partition.acknowledgement_batches)
+        self._pending -= 1
+
+    @property
+    def are_done(self) -> bool:
+        """Whether everything is written down for good."""
+        return not self._pending
+
+    def when_done(self, callback: Callable[[], None]) -> None:
+        """Call back once everything is written down for good."""
+        if self._pending:
+            self._when_done = callback
+        else:
+            callback()
+
+    def _acknowledge(self, place: TopicIdPartition, batches: list[AcknowledgementBatch]) -> None:
+        self._pending += 1
+        try:
+            said = [self._checked(batch) for batch in batches]
+            shared = self._context.shares.partition(self._key.group, *place)
+            shared.acknowledge(self._key.member, said, lambda code: self._is_written(place, code))
+        except ApiError as error:
+            self.results[place] = Result(error.code, error.message)
+            self._pending -= 1
+        except DirectoryOffline:
+            self.results[place] = Result(ErrorCode.KAFKA_STORAGE_ERROR)
+            self._pending -= 1
+
+    def _is_written(self, place: TopicIdPartition, code: ErrorCode) -> None:
+        self.results[place] = Result(code)
+        self._pending -= 1
+        if not self._pending and self._when_done is not None:
+            self._when_done()
+
+    def _checked(self, batch: AcknowledgementBatch) -> Acknowledgement:
+        verdicts = batch.acknowledge_types
+        count = batch.last_offset - batch.first_offset + 1
+        last_kind = Verdict.RENEW if self._may_renew else Verdict.REJECT
+        if (
+            count < 1
+            or len(verdicts) not in (1, count)
+            or min(verdicts) < Verdict.GAP
+            or max(verdicts) > last_kind
+        ):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The acknowledgement makes no sense.")
+        return Acknowledgement(batch.first_offset, batch.last_offset, verdicts)

@@ -1,0 +1,38 @@
+"""A checker of histories, in the manner of Jepsen's for Kafka: what clients saw, judged afterwards."""
+
+from strom.testing.history.anomalies import KAFKA_ALLOWS, Anomaly
+from strom.testing.history.checking import check_history
+from strom.testing.history.findings import Finding, HistoryError, Verdict
+from strom.testing.history.operations import (
+    NEVER,
+    Commit,
+    Operation,
+    Outcome,
+    Owns,
+    Read,
+    Send,
+    Step,
+    Told,
+)
+from strom.testing.history.recording import Recorder, Running, read_lines
+
+__all__ = [
+    "KAFKA_ALLOWS",
+    "NEVER",
+    "Anomaly",
+    "Commit",
+    "Finding",
+    "HistoryError",
+    "Operation",
+    "Outcome",
+    "Owns",
+    "Read",
+    "Recorder",
+    "Running",
+    "Send",
+    "Step",
+    "Told",
+    "Verdict",
+    "check_history",
+    "read_lines",
+]

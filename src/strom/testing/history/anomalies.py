@@ -1,0 +1,52 @@
+"""What can be wrong with a history, each with a name, and what Kafka allows of it."""
+
+import enum
+
+
+class Anomaly(enum.Enum):
+    """The kinds of findings. The first words are their names, as in Jepsen's reports of Kafka."""
+
+    LOST_WRITE = "lost-write"
+    """An acknowledged record was passed by: readers have seen later ones, and nobody has seen it."""
+    UNSEEN = "unseen"
+    """An acknowledged record was never read, though nobody read beyond it either."""
+    DUPLICATE = "duplicate"
+    """One record lies at several offsets."""
+    INCONSISTENT_OFFSETS = "inconsistent-offsets"
+    """One offset holds several records."""
+    ABORTED_READ = "aborted-read"
+    """A record was read whose sending failed or was aborted (G1a)."""
+    INVENTED_READ = "invented-read"
+    """A record was read that nobody sent."""
+    PRECOMMITTED_READ = "precommitted-read"
+    """A transaction read its own record before it was committed."""
+    POLL_SKIP = "poll-skip"
+    """A consumer's next poll left out records that are there."""
+    NONMONOTONIC_POLL = "nonmonotonic-poll"
+    """A consumer's next poll went back, though nobody moved it."""
+    POLL_SKIP_WITHIN = "int-poll-skip"
+    """One poll, or the polls of one transaction, left out records that are there."""
+    NONMONOTONIC_POLL_WITHIN = "int-nonmonotonic-poll"
+    """One poll, or the polls of one transaction, went back."""
+    NONMONOTONIC_SEND = "nonmonotonic-send"
+    """What a producer sent later lies before what it sent earlier."""
+    NONMONOTONIC_SEND_WITHIN = "int-nonmonotonic-send"
+    """The same, within one transaction."""
+    SEND_SKIP_WITHIN = "int-send-skip"
+    """Records of others lie between those of a transaction."""
+    READ_CYCLE = "read-cycle"
+    """Operations depend on each other in a circle, by reading and by time (G1c)."""
+    WRITE_CYCLE = "write-cycle"
+    """Transactions lie before each other, in a circle (G0)."""
+    MIXED_CYCLE = "mixed-cycle"
+    """Operations depend on each other in a circle, by reading and by lying before each other."""
+    OFFSET_WENT_BACK = "offset-went-back"
+    """A group was told an offset lower than one that it had committed before."""
+    ABORTED_OFFSET = "aborted-offset"
+    """A group was told an offset whose commit failed or was aborted."""
+    TWO_OWNERS = "two-owners"
+    """Two members of one generation own the same partition."""
+
+
+KAFKA_ALLOWS = frozenset({Anomaly.SEND_SKIP_WITHIN, Anomaly.WRITE_CYCLE, Anomaly.MIXED_CYCLE})
+"""Kafka's transactions write while they run, so those of several lie between each other."""

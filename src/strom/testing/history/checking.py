@@ -1,0 +1,31 @@
+"""The whole check of a history."""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from strom.testing.history.anomalies import KAFKA_ALLOWS, Anomaly
+from strom.testing.history.contents import check_contents
+from strom.testing.history.dependencies import check_dependencies
+from strom.testing.history.facts import Facts
+from strom.testing.history.findings import Verdict
+from strom.testing.history.group_work import check_groups
+from strom.testing.history.operations import Operation
+from strom.testing.history.orderliness import check_orderliness
+
+
+def check_history(
+    history: Iterable[Operation], *, allowed: AbstractSet[Anomaly] = KAFKA_ALLOWS
+) -> Verdict:
+    """Look for everything that a sound log could not have done; time grows as the history does.
+
+    Readers are taken to read committed records only, and between them to read each key from its
+    beginning. Let the history end with a read of everything: otherwise a record that is lost and one
+    that is late look the same (`unseen`).
+    """
+    facts = Facts(history)
+    verdict = Verdict(len(facts.operations), allowed)
+    check_contents(facts, verdict)
+    check_orderliness(facts, verdict)
+    check_dependencies(facts, verdict)
+    check_groups(facts, verdict)
+    return verdict

@@ -1,0 +1,51 @@
+"""The keys and values in `__share_group_state`, as Kafka writes them.
+
+Each begins with an int16: in a key it tells which kind of record it is, in a value it is the version.
+"""
+
+from strom.wire.kafka.fields import array, int8, int16, int32, int64, string, uuid
+from strom.wire.kafka.schema import Struct, Uuid
+
+SNAPSHOT_KEY = 0
+UPDATE_KEY = 1
+VALUE_VERSION = 0
+
+
+class StateKey(Struct, versions="0"):
+    """Names a partition that a share group reads; the same for both kinds of record."""
+
+    group_id: str = string()
+    topic_id: Uuid = uuid()
+    partition: int = int32()
+
+
+class StateBatchValue(Struct):
+    """A range of offsets and where its records are on their way."""
+
+    first_offset: int = int64()
+    last_offset: int = int64()
+    delivery_state: int = int8()
+    delivery_count: int = int16()
+
+
+class SnapshotValue(Struct, versions="0", flexible="0+"):
+    """All there is to know of the partition."""
+
+    snapshot_epoch: int = int32()
+    state_epoch: int = int32()
+    leader_epoch: int = int32()
+    start_offset: int = int64()
+    delivery_complete_count: int = int32(default=-1, tag=0)
+    create_timestamp: int = int64()
+    write_timestamp: int = int64()
+    state_batches: list[StateBatchValue] = array(StateBatchValue)
+
+
+class UpdateValue(Struct, versions="0", flexible="0+"):
+    """What has changed since the last snapshot and the updates after it."""
+
+    snapshot_epoch: int = int32()
+    leader_epoch: int = int32()
+    start_offset: int = int64()
+    delivery_complete_count: int = int32(default=-1, tag=0)
+    state_batches: list[StateBatchValue] = array(StateBatchValue)

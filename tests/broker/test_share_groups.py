@@ -1,0 +1,347 @@
+"""Share groups on a disk: what is acknowledged is dealt with for good, what is not comes again."""
+
+import asyncio
+import contextlib
+import errno
+from collections.abc import Iterator
+
+import pytest
+
+from strom.broker.replaying import records_of
+from strom.coordination.groups.share.rules import ShareHeartbeat
+from strom.coordination.shares.acquisition import Acquired, Wish
+from strom.coordination.shares.records import Snapshot, decode
+from strom.coordination.shares.share_partition import Acknowledgement, Verdict
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.topics import SHARE_STATE_TOPIC
+from strom.storage.region import Region
+from strom.testing import ManualClock, MemoryFiles
+from strom.wire.kafka.records import ControlType, Marker, build_batch, build_marker
+from strom.wire.kafka.records import Record as WireRecord
+from tests.broker.opened import safe
+from tests.broker.sharing import MEMBER, OTHER, Sharing, sharing, values_of
+
+ACCEPT, RELEASE, REJECT = Verdict.ACCEPT, Verdict.RELEASE, Verdict.REJECT
+
+
+def run(test):
+    asyncio.run(asyncio.wait_for(test, 60))
+
+
+async def put(it: Sharing, *values: bytes) -> None:
+    await it.world.produce(it.source, *values)
+
+
+# --- restarts ----------------------------------------------------------------------------------
+
+
+def test_after_a_restart_accepted_records_stay_away_and_others_come_again():
+    async def test():
+        files = MemoryFiles()
+        async with sharing(files) as it:
+            await put(it, b"a", b"b", b"c", b"d", b"e")
+            assert it.acquired() == [Acquired(0, 4, 1)]
+            assert await it.acknowledge(0, 0, ACCEPT) is ErrorCode.NONE
+            assert await it.acknowledge(2, 2, ACCEPT) is ErrorCode.NONE
+            assert await it.acknowledge(3, 3, RELEASE) is ErrorCode.NONE
+        async with sharing(files) as it:
+            assert it.acquired(OTHER) == [
+                Acquired(1, 1, 1),  # nothing was heard of its first delivery
+                Acquired(3, 3, 2),
+                Acquired(4, 4, 1),
+            ]
+
+    run(test())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_answered_acknowledgement_survives_a_power_loss(seed):
+    async def test():
+        files = MemoryFiles(seed)
+        with contextlib.suppress(DirectoryOffline):  # it cannot be closed in good order
+            async with sharing(files) as it:
+                await put(it, *(b"%d" % number for number in range(20)))
+                it.acquired()
+                for offset in (0, 1, 2, 7, 9):
+                    assert await it.acknowledge(offset, offset, ACCEPT) is ErrorCode.NONE
+                files.crash()
+        async with sharing(files) as it:
+            again = {at for one in it.acquired() for at in range(one.first, one.last + 1)}
+            assert again == set(range(20)) - {0, 1, 2, 7, 9}
+
+    run(test())
+
+
+def test_a_group_begins_where_it_first_began():
+    """Were it not written down, records that came before the first acknowledgement could be lost."""
+
+    async def test():
+        files = MemoryFiles()
+        async with sharing(files) as it:
+            await it.set_configs(share_auto_offset_reset="latest")
+            await put(it, b"old")
+            assert it.acquired() == []
+            await put(it, b"new")
+        async with sharing(files) as it:
+            assert it.acquired() == [Acquired(1, 1, 1)]
+
+    run(test())
+
+
+def test_deliveries_are_counted_over_restarts():
+    async def test():
+        files = MemoryFiles()
+        for delivery in (1, 2, 3):
+            async with sharing(files) as it:
+                if delivery == 1:
+                    await put(it, b"a")
+                assert it.acquired() == [Acquired(0, 0, delivery)]
+                assert await it.acknowledge(0, 0, RELEASE) is ErrorCode.NONE
+
+    run(test())
+
+
+def test_a_snapshot_is_written_now_and_then_and_the_log_before_it_can_go():
+    async def test():
+        files = MemoryFiles()
+        updates = "share_coordinator_snapshot_update_records_per_snapshot"
+        async with sharing(files, None, **{updates: "5"}) as it:
+            await put(it, *(b"%d" % number for number in range(40)))
+            it.acquired()
+            for offset in range(0, 40, 2):
+                await it.acknowledge(offset, offset, ACCEPT)
+            place = it.shares.state_log.place_of(it.shared.shared.key)
+            written = [decode(one.key, one.value) for one in _records(it)]
+            assert sum(isinstance(record, Snapshot) for record in written) >= 3
+            await it.shares.prune()
+            assert place.log.start_offset == it.shared.shared.snapshot_offset > 0
+        async with sharing(files) as it:
+            again = [at for one in it.acquired() for at in range(one.first, one.last + 1)]
+            assert again == list(range(1, 40, 2))
+
+    run(test())
+
+
+def _records(it: Sharing) -> Iterator[WireRecord]:
+    for partition in it.world.broker.topic(SHARE_STATE_TOPIC).partitions:
+        yield from records_of(partition.log)
+
+
+def test_a_partition_that_nobody_reads_does_not_keep_the_log_from_being_cut():
+    async def test():
+        async with sharing(share_coordinator_state_topic_num_partitions="1") as it:
+            await it.world.broker.create_topic("cold", 1, {})
+            await it.groups.submit(_subscribe("cold"))
+            cold = it.shares.partition("g", it.world.broker.topic("cold").topic.id.bytes, 0)
+            cold.bytes_waiting(1)
+            await put(it, *(b"x" for _ in range(1100)))
+            it.acquired(most=2000)
+            for offset in range(1, 1100):
+                it.shared.acknowledge(MEMBER, [_accepted(offset)], lambda _: None)
+            await it.acknowledge(0, 0, ACCEPT)
+            place = it.shares.state_log.place_of(cold.shared.key)
+            assert cold.shared.snapshot_offset < 5
+            await it.shares.prune()
+            await it.shares.places("g", [(cold.shared.key.topic_id, 0)])
+            await it.shares.prune()
+            assert place.log.start_offset > 500
+
+    run(test())
+
+
+def _subscribe(*topics: str) -> ShareHeartbeat:
+    return ShareHeartbeat(group="g", member=MEMBER, epoch=0, topics=("t", *topics))
+
+
+def _accepted(offset: int) -> Acknowledgement:
+    return Acknowledgement(offset, offset, [ACCEPT])
+
+
+# --- time --------------------------------------------------------------------------------------
+
+
+def test_a_lock_times_out_by_itself_and_whoever_waits_is_told():
+    async def test():
+        async with sharing() as it:
+            await it.set_configs(share_record_lock_duration_ms="1000")
+            await put(it, b"a")
+            it.acquired()
+            woken = asyncio.Event()
+
+            class Waiter:
+                def partition_changed(self) -> None:
+                    woken.set()
+
+            it.shared.wait(Waiter())
+            await asyncio.wait_for(woken.wait(), 10)
+            assert it.acquired(OTHER) == [Acquired(0, 0, 2)]
+            with pytest.raises(ApiError) as refused:
+                await it.acknowledge(0, 0, ACCEPT)
+            assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+
+    run(test())
+
+
+# --- the log -----------------------------------------------------------------------------------
+
+
+def test_large_batches_are_left_in_their_file_and_end_at_a_batch():
+    async def test():
+        async with sharing() as it:
+            for _ in range(6):
+                await put(it, *(b"x" * 1000 for _ in range(40)))
+            handout = it.take(most=100)
+            assert isinstance(handout.records, Region)
+            assert handout.acquired == [Acquired(0, 119, 1)]
+            assert len(values_of(handout)) == 120
+
+    run(test())
+
+
+def test_no_more_bytes_than_asked_for_but_one_batch_in_any_case():
+    async def test():
+        async with sharing() as it:
+            for _ in range(4):
+                await put(it, b"x" * 1000)
+            assert it.take(max_bytes=10).acquired == [Acquired(0, 0, 1)]
+            assert it.take(max_bytes=2500).acquired == [Acquired(1, 2, 1)]
+            nothing = it.shared.acquire(MEMBER, _wish(5), 10, at_least_one=False)
+            assert nothing.acquired == []
+
+    run(test())
+
+
+def _wish(most: int) -> Wish:
+    return Wish(most, most)
+
+
+def test_records_that_the_log_has_lost_are_passed_over():
+    async def test():
+        async with sharing() as it:
+            for value in (b"a", b"b", b"c", b"d"):
+                await put(it, value)
+            it.acquired(most=2)
+            it.source.delete_before(3)
+            assert it.acquired(OTHER) == [Acquired(3, 3, 1)]
+            assert await it.acknowledge(0, 1, ACCEPT) is ErrorCode.NONE
+
+    run(test())
+
+
+def test_a_deleted_topic_is_forgotten_and_another_of_its_name_is_new():
+    async def test():
+        files = MemoryFiles()
+        async with sharing(files) as it:
+            await put(it, b"a", b"b")
+            it.acquired()
+            await it.acknowledge(0, 0, ACCEPT)
+            old = it.shared
+            await it.world.broker.delete_topic("t")
+            with pytest.raises(ApiError):
+                old.acquire(MEMBER, _wish(5), 100, at_least_one=True)
+            await it.world.broker.create_topic("t", 1, {})
+            await it.join()
+            await put(it, b"new")
+            assert it.acquired() == [Acquired(0, 0, 1)]
+        async with sharing(files) as it:
+            assert it.acquired() == [Acquired(0, 0, 1)]
+
+    run(test())
+
+
+# --- transactions ------------------------------------------------------------------------------
+
+
+async def _append(it: Sharing, batch: bytearray) -> None:
+    appended = it.source.append(batch, it.world.clock.now_ms(), from_client=False)
+    assert await safe(it.source, appended) is ErrorCode.NONE
+
+
+async def _transaction(it: Sharing, producer: int, outcome: ControlType | None) -> None:
+    record = WireRecord(0, it.world.clock.now_ms(), None, b"%d" % producer)
+    await _append(
+        it,
+        build_batch(
+            [record], producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True
+        ),
+    )
+    if outcome is not None:
+        marker = Marker(outcome, coordinator_epoch=0)
+        await _append(it, build_marker(marker, producer_id=producer, producer_epoch=0))
+
+
+def test_markers_are_nobodys_records():
+    async def test():
+        async with sharing() as it:
+            await _transaction(it, 1, ControlType.ABORT)
+            await _transaction(it, 2, ControlType.COMMIT)
+            assert it.acquired() == [Acquired(0, 0, 1), Acquired(2, 2, 1)]
+            assert await it.acknowledge(0, 0, ACCEPT) is ErrorCode.NONE
+            assert await it.acknowledge(2, 2, ACCEPT) is ErrorCode.NONE
+            await put(it, b"x")
+            assert it.acquired() == [Acquired(4, 4, 1)]
+            assert it.shared.shared.partition.start_offset == 4
+
+    run(test())
+
+
+def test_only_committed_records_if_the_group_wants_it():
+    async def test():
+        async with sharing() as it:
+            await it.set_configs(share_isolation_level="read_committed")
+            await _transaction(it, 1, ControlType.ABORT)
+            await _transaction(it, 2, ControlType.COMMIT)
+            await _transaction(it, 3, None)
+            await put(it, b"after")
+            assert it.acquired() == [Acquired(2, 2, 1)]
+            marker = Marker(ControlType.COMMIT, coordinator_epoch=0)
+            await _append(it, build_marker(marker, producer_id=3, producer_epoch=0))
+            assert it.acquired() == [Acquired(4, 5, 1)]
+
+    run(test())
+
+
+def test_a_log_of_nothing_but_aborted_records_is_passed_over():
+    async def test():
+        async with sharing() as it:
+            await it.set_configs(share_isolation_level="read_committed")
+            for producer in range(1, 20):
+                await _transaction(it, producer, ControlType.ABORT)
+            assert it.acquired() == []
+            await put(it, b"x")
+            assert it.acquired() == [Acquired(38, 38, 1)]
+
+    run(test())
+
+
+# --- trouble -----------------------------------------------------------------------------------
+
+
+def test_a_full_disk_refuses_an_acknowledgement_and_the_next_one_counts():
+    async def test():
+        files = MemoryFiles()
+        with contextlib.suppress(DirectoryOffline):  # it cannot be closed in good order
+            async with sharing(files) as it:
+                await put(it, b"a", b"b")
+                it.acquired()
+                files.fail(1, errno.ENOSPC, only="append")
+                assert await it.acknowledge(0, 0, ACCEPT) is not ErrorCode.NONE
+                files.heal()
+                assert await it.acknowledge(1, 1, ACCEPT) is ErrorCode.NONE
+                files.kill()
+        async with sharing(files) as it:
+            assert it.acquired() == []
+
+    run(test())
+
+
+def test_a_clock_that_jumps_does_not_end_locks():
+    async def test():
+        clock = ManualClock()
+        async with sharing(clock=clock) as it:
+            await put(it, b"a")
+            it.acquired()
+            clock.advance(1_000_000_000)
+            assert it.acquired(OTHER) == []
+
+    run(test())
