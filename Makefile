@@ -18,7 +18,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-demo: install  ## start the broker, send and read a million clicks, print the rates
+demo: install  ## a shop's clicks become views, live, and are checked
 	$(BIN)/strom demo
 
 test: install check kafka unit  ## everything: style, types, layers, all tests
@@ -41,6 +41,7 @@ kafka: install  ## fetch the real Apache Kafka (peer and judge) into .kafka/
 
 bench: install kafka  ## strom beside the real Kafka, as ratios
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.pipelines
 
 soak: install kafka  ## the long runs
 	$(BIN)/pytest -m soak --timeout=0 -o faulthandler_timeout=0

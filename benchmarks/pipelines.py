@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from benchmarks import machine
 from strom.cli.clickstream import Visitors
 from strom.pipelines import Stream, View, count, distinct, mean, window
@@ -67,7 +69,7 @@ QUICK = Scale(history=1_000_000, live_rate=25_000, live_s=20)
 class Bench:
     """A broker with clicks in it, a Spark session, and a folder."""
 
-    spark: object
+    spark: SparkSession
     kafka: KafkaLog
     folder: Path
 
@@ -100,7 +102,7 @@ def measure_replay(bench: Bench, scale: Scale) -> None:
     for view in (FEW_KEYS, MANY_KEYS, PAGE_MINUTES):
         _replayed(bench, view, "warm-up")
         seconds = _replayed(bench, view, "replay")
-        figures = {"strom_per_s": round(scale.history / seconds)}
+        figures: dict[str, float] = {"strom_per_s": round(scale.history / seconds)}
         if view is not PAGE_MINUTES:
             _by_hand(bench, view)
             by_hand = _by_hand(bench, view)

@@ -48,7 +48,7 @@ logs = st.lists(row, max_size=30)
 
 def expected(rows, key):
     """By hand: the values of the EXACT measures for each key."""
-    groups: dict = {}
+    groups: dict[tuple, list] = {}
     for offset, one in enumerate(rows):
         groups.setdefault(key(one), []).append({**one, "offset": offset})
     return {group: _measured(members) for group, members in groups.items()}

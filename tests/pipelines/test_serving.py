@@ -56,6 +56,14 @@ def states(rows):
     return made
 
 
+def append(manifests, segment):
+    manifests.change(
+        "page_minutes",
+        "clicks",
+        lambda before: before.with_version(before.version(1).appended(segment)),
+    )
+
+
 @pytest.fixture
 def manifests(tmp_path):
     """A view with two segments."""
@@ -67,9 +75,7 @@ def manifests(tmp_path):
         file = f"v1/{start}.parquet"
         pq.write_table(states(ROWS[start:end]), manifests.view_folder("page_minutes") / file)
         segment = Segment(Offsets((start,)), Offsets((end,)), (file,))
-        manifests.change(
-            "page_minutes", "clicks", lambda m, s=segment: m.with_version(m.version(1).appended(s))
-        )
+        append(manifests, segment)
     return manifests
 
 

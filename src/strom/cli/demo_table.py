@@ -71,7 +71,7 @@ def _table(
     from rich.table import Table
 
     rows = ask("SELECT clicks, visitors, pages FROM shop")
-    shop = rows[0] if rows else {"clicks": 0, "visitors": 0, "pages": []}
+    shop: dict[str, Any] = rows[0] if rows else {"clicks": 0, "visitors": 0, "pages": []}
     passed = time.monotonic() - began
     table = Table(title="a shop's clicks, live")
     table.add_column("")
