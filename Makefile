@@ -18,7 +18,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-demo: install  ## start the broker, send and read a million clicks, print the rates
+demo: install  ## a shop's clicks become views, live, and are checked
 	$(BIN)/strom demo
 
 test: install check kafka rabbitmq unit  ## everything: style, types, layers, all tests
@@ -45,6 +45,7 @@ rabbitmq: install  ## install the real RabbitMQ, judge of queues (Debian, as roo
 bench: install kafka rabbitmq  ## strom beside the real Kafka and RabbitMQ, as ratios
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.queues
+	$(BIN)/python -m benchmarks.pipelines
 
 soak: install kafka  ## the long runs
 	$(BIN)/pytest -m soak --timeout=0 -o faulthandler_timeout=0
@@ -54,7 +55,7 @@ docs: install  ## write docs/reference from the code
 
 lock: install  ## pin the newest versions that fit pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --group dev --generate-hashes --universal --no-header \
+	$(BIN)/uv pip compile pyproject.toml --group dev --extra pipelines --generate-hashes --universal --no-header \
 	    --no-emit-index-url --no-annotate --quiet --upgrade -o requirements/dev.txt
 
 clean:

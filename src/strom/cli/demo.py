@@ -1,123 +1,269 @@
-"""`strom demo`: a broker, a million clicks in and out, and the rates."""
+"""`strom demo`: the main job. A shop's clicks become views, live, and the numbers are checked."""
 
+import contextlib
 import json
-import signal
-import threading
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from strom.cli.clicks import invent_clicks
-from strom.cli.connection import Connection
-from strom.cli.printing import human_bytes, human_count, print_table
-from strom.cli.progress import towards
-from strom.cli.throughput import BulkProducer, consume_all
-from strom.cli.topic_admin import TopicAdmin
+from strom.cli.broker_demo import demonstrate_broker, wait_for_interrupt
+from strom.cli.demo_table import live_table
+from strom.cli.printing import human_count
+from strom.cli.project import log_of, opened, require_packages, spark_of
+from strom.cli.project_files import DEFINITIONS
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
+    from pyspark.sql import SparkSession
+
+    from strom.pipelines.kafka_log import KafkaLog
+    from strom.pipelines.project import Project
+    from strom.pipelines.runner import Runner
+    from strom.pipelines.serving.queries import Server
 
 TOPIC = "clicks"
-PARTITIONS = 3
-SHOWN_CLICKS = 3
-SHOWN_PAGES = 5
+CHANGED = ('"mean_ms": mean("ms")', '"mean_ms": mean("ms"), "p90_ms": quantile("ms", 0.9)')
 
 
 @click.command()
+@click.option(
+    "--rate",
+    type=click.IntRange(min=1),
+    default=25_000,
+    show_default=True,
+    help="Clicks per second.",
+)
+@click.option(
+    "--seconds",
+    type=click.IntRange(min=5),
+    default=40,
+    show_default=True,
+    help="How long they come.",
+)
+@click.option("--keep", is_flag=True, help="Leave everything running until Ctrl-C.")
+@click.option(
+    "--broker", is_flag=True, help="Only the broker: clicks in, clicks out. Needs no Java."
+)
 @click.option(
     "-n",
     "--records",
     type=click.IntRange(min=1),
     default=1_000_000,
-    show_default=True,
-    help="How many clicks.",
+    help="With --broker: how many.",
 )
-@click.option("--keep", is_flag=True, help="Leave the broker running until Ctrl-C.")
-def demo(records: int, keep: bool) -> None:
-    """Watch a broker take and give a million clicks.
+def demo(rate: int, seconds: int, keep: bool, broker: bool, records: int) -> None:
+    """Watch a shop's clicks become views, live.
 
-    The broker and its data are gone afterwards.
+    A broker, three views with batch and speed layer, a check against a full recomputation, and
+    a changed view that is replayed. All of it is gone afterwards.
     """
-    from strom.testing import BrokerProcess
-
-    click.echo("Starting a broker …")
-    broker = BrokerProcess()
-    try:
-        broker.start()
-    except RuntimeError as error:
-        raise UserError(str(error)) from None
-    try:
-        connection = Connection(broker.bootstrap_servers)
-        click.echo(f"It listens at {broker.bootstrap_servers}. Topic: {TOPIC}.\n")
-        TopicAdmin(connection).create(TOPIC, partitions=PARTITIONS)
-        run_demo(connection, records)
-        _tell_what_next(broker.bootstrap_servers, keep)
-        if keep:
-            _wait_for_interrupt()
-    finally:
-        broker.stop()
+    if broker:
+        demonstrate_broker(records, keep)
+        return
+    require_packages()
+    with tempfile.TemporaryDirectory(prefix="strom-demo-", ignore_cleanup_errors=True) as folder:
+        _write_project(Path(folder))
+        with _running(Path(folder)) as stage:
+            report = _play(stage, rate, seconds)
+            click.echo("\n" + "\n".join(report))
+            if keep:
+                click.echo(
+                    f"\nStill there: Kafka at {stage.kafka.servers}, the project in {folder}. In another "  # noqa: S608
+                    f'terminal:\n  strom query -p {folder} "SELECT * FROM shop"\n\nCtrl-C ends it.'
+                )
+                wait_for_interrupt()
 
 
-def run_demo(connection: Connection, records: int) -> None:
-    """Produce and consume clicks, show some of them and the most visited pages."""
-    producer = BulkProducer(connection, TOPIC, {})
-    with towards(records, "produce") as report:
-        producer.send(invent_clicks(records), report)
-    pages: Counter[str] = Counter()
-    size: Counter[str] = Counter()
-    first: list[bytes] = []
+@dataclass
+class Stage:
+    """Everything that is running."""
 
-    def count_pages(batch: Sequence["Message"]) -> None:
-        values = [message.value() for message in batch]
-        pages.update(json.loads(value.decode())["page"] for value in values)
-        size.update(values=sum(map(len, values)))
-        if len(first) < SHOWN_CLICKS:
-            first.extend(values[: SHOWN_CLICKS - len(first)])
+    project: "Project"
+    spark: "SparkSession"
+    kafka: "KafkaLog"
+    runner: "Runner"
+    server: "Server"
+    query_seconds: list[float] = field(default_factory=list)
 
-    with towards(records, "consume") as report:
-        received, seconds = consume_all(connection, TOPIC, records, report, count_pages)
-    if received != records:
-        raise UserError(f"{records} clicks were sent, but {received} came back.")
-    click.echo("\nSome clicks:")
-    for value in first:
-        click.echo(f"  {value.decode()}")
-    click.echo("\nThe most visited pages:")
-    print_table(("PAGE", "CLICKS"), pages.most_common(SHOWN_PAGES))
-    click.echo(
-        f"\nProduced {human_count(records)} clicks ({human_bytes(size['values'])}), each on disk "
-        f"before it was acknowledged: {human_count(records / producer.seconds)}/s\n"
-        f"Consumed and counted them: {human_count(records / seconds)}/s"
+    def ask(self, sql: str) -> list[dict[str, Any]]:
+        """An answer, timed."""
+        began = time.perf_counter()
+        rows: list[dict[str, Any]] = self.server.query(sql).to_pylist()
+        self.query_seconds.append(time.perf_counter() - began)
+        return rows
+
+
+@contextlib.contextmanager
+def _running(folder: Path) -> Iterator[Stage]:
+    project = opened(folder)
+    with log_of(project) as kafka:
+        from strom.pipelines.runner import Runner
+        from strom.pipelines.serving.queries import Server
+
+        spark = spark_of(project)
+        runner = Runner(project, spark, kafka)
+        runner.prepare()
+        server = Server(project.manifests)
+        runner.start()
+        try:
+            yield Stage(project, spark, kafka, runner, server)
+        finally:
+            runner.stop()
+            server.close()
+            spark.stop()
+
+
+def _play(stage: Stage, rate: int, seconds: int) -> list[str]:
+    """The scenes, one after the other; the lines of the report."""
+    click.echo(f"\n1. Clicks come, {human_count(rate)} a second; three views follow.")
+    layer = stage.runner.layers[TOPIC]
+    visitors = _visitors(stage.kafka.servers, rate, seconds)
+    batch = _Later(seconds / 2, lambda: stage.runner.batch_now(TOPIC))
+    with live_table(stage.ask, layer.progress) as draw:
+        while visitors.poll() is None:
+            _fail_if_failed(stage)
+            draw()
+            batch.look()
+        sent = json.loads(visitors.communicate()[0])
+        _wait(stage, lambda: layer.progress.records >= sent["sent"], draw)
+    fresh = layer.progress.freshness
+    lines = [
+        f"{human_count(sent['sent'])} clicks were sent and are in all views.",
+        f"Malformed: {human_count(sent['malformed'])} sent, "
+        f"{human_count(layer.progress.dead_letters)} in the dead letters.",
+        f"Freshness: p50 {fresh.quantile(0.5):.2f} s, p99 {fresh.quantile(0.99):.2f} s "
+        "(from the log to a query's answer).",
+        f"While the stream ran, a batch of {human_count(batch.result or 0)} records was published.",
+    ]
+    click.echo("2. The same views once more, from the first record on.")
+    lines.append(_compare(stage, sent["sent"] - sent["malformed"]))
+    click.echo("3. One view is changed, and replayed beside the old one.")
+    lines.append(_replay_changed(stage))
+    times = sorted(stage.query_seconds)
+    lines.append(
+        f"{len(times)} queries while it ran: p50 {times[len(times) // 2] * 1000:.0f} ms, "
+        f"p99 {times[int(len(times) * 0.99)] * 1000:.0f} ms."
+    )
+    return lines
+
+
+def _compare(stage: Stage, wanted: int) -> str:
+    """Served numbers against a full recomputation."""
+    served = _snapshot(stage)
+    rows = served["shop"]
+    if rows[0]["clicks"] != wanted:
+        raise UserError(f"The views hold {rows[0]['clicks']} clicks, but {wanted} were sent.")
+    from strom.pipelines.replay import replay
+
+    for view in stage.project.views.values():
+        _replayed(stage, replay, view)
+    if _snapshot(stage) != served:
+        raise UserError("The served numbers are not those of a full recomputation.")
+    return "Served numbers = full recomputation, in every row of all three views."
+
+
+def _snapshot(stage: Stage) -> dict[str, list[dict[str, Any]]]:
+    # Estimates of distinct values may differ within their error; all else is equal to the last digit.
+    return {
+        "page_minutes": stage.ask("SELECT * EXCLUDE visitors FROM page_minutes ORDER BY ALL"),
+        "slow_pages": stage.ask("SELECT * FROM slow_pages ORDER BY ALL"),
+        "shop": stage.ask("SELECT * EXCLUDE visitors FROM shop"),
+    }
+
+
+def _replay_changed(stage: Stage) -> str:
+    from strom.pipelines.project import load_project
+    from strom.pipelines.replay import replay
+
+    views = stage.project.folder / "views.py"
+    views.write_text(views.read_text("utf-8").replace(*CHANGED), "utf-8")
+    changed = load_project(stage.project.folder).views["page_minutes"]
+    began = time.perf_counter()
+    number = _replayed(stage, replay, changed)
+    seconds = time.perf_counter() - began
+    rows = stage.ask("SELECT max(p90_ms) AS p90 FROM page_minutes")
+    records = stage.kafka.ends(TOPIC) - stage.kafka.starts(TOPIC)
+    return (
+        f"page_minutes has a new measure: version {number} was replayed at "
+        f"{human_count(records / seconds)} clicks/s and switched to "
+        f"(p90 of the slowest page and minute: {rows[0]['p90']:.0f} ms)."
     )
 
 
-def _tell_what_next(servers: str, keep: bool) -> None:
-    if keep:
-        click.echo(
-            f"\nThe broker is still there. In another terminal:\n"
-            f"  strom topics describe {TOPIC} -b {servers}\n"
-            f"  strom consume {TOPIC} -o -10 -b {servers}\n\nCtrl-C ends it."
-        )
-    else:
-        click.echo(
-            "\nNow your own broker: strom start\nThen, in another terminal:\n"
-            f"  strom produce {TOPIC}\n  strom consume {TOPIC} --from-beginning"
-        )
+def _replayed(stage: Stage, replay: Callable[..., int], view: Any) -> int:
+    return replay(
+        stage.spark,
+        stage.kafka,
+        stage.project.manifests,
+        view,
+        stage.project.folder,
+        start=stage.kafka.starts(TOPIC),
+        group=stage.project.group_of(view.name),
+    )
 
 
-def _wait_for_interrupt() -> None:
-    """Sleep until Ctrl-C or SIGTERM, and then go on, so that the broker is ended properly."""
-    ended = threading.Event()
-    previous = {
-        number: signal.signal(number, lambda *_: ended.set())
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        # A bounded wait, for an unbounded one is deaf to signals on Windows.
-        while not ended.wait(1.0):
-            pass
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+class _Later:
+    """Something to do once, after a while, in a thread."""
+
+    def __init__(self, seconds: float, work: Callable[[], int]) -> None:
+        from concurrent.futures import Future, ThreadPoolExecutor
+
+        self._at = time.monotonic() + seconds
+        self._work = work
+        self._pool = ThreadPoolExecutor(1)
+        self._future: Future[int] | None = None
+
+    def look(self) -> None:
+        """Begin if it is time."""
+        if self._future is None and time.monotonic() >= self._at:
+            self._future = self._pool.submit(self._work)
+
+    @property
+    def result(self) -> int | None:
+        """What came of it, waiting if need be."""
+        return None if self._future is None else self._future.result()
+
+
+def _visitors(servers: str, rate: int, seconds: int) -> "subprocess.Popen[bytes]":
+    command = [
+        sys.executable,
+        "-m",
+        "strom.cli.clickstream",
+        servers,
+        TOPIC,
+        str(rate),
+        str(seconds),
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
+
+
+def _wait(stage: Stage, done: Callable[[], bool], draw: Callable[[], None]) -> None:
+    while not done():
+        _fail_if_failed(stage)
+        draw()
+
+
+def _fail_if_failed(stage: Stage) -> None:
+    if stage.runner.failed is not None:
+        from strom.cli.run import plain_error
+
+        raise plain_error(stage.runner.failed)
+
+
+def _write_project(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    (folder / "strom.toml").write_text(
+        f'name = "demo"\n[kafka]\nport = {port}\n'
+        '[batch]\nevery = "1 hour"\narchive_every = "5 seconds"\n',
+        "utf-8",
+    )
+    (folder / "views.py").write_text(DEFINITIONS, "utf-8")

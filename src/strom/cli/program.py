@@ -22,7 +22,7 @@ PIPE_CLOSED = 141
 # Name, where it lives, and its one-line help: `strom --help` imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
     "start": ("strom.cli.start:start", "Run a broker in the foreground."),
-    "demo": ("strom.cli.demo:demo", "Watch a broker take and give a million clicks."),
+    "demo": ("strom.cli.demo:demo", "Watch a shop's clicks become views, live."),
     "topics": ("strom.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "groups": ("strom.cli.groups:groups", "See how far consumer groups have read; move them."),
     "transactions": (
@@ -45,6 +45,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "List, add and remove bindings between exchanges and queues.",
     ),
     "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),
+}
+PROJECT_COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("strom.cli.init:init", "Make a project: a stream, and views of it."),
+    "plan": ("strom.cli.plan:plan", "Show what a project runs where."),
+    "run": ("strom.cli.run:run", "Run a project: broker, speed and batch layer, serving."),
+    "query": ("strom.cli.query:query", "Answer a SELECT over views."),
+    "batch": ("strom.cli.batch:batch", "Compute a view anew from the master dataset."),
+    "replay": ("strom.cli.replay:replay", "Compute a new version of a view from the log."),
+    "views": ("strom.cli.views:views", "See views and their versions; roll back, drop."),
 }
 KAFKA_COMMANDS: dict[str, tuple[str, str]] = {
     "kafka-topics": (
@@ -82,11 +91,11 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in the order of the help."""
-        return [*COMMANDS, *KAFKA_COMMANDS]
+        return [*COMMANDS, *PROJECT_COMMANDS, *KAFKA_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command; None if there is no such name."""
-        entry = COMMANDS.get(cmd_name) or KAFKA_COMMANDS.get(cmd_name)
+        entry = {**COMMANDS, **PROJECT_COMMANDS, **KAFKA_COMMANDS}.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry[0].partition(":")
@@ -108,6 +117,7 @@ class Program(click.Group):
         """List the commands from the tables above, without importing them."""
         for title, commands in (
             ("Commands", COMMANDS),
+            ("Views on Spark", PROJECT_COMMANDS),
             ("Kafka's own commands, with Kafka's flags", KAFKA_COMMANDS),
         ):
             with formatter.section(title):

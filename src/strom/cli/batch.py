@@ -1,0 +1,52 @@
+"""`strom batch`: a view anew from the master dataset."""
+
+import time
+from pathlib import Path
+
+import click
+
+from strom.cli.printing import human_count
+from strom.cli.project import opened, project_option, spark_of
+from strom.cli.run import plain_error
+from strom.model.errors import StromError
+
+
+@click.command()
+@click.argument("view")
+@project_option
+def batch(view: str, folder: Path) -> None:
+    """Compute VIEW anew from the master dataset, and publish it in one step.
+
+    If the definition has changed, this makes a new version and switches to it.
+    """
+    project = opened(folder)
+    definition = project.defined_view(view)
+    from strom.pipelines.batch import run_batch
+    from strom.pipelines.feeds import feed_of
+    from strom.pipelines.master import MasterDataset
+    from strom.pipelines.replay import begin_version, switch
+    from strom.pipelines.versions import current_version
+
+    master = MasterDataset(project.data / "master", definition.stream.topic)
+    base = master.base()
+    spark = spark_of(project)
+    began = time.perf_counter()
+    try:
+        feed = feed_of(spark, definition, project.folder)
+        version = current_version(project.manifests.read(view), definition)
+        if version is None:
+            version = begin_version(spark, project.manifests, feed, base)
+        done = run_batch(spark, project.manifests, master, feed, version.number)
+        if project.manifests.existing(view).active != version.number:
+            switch(project.manifests, feed, version.number)
+    except StromError:
+        raise
+    except Exception as error:  # noqa: BLE001 - Spark's are many
+        raise plain_error(error) from None
+    finally:
+        spark.stop()
+    seconds = time.perf_counter() - began
+    click.echo(
+        f"Version {done.version} of {view} holds {human_count(done.records)} records up to {done.cut}, "
+        f"computed in {seconds:.1f} s."
+    )

@@ -1,0 +1,97 @@
+"""A shop's visitors, as a process: python -m strom.cli.clickstream SERVERS TOPIC RATE SECONDS.
+
+Popular pages are visited more often, users come in sessions, one click in a hundred is late by minutes,
+and one in a thousand is malformed. It writes how many clicks it has sent, as JSON, when it ends.
+"""
+
+import json
+import random
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+
+from strom.cli.clicks import PAGES
+
+USERS = 200_000
+SESSIONS = 5_000
+LATE, MALFORMED = 0.01, 0.001
+_TICK_S = 0.05
+_WEIGHTS = list(accumulate(1 / rank for rank in range(1, len(PAGES) + 1)))
+
+
+class Visitors:
+    """Invents clicks."""
+
+    def __init__(self, seed: int = 2026) -> None:
+        self._chance = random.Random(seed)  # noqa: S311 - nothing secret here
+        self._sessions = [self._new_user() for _ in range(SESSIONS)]
+        self.malformed = 0
+
+    def clicks(self, count: int, now: datetime) -> list[bytes]:
+        """So many clicks of this moment."""
+        chance = self._chance
+        pages = chance.choices(PAGES, cum_weights=_WEIGHTS, k=count)
+        users = chance.choices(self._sessions, k=count)
+        times = chance.choices(range(20, 2000), k=count)
+        at = now.isoformat(timespec="milliseconds")
+        made = [
+            b'{"user":"%s","page":"%s","ms":%d,"at":"%s"}'
+            % (user.encode(), page.encode(), ms, at.encode())
+            for user, page, ms in zip(users, pages, times, strict=True)
+        ]
+        late = (now - timedelta(minutes=chance.randint(2, 30))).isoformat(timespec="milliseconds")
+        for _ in range(int(count * LATE)):
+            index = chance.randrange(count)
+            made[index] = made[index].replace(at.encode(), late.encode())
+        wrong = (
+            sum(chance.random() < MALFORMED for _ in range(count // 10)) * 10 if count > 10 else 0
+        )
+        for index in chance.sample(range(count), min(wrong, count)):
+            made[index] = made[index][: chance.randrange(1, 30)]
+        self.malformed += min(wrong, count)
+        for _ in range(count // 20):  # sessions end, and others begin
+            self._sessions[chance.randrange(SESSIONS)] = self._new_user()
+        return made
+
+    def _new_user(self) -> str:
+        return f"user-{int(USERS * self._chance.random() ** 3)}"
+
+
+def send(servers: str, topic: str, rate: float, seconds: float) -> tuple[int, int]:
+    """Send clicks at a steady rate (as fast as can be for rate 0); how many, and how many malformed."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "linger.ms": 20,
+            "batch.size": 500_000,
+            "queue.buffering.max.messages": 1_000_000,
+            "delivery.report.only.error": True,
+            "log_level": 0,
+        }
+    )
+    visitors = Visitors()
+    began = time.monotonic()
+    sent = 0
+    while (passed := time.monotonic() - began) < seconds:
+        due = int(rate * (passed + _TICK_S)) - sent if rate else 50_000
+        for value in visitors.clicks(due, datetime.now(UTC)):
+            while True:
+                try:
+                    producer.produce(topic, value)
+                    break
+                except BufferError:
+                    producer.poll(0.01)
+        producer.poll(0)
+        sent += due
+        time.sleep(max(0.0, began + sent / rate - time.monotonic() - _TICK_S) if rate else 0)
+    producer.flush()
+    return sent, visitors.malformed
+
+
+if __name__ == "__main__":
+    address, name, per_second, duration = sys.argv[1:5]
+    total, malformed = send(address, name, float(per_second), float(duration))
+    print(json.dumps({"sent": total, "malformed": malformed}))

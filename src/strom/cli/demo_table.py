@@ -1,0 +1,90 @@
+"""The live table of `strom demo`: rate, lag, freshness, top pages."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strom.cli.printing import human_count
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from strom.pipelines.speed import Progress
+
+_EVERY_S = 0.5
+_LINE_EVERY_S = 10.0
+
+
+@contextlib.contextmanager
+def live_table(
+    ask: Callable[[str], list[dict[str, Any]]], progress: "Progress"
+) -> Iterator[Callable[[], None]]:
+    """Gives a function that waits a moment and draws; on a pipe, a line every ten seconds."""
+    began = time.monotonic()
+    if not sys.stdout.isatty():
+        lines = _Lines(ask, progress, began)
+        yield lines.draw
+        return
+    from rich.live import Live
+
+    with Live(refresh_per_second=4, transient=True) as live:
+
+        def draw() -> None:
+            time.sleep(_EVERY_S)
+            live.update(_table(ask, progress, began))
+
+        yield draw
+
+
+class _Lines:
+    def __init__(
+        self, ask: Callable[[str], list[dict[str, Any]]], progress: "Progress", began: float
+    ) -> None:
+        self._ask, self._progress, self._began = ask, progress, began
+        self._told = began
+
+    def draw(self) -> None:
+        """Ask as a dashboard would, and say something now and then."""
+        time.sleep(_EVERY_S)
+        top = self._ask("SELECT pages FROM shop")
+        now = time.monotonic()
+        if now - self._told < _LINE_EVERY_S:
+            return
+        self._told = now
+        first = (
+            f"top page {top[0]['pages'][0]['item']}" if top and top[0]["pages"] else "no page yet"
+        )
+        done = self._progress
+        click.echo(
+            f"   {now - self._began:3.0f} s: {human_count(done.records)} clicks in the views, lag "
+            f"{human_count(done.lag)}, fresh within {done.freshness.quantile(0.99, 20):.1f} s, {first}"
+        )
+
+
+def _table(
+    ask: Callable[[str], list[dict[str, Any]]], progress: "Progress", began: float
+) -> "Table":
+    from rich.table import Table
+
+    rows = ask("SELECT clicks, visitors, pages FROM shop")
+    shop: dict[str, Any] = rows[0] if rows else {"clicks": 0, "visitors": 0, "pages": []}
+    passed = time.monotonic() - began
+    table = Table(title="a shop's clicks, live")
+    table.add_column("")
+    table.add_column("", justify="right")
+    facts = {
+        "clicks in the views": human_count(shop["clicks"] or 0),
+        "rate": f"{human_count(progress.records / passed)}/s",
+        "lag": human_count(progress.lag),
+        "fresh within (p99)": f"{progress.freshness.quantile(0.99, 20):.2f} s",
+        "malformed": human_count(progress.dead_letters),
+        "visitors (estimate)": human_count(shop["visitors"] or 0),
+    }
+    facts |= {f"  {one['item']}": human_count(one["count"]) for one in shop["pages"] or []}
+    for name, value in facts.items():
+        table.add_row(name, value)
+    return table

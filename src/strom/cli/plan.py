@@ -1,0 +1,26 @@
+"""`strom plan`: what runs where, before anything runs."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strom.cli.project import opened, project_option
+
+
+@click.command()
+@project_option
+@click.option("--mode", type=click.Choice(["lambda", "kappa"]), default="lambda", show_default=True)
+@click.option("--mermaid", is_flag=True, help="Print a Mermaid diagram.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write a picture.")
+def plan(folder: Path, mode: Any, mermaid: bool, svg: Path | None) -> None:
+    """Show what runs where. Nothing is started."""
+    project = opened(folder)
+    from strom.pipelines.plan import as_mermaid, as_svg, as_text, plan_of
+
+    made = plan_of(project, mode)
+    if svg is not None:
+        svg.write_text(as_svg(made), "utf-8")
+        click.echo(f"Wrote {svg}.")
+    else:
+        click.echo(as_mermaid(made) if mermaid else as_text(made))

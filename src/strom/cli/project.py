@@ -1,0 +1,90 @@
+"""What the commands of a project share: its folder, its broker, its Spark session."""
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strom.cli.printing import notice
+from strom.model.errors import UserError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from strom.pipelines.kafka_log import KafkaLog
+    from strom.pipelines.project import Project
+
+_PACKAGES = ("pyspark", "duckdb", "deltalake", "pyarrow", "sqlglot", "datasketches", "starlette")
+
+
+def project_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --project; it gets the folder as `folder`."""
+    return click.option(
+        "-p",
+        "--project",
+        "folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path(),
+        help="The project's folder; the current one unless named.",
+    )(command)
+
+
+def opened(folder: Path) -> "Project":
+    """The project of a folder."""
+    require_packages()
+    from strom.pipelines.project import load_project
+
+    return load_project(folder)
+
+
+def require_packages() -> None:
+    """Raise UserError if what views need is not installed."""
+    from importlib.util import find_spec
+
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"Views need {', '.join(missing)}. Install with: pip install 'strom[pipelines]'"
+        )
+
+
+def spark_of(project: "Project") -> "SparkSession":
+    """The Spark session that the project asks for."""
+    from strom.pipelines.spark.session import start_session
+
+    notice(f"Starting Spark at {project.settings.master} …")
+    return start_session(project.settings.master, project.settings.spark)
+
+
+@contextlib.contextmanager
+def log_of(project: "Project") -> Iterator["KafkaLog"]:
+    """The project's Kafka: the one it names, or an embedded broker that is started if need be."""
+    from strom.pipelines.kafka_log import KafkaLog
+    from strom.testing import BrokerProcess
+
+    broker = None
+    if project.settings.servers is None and not _listens(project.settings.port):
+        data = project.data / "broker"
+        data.mkdir(parents=True, exist_ok=True)
+        broker = BrokerProcess(data=str(data), port=project.settings.port)
+        try:
+            broker.start()
+        except RuntimeError as error:
+            raise UserError(str(error)) from None
+    kafka = KafkaLog(project.servers, project.settings.kafka)
+    try:
+        kafka.topics()
+        yield kafka
+    finally:
+        kafka.close()
+        if broker is not None:
+            broker.stop()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,55 @@
+"""`strom query`: SQL over views."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strom.cli.printing import print_table, write_bytes
+from strom.cli.project import project_option, require_packages
+
+
+@click.command()
+@click.argument("sql")
+@project_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv", "arrow"]),
+    default="table",
+    show_default=True,
+)
+def query(sql: str, folder: Path, form: str) -> None:
+    """Answer a SELECT over views: batch and speed layer together, the latest record included."""
+    require_packages()
+    from strom.pipelines.manifests import Manifests
+    from strom.pipelines.serving.formats import plain, written
+    from strom.pipelines.serving.queries import Server
+    from strom.pipelines.settings import FILE, read_settings
+
+    settings = read_settings(folder / FILE)
+    server = Server(Manifests((folder / settings.data / "views").resolve()))
+    try:
+        table = server.query(sql)
+    finally:
+        server.close()
+    if form != "table":
+        write_bytes(written(table, form))
+        if form == "json":
+            sys.stdout.write("\n")
+        return
+    rows = [
+        tuple(value if isinstance(value, int) else _shown(value, plain) for value in row.values())
+        for row in table.to_pylist()
+    ]
+    print_table(table.column_names, rows)
+
+
+def _shown(value: object, plain: Callable[[Any], Any]) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value if isinstance(value, str | list | dict) else plain(value))

@@ -1,0 +1,119 @@
+"""`strom run`: everything that a project needs, in the foreground."""
+
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strom.cli.printing import human_count, notice
+from strom.cli.project import log_of, opened, project_option, spark_of
+from strom.model.errors import StromError, UserError
+
+if TYPE_CHECKING:
+    from strom.pipelines.project import Project
+    from strom.pipelines.runner import Runner
+
+STATUS_S = 10.0
+
+
+@click.command()
+@project_option
+@click.option(
+    "--mode",
+    type=click.Choice(["lambda", "kappa"]),
+    default="lambda",
+    show_default=True,
+    help="With a batch layer over the master dataset, or with the log alone.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
+def run(folder: Path, mode: Any, quiet: bool) -> None:
+    """Run a project: broker, archive, speed and batch layer, serving.
+
+    It ends cleanly with Ctrl-C or SIGTERM.
+    """
+    project = opened(folder)
+    from strom.pipelines.runner import Runner, refuse_changed
+
+    for name in refuse_changed(project):
+        notice(f"View {name} was rolled back: it goes on with the version that is active.")
+    with log_of(project) as kafka:
+        from strom.pipelines.serving.http import HttpServer
+        from strom.pipelines.serving.queries import Server
+
+        spark = spark_of(project)
+        runner = Runner(project, spark, kafka, mode)
+        runner.prepare()
+        server = Server(project.manifests)
+        settings = project.settings
+        http = HttpServer(project.manifests, server, settings.serving_host, settings.serving_port)
+        address = http.start()
+        runner.start()
+        _announce(project, kafka.servers, address, mode)
+        try:
+            _work_until_told(runner, quiet)
+        finally:
+            runner.stop()
+            http.stop()
+            server.close()
+            spark.stop()
+    click.echo("Stopped.")
+
+
+def _announce(project: "Project", servers: str, address: str, mode: str) -> None:
+    views = ", ".join(project.views)
+    click.echo(
+        f"{project.settings.name} runs ({mode})\n"
+        f"  Kafka clients   {servers}\n"
+        f"  serving         {address}/views\n"
+        f"  views           {views}\n\nNext, in another terminal:\n"
+        f'  strom query "SELECT * FROM {next(iter(project.views))} LIMIT 10"\n\nCtrl-C stops it.'
+    )
+
+
+def _work_until_told(runner: "Runner", quiet: bool) -> None:
+    """Wait for a signal or a failure; a failure is raised here."""
+    told = threading.Event()
+    previous = {
+        number: signal.signal(number, lambda *_: told.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    seen = 0.0
+    try:
+        while not told.wait(0.2):
+            if runner.wait(0):
+                break
+            seen += 0.2
+            if seen >= STATUS_S and not quiet:
+                seen = 0.0
+                _tell_progress(runner)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    if runner.failed is not None:
+        raise plain_error(runner.failed)
+
+
+def _tell_progress(runner: "Runner") -> None:
+    for topic, layer in runner.layers.items():
+        done = layer.progress
+        notice(
+            f"{topic}: {human_count(done.records)} records, {human_count(done.lag)} to go, "
+            f"{human_count(done.dead_letters)} malformed, last micro-batch {done.seconds:.2f} s"
+        )
+
+
+def plain_error(error: BaseException) -> BaseException:
+    """What a failed thread says: Spark's own errors without a Java stack trace."""
+    if isinstance(error, StromError):
+        return error
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        told = next(
+            (line for line in reversed(lines) if "Caused by" in line), lines[0] if lines else ""
+        )
+        return UserError(f"Spark failed: {told.strip()[:500]}")
+    return error

@@ -1,0 +1,153 @@
+"""`strom views`: list, describe, versions, rollback, drop."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from strom.cli.printing import Cell, print_json, print_table
+from strom.cli.project import opened, project_option
+from strom.model.errors import UserError
+
+if TYPE_CHECKING:
+    from strom.pipelines.chain import Manifest
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def views() -> None:
+    """See the views of a project and their versions; roll back, drop."""
+
+
+@views.command("list")
+@json_option
+@project_option
+def list_views(as_json: bool, folder: Path) -> None:
+    """List the views, defined and computed."""
+    project = opened(folder)
+    names = sorted({*project.views, *project.manifests.names()})
+    rows = [_listed(project.manifests.read(name), name, name in project.views) for name in names]
+    if as_json:
+        print_json(
+            [dict(zip(("name", "version", "records", "defined"), row, strict=True)) for row in rows]
+        )
+    else:
+        print_table(
+            ("VIEW", "VERSION", "RECORDS", "DEFINED"),
+            [
+                (name, v or "-", records, "yes" if defined else "no")
+                for name, v, records, defined in rows
+            ],
+        )
+
+
+@views.command()
+@click.argument("name")
+@json_option
+@project_option
+def describe(name: str, as_json: bool, folder: Path) -> None:
+    """Show what a view is made of: position, segments, files."""
+    project = opened(folder)
+    manifest = project.manifests.existing(name)
+    version = manifest.active_version
+    if version is None:
+        raise UserError(f"View {name} has no active version.")
+    segments: list[dict[str, Cell]] = [
+        {
+            "layer": segment.layer,
+            "from": str(segment.start),
+            "to": str(segment.end),
+            "records": segment.records,
+            "files": len(segment.files),
+        }
+        for segment in version.segments
+    ]
+    if as_json:
+        facts = {"definition": version.definition, "position": list(version.position.next)}
+        print_json(
+            {
+                "name": name,
+                "topic": manifest.topic,
+                "version": version.number,
+                **facts,
+                "segments": segments,
+            }
+        )
+        return
+    click.echo(f"{name}, version {version.number}: {version.definition}")
+    click.echo(f"topic {manifest.topic}, read up to {version.position}\n")
+    print_table(
+        ("LAYER", "FROM", "TO", "RECORDS", "FILES"), [tuple(one.values()) for one in segments]
+    )
+
+
+@views.command()
+@click.argument("name")
+@json_option
+@project_option
+def versions(name: str, as_json: bool, folder: Path) -> None:
+    """List the versions of a view."""
+    manifest = opened(folder).manifests.existing(name)
+    rows = [
+        (
+            version.number,
+            "active" if version.number == manifest.active else "",
+            datetime.fromtimestamp(version.created_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            version.position - version.base,
+            version.definition,
+        )
+        for version in manifest.versions
+    ]
+    columns = ("VERSION", "STATE", "CREATED", "RECORDS", "DEFINITION")
+    if as_json:
+        print_json([dict(zip(map(str.lower, columns), row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows)
+
+
+@views.command()
+@click.argument("name")
+@click.option("--to", type=int, help="The version; the one before unless given.")
+@project_option
+def rollback(name: str, to: int | None, folder: Path) -> None:
+    """Let queries see an earlier version again; a running project goes on with it."""
+    project = opened(folder)
+    from strom.pipelines.versions import rolled_back
+
+    topic = project.manifests.existing(name).topic
+    manifest = project.manifests.change(name, topic, lambda before: rolled_back(before, to))
+    click.echo(f"Version {manifest.active} of {name} is active.")
+
+
+@views.command()
+@click.argument("name")
+@click.option("--version", "number", type=int, help="One version that is not active.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@project_option
+def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
+    """Remove a version of a view, or, without --version, all that was computed of it."""
+    project = opened(folder)
+    manifest = project.manifests.existing(name)
+    what = f"version {number} of {name}" if number else f"everything computed of {name}"
+    if number and number == manifest.active:
+        raise UserError(f"Version {number} of {name} is active. Switch to another one first.")
+    if not yes:
+        click.confirm(f"Remove {what}?", abort=True, err=True)
+    if number is None:
+        shutil.rmtree(project.manifests.view_folder(name))
+    else:
+        project.manifests.change(name, manifest.topic, lambda before: before.without(number))
+        project.manifests.sweep(name, grace_s=0)
+    click.echo(f"Removed {what}.")
+
+
+def _listed(
+    manifest: "Manifest | None", name: str, defined: bool
+) -> tuple[str, int | None, int, bool]:
+    version = manifest.active_version if manifest else None
+    if version is None:
+        return name, None, 0, defined
+    return name, version.number, version.position - version.base, defined

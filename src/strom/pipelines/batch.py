@@ -1,0 +1,83 @@
+"""The batch layer: a view anew from the master dataset, up to a cut, published in one step."""
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.chain import Manifest, Segment, Version
+from strom.pipelines.feeds import Feed, write_segment
+from strom.pipelines.manifests import Manifests
+from strom.pipelines.master import MasterDataset
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.spark.parsing import parse
+from strom.pipelines.spark.reading import read_master
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a batch brought."""
+
+    version: int
+    records: int
+    cut: Offsets
+
+
+def run_batch(
+    spark: "SparkSession", manifests: Manifests, master: MasterDataset, feed: Feed, number: int
+) -> Published:
+    """Compute the states of all archived records, and put them in the place of older ones.
+
+    If it fails, nothing has changed.
+    """
+    topic = feed.view.stream.topic
+    cut = _pin(manifests, master, feed, number)
+    try:
+        base = manifests.existing(feed.name).version(number).base
+        raw = read_master(spark, master.files(), base, cut)
+        parsed = parse(feed.view.stream, raw)
+        segment = write_segment(manifests, feed, number, parsed, base, cut, layer="batch")
+        manifests.change(feed.name, topic, lambda manifest: _published(manifest, number, segment))
+    except BaseException:
+        manifests.change(feed.name, topic, lambda manifest: _unpinned(manifest, number))
+        raise
+    return Published(number, segment.records, cut)
+
+
+def cut_of(version: Version, archived: Offsets) -> Offsets:
+    """The latest position up to which everything is archived and at which the chain can be cut."""
+    if version.position <= archived:
+        return archived
+    return [boundary for boundary in version.boundaries if boundary <= archived][-1]
+
+
+def _pin(manifests: Manifests, master: MasterDataset, feed: Feed, number: int) -> Offsets:
+    archived, first = master.position(), master.base()
+    cuts: list[Offsets] = []
+
+    def pin(manifest: Manifest) -> Manifest:
+        version = manifest.version(number)
+        if not first <= version.base:
+            raise UserError(
+                f"The archive of {master.topic} begins at {first}, later than version {number} of view "
+                f"{feed.name}, at {version.base}: a batch would lose what lies between."
+            )
+        cuts.append(cut_of(version, archived))
+        return manifest.with_version(replace(version, pinned=cuts[-1]))
+
+    manifests.change(feed.name, master.topic, pin)
+    return cuts[-1]
+
+
+def _published(manifest: Manifest, number: int, segment: Segment) -> Manifest:
+    version = manifest.version(number).spliced(segment)
+    return manifest.with_version(replace(version, pinned=None))
+
+
+def _unpinned(manifest: Manifest, number: int) -> Manifest:
+    return manifest.with_version(replace(manifest.version(number), pinned=None))

@@ -1,0 +1,180 @@
+"""What a view is made of on disk: versions, each a chain of segments without a gap.
+
+A segment holds the states of all records between two positions. The chain begins at the version's
+base, and each segment begins where the one before ends: so every record is in exactly one. Appending
+a micro-batch adds a segment at the end. Compacting, and publishing a batch, put one segment in the place
+of those that cover the same records. Either keeps the chain whole, or refuses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from strom.model.errors import StromError
+from strom.pipelines.offsets import Offsets
+
+Layer = Literal["speed", "batch"]
+
+
+class OutOfPlace(StromError):
+    """A segment that does not fit the chain: someone else has changed it since. Read it again."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The states of the records from `start` up to, but without, `end`."""
+
+    start: Offsets
+    end: Offsets
+    files: tuple[str, ...]
+    layer: Layer = "speed"
+    level: int = 0
+    """How often it was compacted."""
+    written_ms: int = 0
+
+    @property
+    def records(self) -> int:
+        """How many offsets it covers."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True)
+class Version:
+    """One definition of a view, with what it has computed."""
+
+    number: int
+    fingerprint: str
+    definition: str
+    """For people: keys and measures in a line."""
+    output: tuple[tuple[str, str], ...]
+    """The columns of the rows that it folds, and expressions in its measures, with their types."""
+    base: Offsets
+    created_ms: int
+    identity: str
+    """A file of no states, which still has all columns."""
+    segments: tuple[Segment, ...] = ()
+    pinned: Offsets | None = None
+    """A position that compaction must not swallow: a batch up to here is being computed."""
+
+    @property
+    def position(self) -> Offsets:
+        """Up to where records are counted in."""
+        return self.segments[-1].end if self.segments else self.base
+
+    @property
+    def files(self) -> list[str]:
+        """All files that a reader has to merge."""
+        return [self.identity, *(file for segment in self.segments for file in segment.files)]
+
+    @property
+    def boundaries(self) -> list[Offsets]:
+        """The positions at which the chain can be cut."""
+        return [self.base, *(segment.end for segment in self.segments)]
+
+    def spliced(self, new: Segment) -> "Version":
+        """The chain with this segment in the place of those it covers; OutOfPlace if it does not fit.
+
+        At the end of the chain a segment may reach further than those it replaces.
+        """
+        bounds = self.boundaries
+        if new.start not in bounds:
+            raise OutOfPlace(f"version {self.number} has no boundary at {new.start}")
+        begin = bounds.index(new.start)
+        if new.end in bounds:
+            # The last one: a segment between two equal boundaries is empty.
+            end = len(bounds) - 1 - bounds[::-1].index(new.end)
+        elif self.position <= new.end:
+            end = len(bounds) - 1
+        else:
+            raise OutOfPlace(f"version {self.number} has no boundary at {new.end}")
+        if end < begin:
+            raise OutOfPlace(f"a segment cannot end at {new.end}, before it starts")
+        segments = (*self.segments[:begin], new, *self.segments[end:])
+        return replace(self, segments=segments)
+
+    def appended(self, new: Segment) -> "Version":
+        """The chain with one more segment, which must begin where the chain ends."""
+        if new.start != self.position:
+            raise OutOfPlace(f"version {self.number} is at {self.position}, not at {new.start}")
+        return replace(self, segments=(*self.segments, new))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that is known of a view. Read it once, and you have a consistent picture."""
+
+    view: str
+    topic: str
+    active: int | None = None
+    previous: int | None = None
+    """The version that was active before: where a rollback goes."""
+    versions: tuple[Version, ...] = ()
+
+    def version(self, number: int) -> Version:
+        """A version by its number."""
+        for version in self.versions:
+            if version.number == number:
+                return version
+        raise OutOfPlace(f"view {self.view} has no version {number}")
+
+    @property
+    def active_version(self) -> Version | None:
+        """The version that queries see."""
+        return None if self.active is None else self.version(self.active)
+
+    def with_version(self, version: Version) -> "Manifest":
+        """The same with this version added, or in the place of the one with its number."""
+        others = [one for one in self.versions if one.number != version.number]
+        versions = sorted([*others, version], key=lambda one: one.number)
+        return replace(self, versions=tuple(versions))
+
+    def switched_to(self, number: int) -> "Manifest":
+        """The same with another version for queries."""
+        self.version(number)
+        return replace(self, active=number, previous=self.active)
+
+    def without(self, number: int) -> "Manifest":
+        """The same without a version that nobody sees."""
+        if number == self.active:
+            raise OutOfPlace(f"version {number} of view {self.view} is the active one")
+        versions = tuple(one for one in self.versions if one.number != number)
+        previous = None if self.previous == number else self.previous
+        return replace(self, versions=versions, previous=previous)
+
+
+def to_json(manifest: Manifest) -> dict[str, Any]:
+    """Plain values for a JSON file."""
+    return asdict(manifest)
+
+
+def from_json(values: dict[str, Any]) -> Manifest:
+    """The manifest of plain values."""
+    versions = tuple(map(_version, values["versions"]))
+    return Manifest(**{**values, "versions": versions})
+
+
+def _version(values: dict[str, Any]) -> Version:
+    segments = tuple(
+        Segment(
+            **{
+                **one,
+                "files": tuple(one["files"]),
+                "start": _offsets(one["start"]),
+                "end": _offsets(one["end"]),
+            }
+        )
+        for one in values["segments"]
+    )
+    return Version(
+        **{
+            **values,
+            "base": _offsets(values["base"]),
+            "pinned": values["pinned"] and _offsets(values["pinned"]),
+            "segments": segments,
+            "output": tuple((name, kind) for name, kind in values["output"]),
+        }
+    )
+
+
+def _offsets(values: dict[str, Sequence[int]]) -> Offsets:
+    return Offsets(tuple(values["next"]))

@@ -1,0 +1,247 @@
+"""Streams and views in SQL: they become the same values as those written in Python.
+
+CREATE STREAM clicks (user STRING, page STRING, at TIMESTAMP) WITH (topic = 'clicks', time = 'at');
+
+CREATE VIEW page_minutes AS
+SELECT window('1 minute'), page, count(*) AS views, avg(ms) AS mean_ms
+FROM clicks WHERE page IS NOT NULL
+GROUP BY window('1 minute'), page;
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from strom.model.errors import UserError
+from strom.pipelines import measures
+from strom.pipelines.definitions.keys import Window, window
+from strom.pipelines.definitions.place import DefinitionError, Place
+from strom.pipelines.definitions.stream import Format, Stream
+from strom.pipelines.definitions.types import is_plain_name
+from strom.pipelines.definitions.view import Key, View
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_STREAM = re.compile(
+    r"CREATE\s+STREAM\s+(\w+)\s*(?:\((.*?)\))?\s*(?:WITH\s*\(([^()]*)\))?\s*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
+_VIEW = re.compile(r"CREATE\s+VIEW\s+(\w+)\s+AS\s+(SELECT\b.*)\Z", re.IGNORECASE | re.DOTALL)
+# `window` is a word of SQL's own, which a parser would take for a clause.
+_WINDOW = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
+_WINDOW_FUNCTION = "event_window"
+_OPTION = re.compile(r"\s*(\w+)\s*=\s*(?:'([^']*)'|(\d+))\s*(?:,|\Z)")
+_STREAM_OPTIONS = {"topic", "time", "format", "dead_letters", "partitions"}
+
+_MEASURES: dict[str, Callable[..., Any]] = {
+    "count": measures.count,
+    "sum": measures.sum,
+    "min": measures.min,
+    "max": measures.max,
+    "avg": measures.mean,
+    "mean": measures.mean,
+    "variance": measures.variance,
+    "var_samp": measures.variance,
+    "approx_distinct": measures.distinct,
+    "approx_count_distinct": measures.distinct,
+    "quantile": measures.quantile,
+    "approx_quantile": measures.quantile,
+    "percentile_approx": measures.quantile,
+    "approx_percentile": measures.quantile,
+    "top_k": measures.top_k,
+    "first": measures.first,
+    "last": measures.last,
+    "collect_set": measures.collect_set,
+    "array_unique_agg": measures.collect_set,
+}
+
+
+def read_sql(
+    text: str, file: str, streams: Mapping[str, Stream], views: Mapping[str, View]
+) -> tuple[dict[str, Stream], dict[str, View]]:
+    """The streams and views that a text defines; it may name those that are there already."""
+    new_streams: dict[str, Stream] = {}
+    new_views: dict[str, View] = {}
+    for statement, line in _statements(text):
+        place = Place(file, line)
+        try:
+            if found := _STREAM.match(statement):
+                new_streams[found[1]] = _stream(found[1], found[2], found[3], place)
+            elif found := _VIEW.match(statement):
+                sources: dict[str, Stream | View] = {**streams, **views, **new_streams, **new_views}
+                new_views[found[1]] = _view(found[1], found[2], sources, place)
+            else:
+                raise DefinitionError(
+                    place, "Only CREATE STREAM and CREATE VIEW … AS SELECT are known here."
+                )
+        except DefinitionError:
+            raise
+        except UserError as error:
+            raise DefinitionError(place, str(error)) from None
+    return new_streams, new_views
+
+
+def _statements(text: str) -> list[tuple[str, int]]:
+    """The statements with the lines on which they begin, without comments."""
+    bare = re.sub(r"--[^\n]*", "", text)
+    found, start = [], 0
+    for match in re.finditer(r";|\Z", bare):
+        piece = bare[start : match.start()]
+        if piece.strip():
+            before = start + len(piece) - len(piece.lstrip())
+            found.append((piece.strip(), bare.count("\n", 0, before) + 1))
+        start = match.end()
+    return found
+
+
+def _stream(name: str, schema: str | None, options: str | None, place: Place) -> Stream:
+    given = {match[1].lower(): match[2] or match[3] for match in _OPTION.finditer(options or "")}
+    if unknown := set(given) - _STREAM_OPTIONS:
+        raise UserError(
+            f"A stream has no option {unknown.pop()}: {', '.join(sorted(_STREAM_OPTIONS))}."
+        )
+    return Stream(
+        given.get("topic", name),
+        schema=(schema or "").strip(),
+        time=given.get("time"),
+        format=cast("Format", given.get("format", "json")),
+        dead_letters=given.get("dead_letters"),
+        partitions=int(given.get("partitions", 3)),
+        place=place,
+    )
+
+
+def _view(name: str, select: str, sources: Mapping[str, Stream | View], place: Place) -> View:
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        tree = sqlglot.parse_one(_WINDOW.sub(_WINDOW_FUNCTION, select), dialect="spark")
+    except sqlglot.errors.ParseError as error:
+        first = error.errors[0] if error.errors else {}
+        line = place.line + int(first.get("line") or 1) - 1
+        text = str(first.get("description") or error)
+        raise DefinitionError(Place(place.file, line), text) from None
+    if not isinstance(tree, exp.Select):
+        raise UserError("A view is a SELECT.")
+    for part in ("joins", "having", "order", "limit", "distinct", "laterals", "windows"):
+        if tree.args.get(part):
+            raise UserError(
+                f"{part.upper().rstrip('S')} has no place in a view: it is no fold over single records. "
+                "Use it in a query over the view; join with tables in Python's `prepare`."
+            )
+    source = tree.args.get("from_") or tree.args.get("from")
+    table = source.this.name if source is not None else ""
+    if table not in sources:
+        raise UserError(f"There is no stream {table!r}. There is: {', '.join(sources) or 'none'}.")
+    where = tree.args["where"].this.sql(dialect="spark") if tree.args.get("where") else None
+    if not tree.args.get("group") and not any(_measure_of(one) for one in tree.expressions):
+        return _rows(name, tree, sources[table], where, place)
+    return _aggregate(name, tree, sources[table], where, place)
+
+
+def _rows(
+    name: str, tree: "exp.Select", reads: Stream | View, where: str | None, place: Place
+) -> View:
+    """A view without measures."""
+    names, columns = [], {}
+    for one in tree.expressions:
+        if one.is_star:
+            names.append("*")
+        else:
+            names.append(_name_of(one))
+            if one.sql() != one.alias_or_name:
+                columns[names[-1]] = one.unalias().sql(dialect="spark")
+    keep = tuple(names)
+    prepare = (
+        None
+        if "*" in keep
+        else (lambda rows: rows.select(*keep, "_partition", "_offset", "_timestamp"))
+    )
+    return View(reads=reads, columns=columns, where=where, prepare=prepare, name=name, place=place)
+
+
+def _aggregate(
+    name: str, tree: "exp.Select", reads: Stream | View, where: str | None, place: Place
+) -> View:
+    """A view with keys and measures."""
+    group = tree.args["group"].expressions if tree.args.get("group") else []
+    keys: list[Key] = []
+    columns: dict[str, str] = {}
+    selected: dict[str, Any] = {}
+    found: dict[str, measures.Measure] = {}
+    for one in tree.expressions:
+        if (measure := _measure_of(one)) is not None:
+            found[_name_of(one)] = measure
+        else:
+            selected[one.unalias().sql()] = one
+    aliases = {one.alias: one for one in selected.values() if one.alias}
+    for key in group:
+        one = selected.pop(key.sql(), None)
+        if one is None and (aliased := aliases.get(key.sql())) is not None:
+            one = selected.pop(aliased.unalias().sql())
+        if one is None:
+            raise UserError(f"{key.sql(dialect='spark')} is grouped by, and must be selected too.")
+        keys.append(_key(one, columns))
+    if selected:
+        other = next(iter(selected.values())).sql(dialect="spark")
+        raise UserError(f"{other} is neither a measure nor in GROUP BY.")
+    return View(
+        reads=reads, keys=keys, measures=found, columns=columns, where=where, name=name, place=place
+    )
+
+
+def _key(one: "exp.Expr", columns: dict[str, str]) -> Key:
+    text = one.unalias()
+    if _function_name(text) == _WINDOW_FUNCTION:
+        spans = [argument.name for argument in _arguments(text)]
+        made: Window = window(*spans[:2], name=one.alias or "window_start")
+        return made
+    name = _name_of(one)
+    if text.sql(dialect="spark") != name:
+        columns[name] = text.sql(dialect="spark")
+    return name
+
+
+def _measure_of(one: "exp.Expr") -> measures.Measure | None:
+    from sqlglot import exp
+
+    function = one.unalias()
+    if isinstance(function, exp.Count) and isinstance(function.this, exp.Distinct):
+        column = function.this.expressions[0].sql(dialect="spark")
+        return measures.distinct(column, exact=True)
+    make = _MEASURES.get(_function_name(function))
+    if make is None:
+        return None
+    arguments = _arguments(function)
+    if not arguments or isinstance(arguments[0], exp.Star):
+        return cast("measures.Measure", make())
+    column = arguments[0].sql(dialect="spark")
+    rest = [float(a.name) if "." in a.name else int(a.name) for a in arguments[1:]]
+    return cast("measures.Measure", make(column, *rest))
+
+
+def _function_name(one: "exp.Expr") -> str:
+    from sqlglot import exp
+
+    if isinstance(one, exp.Anonymous):
+        return str(one.this).lower()
+    return one.sql_name().lower() if isinstance(one, exp.Func) else ""
+
+
+def _arguments(one: "exp.Expr") -> list[Any]:
+    from sqlglot import exp
+
+    if isinstance(one, exp.Anonymous):
+        return list(one.expressions)
+    values = [value for value in one.args.values() if isinstance(value, exp.Expr | list)]
+    flat = [inner for value in values for inner in (value if isinstance(value, list) else [value])]
+    return [value for value in flat if isinstance(value, exp.Expr)]
+
+
+def _name_of(one: "exp.Expr") -> str:
+    name = one.alias_or_name
+    if not name or not is_plain_name(name):
+        raise UserError(f"{one.sql(dialect='spark')} needs a name: … AS name.")
+    return name

@@ -1,0 +1,106 @@
+"""Streams (topics with a schema) and tables (files that do not change while they are read)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from strom.model.errors import UserError
+from strom.pipelines.definitions.place import DefinitionError, Place, calling_place
+from strom.pipelines.definitions.types import parse_schema
+
+Format = Literal["json", "csv", "string", "raw"]
+RECORD_TIME = "_timestamp"
+"""The time that Kafka itself gives a record: the event time of a stream that names none."""
+RECORD_COLUMNS: Mapping[str, str] = {
+    "_key": "binary",
+    "_partition": "int",
+    "_offset": "bigint",
+    RECORD_TIME: "timestamp",
+}
+"""Columns that every stream has besides its schema."""
+_FIXED_SCHEMAS = {"string": "value STRING", "raw": "value BINARY"}
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Records of a topic, read as rows.
+
+    What does not fit the schema, or has no event time, goes to the dead letter topic and is counted.
+    """
+
+    topic: str
+    schema: str = ""
+    time: str | None = None
+    format: Format = "json"
+    dead_letters: str | None = None
+    """The topic for what is malformed; `TOPIC.dead` unless named."""
+    partitions: int = 3
+    """With how many partitions the embedded broker creates the topic."""
+    place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.format not in get_args(Format):
+            known = ", ".join(get_args(Format))
+            raise DefinitionError(self.place, f"There is no format {self.format!r}: {known}.")
+        fixed = _FIXED_SCHEMAS.get(self.format)
+        if fixed and self.schema:
+            raise DefinitionError(
+                self.place, f"Format {self.format} has the one column `{fixed}`: leave out schema."
+            )
+        if not fixed and not self.schema:
+            raise DefinitionError(
+                self.place, f"Stream {self.topic!r} has no schema, as in: user STRING, ms INT"
+            )
+        columns = self.columns
+        if self.time is not None and columns.get(self.time) not in {"timestamp", "timestamp_ntz"}:
+            has = f"is {columns[self.time]}" if self.time in columns else "is not in its schema"
+            raise DefinitionError(
+                self.place,
+                f"The time of stream {self.topic!r} must be a TIMESTAMP; {self.time} {has}.",
+            )
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns of the rows with their types, those of the record included."""
+        ddl = _FIXED_SCHEMAS.get(self.format, self.schema)
+        try:
+            return {**parse_schema(ddl), **RECORD_COLUMNS}
+        except UserError as error:
+            raise DefinitionError(self.place, str(error)) from None
+
+    @property
+    def ddl(self) -> str:
+        """The schema as DDL."""
+        return _FIXED_SCHEMAS.get(self.format, self.schema)
+
+    @property
+    def event_time(self) -> str:
+        """The column that says when something happened."""
+        return self.time or RECORD_TIME
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """Where malformed records go."""
+        return self.dead_letters or f"{self.topic}.dead"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A static table to join with, read from a file or folder beside the project."""
+
+    path: str
+    schema: str = ""
+    format: Literal["csv", "json", "parquet"] = "csv"
+    place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.format != "parquet" and not self.schema:
+            raise DefinitionError(
+                self.place,
+                f"Table {self.path!r} has no schema; only Parquet files bring their own.",
+            )
+        if self.schema:
+            try:
+                parse_schema(self.schema)
+            except UserError as error:
+                raise DefinitionError(self.place, str(error)) from None

@@ -1,0 +1,112 @@
+"""What is computed for one version of a view, and how its states come into files."""
+
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strom.pipelines.chain import Layer, Manifest, Segment, Version
+from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.definitions.view import View
+from strom.pipelines.fold import ViewFold
+from strom.pipelines.manifests import Manifests
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.spark.folding import bind_with_spark, partial, prepared
+from strom.pipelines.spark.parsing import dead_rows, good, parse
+from strom.pipelines.spark.reading import RAW_SCHEMA
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+States = Callable[["DataFrame"], "DataFrame"]
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A version of a view that can be given records."""
+
+    view: View
+    fold: ViewFold
+    states: States
+    """From parsed records to states."""
+    columns: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The view's name."""
+        return self.view.name
+
+    def identity(self, spark: "SparkSession") -> "DataFrame":
+        """No states, with all columns."""
+        return self.states(parse(self.view.stream, spark.createDataFrame([], RAW_SCHEMA)))
+
+
+def feed_of(spark: "SparkSession", view: View, folder: Path) -> Feed:
+    """Make a view out for what Spark says of its types; DefinitionError with its place if it is wrong."""
+    fold, columns = bind_with_spark(spark, view, folder)
+    return Feed(
+        view, fold, lambda parsed: partial(fold, prepared(view, good(parsed), folder)), columns
+    )
+
+
+def dead_letter_view(stream: Stream) -> View:
+    """Dead letters as a view of their own: rows, each malformed record exactly once."""
+    name = f"{stream.topic}_dead_letters".replace(".", "_").replace("-", "_")
+    return View(reads=stream, where="false", name=name, place=stream.place)
+
+
+def dead_letter_feed(stream: Stream) -> Feed:
+    """The feed of a stream's dead letters."""
+    view = dead_letter_view(stream)
+    columns = {
+        "_partition": "int",
+        "_offset": "bigint",
+        "_timestamp": "timestamp",
+        "_key": "binary",
+    }
+    return Feed(
+        view, ViewFold(view, {}), dead_rows, columns | {"value": "binary", "reason": "string"}
+    )
+
+
+def write_states(states: "DataFrame", folder: Path, *, few: bool) -> list[Path]:
+    """Write states into files of a folder. A few go through this process: that takes one job less."""
+    name = uuid.uuid4().hex
+    if few:
+        import pyarrow.parquet as pq
+
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.parquet"
+        pq.write_table(states.toArrow(), path)
+        return [path]
+    states.write.parquet(str(folder / name))
+    return sorted((folder / name).glob("*.parquet"))
+
+
+def write_segment(
+    manifests: Manifests,
+    feed: Feed,
+    number: int,
+    parsed: "DataFrame",
+    start: Offsets,
+    end: Offsets,
+    *,
+    layer: Layer = "speed",
+    few: bool = False,
+) -> Segment:
+    """Compute and write the states of records between two positions. Nobody sees them yet."""
+    folder = manifests.version_folder(feed.name, number) / layer
+    files = write_states(feed.states(parsed), folder, few=few and not feed.view.appends)
+    relative = tuple(str(path.relative_to(manifests.view_folder(feed.name))) for path in files)
+    return Segment(start, end, relative, layer, written_ms=time.time_ns() // 1_000_000)
+
+
+def append_segment(manifests: Manifests, feed: Feed, number: int, segment: Segment) -> Version:
+    """Make a segment at the end of the chain visible; OutOfPlace if the chain has moved on."""
+
+    def append(manifest: Manifest) -> Manifest:
+        return manifest.with_version(manifest.version(number).appended(segment))
+
+    return manifests.change(feed.name, feed.view.stream.topic, append).version(number)

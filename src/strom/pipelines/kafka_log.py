@@ -1,0 +1,162 @@
+"""The log as a pipeline needs it: positions, topics, dead letters, progress. By confluent-kafka."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from strom.model.errors import UserError
+from strom.pipelines.offsets import Offsets
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
+ANSWER_SECONDS = 15.0
+KEEP_FOREVER = {"retention.ms": "-1"}
+
+
+class LogTruncated(UserError):
+    """Records that a view has not seen are gone from the log."""
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A record that could not be read, with its reason."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    reason: str
+
+
+class KafkaLog:
+    """A connection to a Kafka, opened when it is first needed."""
+
+    def __init__(self, servers: str, settings: Mapping[str, str] | None = None) -> None:
+        self.servers = servers
+        self._settings: dict[str, Any] = {
+            "log_level": 0,
+            **(settings or {}),
+            "bootstrap.servers": servers,
+        }
+        self._admin: AdminClient | None = None
+        self._producer: Producer | None = None
+        self._consumers: dict[str, Consumer] = {}
+
+    @property
+    def admin(self) -> "AdminClient":
+        """The client for topics and positions."""
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:
+            self._admin = AdminClient(self._settings)
+        return self._admin
+
+    def topics(self) -> dict[str, int]:
+        """All topics with the number of their partitions; UserError if nobody answers."""
+        from confluent_kafka import KafkaException
+
+        try:
+            found = self.admin.list_topics(timeout=ANSWER_SECONDS)
+        except KafkaException:
+            raise UserError(f"No Kafka broker answers at {self.servers}.") from None
+        return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Create a topic that keeps its records; nothing happens if it is there."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import NewTopic
+
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=KEEP_FOREVER)
+        try:
+            self.admin.create_topics([new])[topic].result(ANSWER_SECONDS)
+        except KafkaException as error:
+            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
+                raise
+
+    def ends(self, topic: str) -> Offsets:
+        """The end of what can be read: open transactions are not."""
+        from confluent_kafka.admin import OffsetSpec
+
+        return self._offsets(topic, OffsetSpec.latest())
+
+    def starts(self, topic: str) -> Offsets:
+        """The oldest records that are still there."""
+        from confluent_kafka.admin import OffsetSpec
+
+        return self._offsets(topic, OffsetSpec.earliest())
+
+    def at_time(self, topic: str, timestamp_ms: int) -> Offsets:
+        """The first records from this time on; the end, where there are none."""
+        from confluent_kafka.admin import OffsetSpec
+
+        found = self._offsets(topic, OffsetSpec.for_timestamp(timestamp_ms))
+        ends = self.ends(topic)
+        return Offsets(tuple(ends[p] if at < 0 else at for p, at in enumerate(found.next)))
+
+    def check_complete(self, topic: str, position: Offsets, who: str) -> None:
+        """Raise LogTruncated if records from `position` on are gone."""
+        starts, ends = self.starts(topic), self.ends(topic)
+        for partition, first in enumerate(starts.next):
+            if not first <= position[partition] <= ends[partition]:
+                raise LogTruncated(
+                    f"{who} has read partition {partition} of topic {topic} up to offset "
+                    f"{position[partition]}, but the log now holds {first} to {ends[partition]}: "
+                    "records were deleted, or the topic was made anew. Compute it again with: "
+                    f"strom replay {who.split()[-1]}"
+                )
+
+    def commit(self, group: str, topic: str, position: Offsets) -> None:
+        """Tell a consumer group's position, for every tool that shows lag."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        if group not in self._consumers:
+            settings = {**self._settings, "group.id": group, "enable.auto.commit": False}
+            self._consumers[group] = Consumer(settings)
+        offsets = [TopicPartition(topic, p, offset) for p, offset in enumerate(position.next)]
+        self._consumers[group].commit(offsets=offsets, asynchronous=True)
+
+    def send_dead_letters(self, topic: str, target: str, letters: Iterable[DeadLetter]) -> None:
+        """Send records with their reason and position, and wait until all are stored."""
+        from confluent_kafka import Producer
+
+        if self._producer is None:
+            self._producer = Producer({**self._settings, "enable.idempotence": True})
+        for letter in letters:
+            headers = {
+                "strom.reason": letter.reason.encode(),
+                "strom.topic": topic.encode(),
+                "strom.partition": str(letter.partition).encode(),
+                "strom.offset": str(letter.offset).encode(),
+            }
+            self._producer.produce(target, letter.value, letter.key, headers=list(headers.items()))
+            self._producer.poll(0)
+        if self._producer.flush(ANSWER_SECONDS):
+            raise UserError(f"Dead letters could not be sent to topic {target}.")
+
+    def close(self) -> None:
+        """Leave."""
+        for consumer in self._consumers.values():
+            consumer.close()
+        self._consumers.clear()
+        self._admin = self._producer = None
+
+    def _offsets(self, topic: str, which: Any) -> Offsets:
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+
+        partitions = self.topics().get(topic)
+        if not partitions:
+            raise UserError(f"There is no topic {topic} at {self.servers}.")
+        asked = {TopicPartition(topic, partition): which for partition in range(partitions)}
+        try:
+            found = self.admin.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
+            )
+            return Offsets.of(
+                {one.partition: future.result().offset for one, future in found.items()}
+            )
+        except KafkaException as error:
+            raise UserError(
+                f"The positions of topic {topic} cannot be had: {error.args[0].str()}"
+            ) from None

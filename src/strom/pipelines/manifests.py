@@ -1,0 +1,102 @@
+"""The manifests of all views, as files: read without a lock, changed under one, replaced by a rename."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from strom.model.errors import UserError
+from strom.pipelines.chain import Manifest, from_json, to_json
+from strom.pipelines.locks import locked
+
+GRACE_S = 120.0
+"""How long files stay after nothing lists them: readers may still be at work with an older picture."""
+
+
+class Manifests:
+    """The folder with a project's views."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._cache: dict[str, tuple[tuple[int, int], Manifest]] = {}
+
+    def names(self) -> list[str]:
+        """The views that have been computed at some time."""
+        return sorted(path.parent.name for path in self.folder.glob("*/manifest.json"))
+
+    def read(self, view: str) -> Manifest | None:
+        """The newest picture of a view; None if nothing was ever computed."""
+        path = self._path(view)
+        try:
+            about = path.stat()
+            stamp = (about.st_mtime_ns, about.st_ino)
+            known = self._cache.get(view)
+            if known is None or known[0] != stamp:
+                known = stamp, from_json(json.loads(path.read_text("utf-8")))
+                self._cache[view] = known
+            return known[1]
+        except FileNotFoundError:
+            return None
+
+    def existing(self, view: str) -> Manifest:
+        """The newest picture; UserError if there is none."""
+        manifest = self.read(view)
+        if manifest is None:
+            known = ", ".join(self.names()) or "none yet; start with: strom run"
+            raise UserError(f"Nothing was computed of a view {view!r}. There is: {known}.")
+        return manifest
+
+    def change(self, view: str, topic: str, change: Callable[[Manifest], Manifest]) -> Manifest:
+        """Change a manifest: nobody else does at the same time, and readers see all of it or nothing."""
+        folder = self.view_folder(view)
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder / "lock"):
+            self._cache.pop(view, None)  # file times are too coarse to decide on
+            before = self.read(view) or Manifest(view, topic)
+            after = change(before)
+            if after != before:
+                _replace(self._path(view), json.dumps(to_json(after)))
+        return after
+
+    def view_folder(self, view: str) -> Path:
+        """Where everything of a view lies."""
+        return self.folder / view
+
+    def version_folder(self, view: str, number: int) -> Path:
+        """Where the files of a version lie."""
+        return self.folder / view / f"v{number}"
+
+    def sweep(self, view: str, grace_s: float = GRACE_S) -> int:
+        """Remove files that no version lists, once they are old enough that no reader needs them."""
+        folder = self.view_folder(view)
+        with locked(folder / "lock"):
+            manifest = self.read(view)
+            if manifest is None:
+                return 0
+            listed = {file for version in manifest.versions for file in version.files}
+            versions = {f"v{version.number}" for version in manifest.versions}
+            removed = 0
+            oldest = time.time() - grace_s
+            for path in folder.glob("v*/**/*.parquet"):
+                if str(path.relative_to(folder)) not in listed and path.stat().st_mtime < oldest:
+                    path.unlink(missing_ok=True)
+                    removed += 1
+            for path in folder.glob("v*"):
+                if path.name not in versions and path.stat().st_mtime < oldest:
+                    shutil.rmtree(path, ignore_errors=True)
+        return removed
+
+    def _path(self, view: str) -> Path:
+        return self.folder / view / "manifest.json"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put a file in the place of another so that it is there wholly or not at all, even after a crash."""
+    fresh = path.with_suffix(f".{os.getpid()}.new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

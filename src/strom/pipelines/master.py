@@ -1,0 +1,162 @@
+"""The master dataset: every raw record, exactly once, in a Delta table per topic.
+
+Spark writes the records of a range of offsets into Parquet files beside the table, and one commit to the
+table's log adds the files together with the new position. So the position and the records can never
+disagree, whenever the process dies: files without a commit are in no table.
+"""
+
+import json
+import logging
+import shutil
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.locks import locked
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.spark.reading import read_log
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable, Transaction
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+SMALL_FILES = 64
+"""From so many files on, a table is rewritten into fewer."""
+
+
+class MasterDataset:
+    """The archived records of one topic."""
+
+    def __init__(self, folder: Path, topic: str) -> None:
+        self.topic = topic
+        self.path = folder / topic
+
+    def exists(self) -> bool:
+        """Whether anything was ever archived."""
+        return (self.path / "_delta_log").exists()
+
+    def base(self) -> Offsets:
+        """Where the archive begins."""
+        return self._positions("base")
+
+    def position(self) -> Offsets:
+        """Up to where records are archived."""
+        return self._positions("next")
+
+    def files(self) -> list[str]:
+        """The Parquet files that hold the records."""
+        return [uri.removeprefix("file://") for uri in self._table().file_uris()]
+
+    def create(self, base: Offsets) -> None:
+        """Begin an archive; nothing happens if there is one."""
+        import pyarrow as pa
+        from deltalake import CommitProperties, DeltaTable
+
+        if self.exists():
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+        schema = pa.schema(
+            [
+                ("topic", pa.string()),
+                ("partition", pa.int32()),
+                ("offset", pa.int64()),
+                ("timestamp", pa.timestamp("us", "UTC")),
+                ("key", pa.binary()),
+                ("value", pa.binary()),
+                ("headers", pa.list_(header)),
+            ]
+        )
+        marks = [*self._marks("base", base), *self._marks("next", base)]
+        DeltaTable.create(
+            str(self.path),
+            schema,
+            name=self.topic,
+            description=f"all records of topic {self.topic}, as they were written",
+            commit_properties=CommitProperties(app_transactions=marks),
+        )
+
+    def archive(
+        self, spark: "SparkSession", kafka: KafkaLog, *, group: str, max_records: int = 2_000_000
+    ) -> int:
+        """Take in what is new in the topic, up to a limit; returns how many records that were."""
+        # Delta's commits do not refuse a second writer of the same records.
+        with locked(self.path.with_suffix(".lock")):
+            start = self.position()
+            end = kafka.ends(self.topic).at_most(start, max_records)
+            if end - start <= 0:
+                return 0
+            kafka.check_complete(self.topic, start, f"The archive of {self.topic}")
+            raw = read_log(spark, kafka.servers, self.topic, start, end, group=f"{group}.archive")
+            name = f"records-{uuid.uuid4().hex}"
+            raw.write.parquet(str(self.path / name))
+            self._commit(name, end)
+        return end - start
+
+    def sweep(self) -> int:
+        """Remove folders of files that no commit has listed: what a crash left behind."""
+        with locked(self.path.with_suffix(".lock")):
+            return self._sweep()
+
+    def _sweep(self) -> int:
+        listed = {Path(file).parent.name for file in self.files()}
+        left = [path for path in self.path.glob("records-*") if path.name not in listed]
+        for path in left:
+            shutil.rmtree(path, ignore_errors=True)
+        return len(left)
+
+    def compact(self) -> None:
+        """Rewrite many small files into few; who reads the old ones still can."""
+        if len(self.files()) >= SMALL_FILES:
+            self._table().optimize.compact()
+
+    def _commit(self, name: str, end: Offsets) -> None:
+        from deltalake import CommitProperties
+        from deltalake.transaction import AddAction, RemoveAction
+
+        now = time.time_ns() // 1_000_000
+        added: list[AddAction | RemoveAction] = [
+            AddAction(f"{name}/{path.name}", path.stat().st_size, {}, now, True, _stats(path))
+            for path in sorted((self.path / name).glob("*.parquet"))
+        ]
+        table = self._table()
+        table.create_write_transaction(
+            added,
+            "append",
+            table.schema(),
+            commit_properties=CommitProperties(app_transactions=self._marks("next", end)),
+        )
+
+    def _table(self) -> "DeltaTable":
+        from deltalake import DeltaTable
+
+        if not self.exists():
+            raise UserError(
+                f"Nothing of topic {self.topic} was archived yet. Start with: strom run"
+            )
+        return DeltaTable(str(self.path))
+
+    def _marks(self, which: str, offsets: Offsets) -> "list[Transaction]":
+        """Delta's application transactions: a number by name, kept with the commit."""
+        from deltalake import Transaction
+
+        marks = [Transaction(f"strom/{which}/{p}", offset) for p, offset in enumerate(offsets.next)]
+        return [Transaction(f"strom/{which}", len(offsets.next)), *marks]
+
+    def _positions(self, which: str) -> Offsets:
+        table = self._table()
+        partitions = table.transaction_version(f"strom/{which}") or 0
+        return Offsets(
+            tuple(table.transaction_version(f"strom/{which}/{p}") or 0 for p in range(partitions))
+        )
+
+
+def _stats(path: Path) -> str:
+    import pyarrow.parquet as pq
+
+    return json.dumps({"numRecords": pq.read_metadata(path).num_rows})

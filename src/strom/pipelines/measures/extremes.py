@@ -1,0 +1,91 @@
+"""Measures that pick one value: min, max, first and last by time. All exact."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from strom.pipelines.measures.measure import Fold, Measure, Rows, Sql, State, applied, quoted
+
+_UNORDERED = ("map", "variant")
+
+
+def min(column: str) -> Measure:  # noqa: A001 - the name that everyone looks for
+    """The least value."""
+    return Extreme(column, "min")
+
+
+def max(column: str) -> Measure:  # noqa: A001 - the name that everyone looks for
+    """The greatest value."""
+    return Extreme(column, "max")
+
+
+def first(column: str, by: str | None = None) -> Measure:
+    """The earliest value that is not null, by event time or by another column.
+
+    Of values with the same time, the one that was written first to its partition.
+    """
+    return Chosen(column, "first", by)
+
+
+def last(column: str, by: str | None = None) -> Measure:
+    """The latest value that is not null, by event time or by another column."""
+    return Chosen(column, "last", by)
+
+
+@dataclass(frozen=True)
+class _Picking(Measure):
+    which: str = ""
+    kind: ClassVar[str] = "extreme"
+
+    def problem_with(self, type_name: str) -> str | None:
+        """Values without an order cannot be compared."""
+        if type_name.startswith(_UNORDERED):
+            return f"{self.which} needs values with an order, and {self.column} is {type_name}."
+        return None
+
+    def describe(self) -> str:
+        """As the user wrote it."""
+        return f"{self.which}({self.column})"
+
+
+@dataclass(frozen=True)
+class Extreme(_Picking):
+    """The least or the greatest."""
+
+    def fold(self, rows: Rows) -> Fold:
+        """The extreme of extremes."""
+        state = State("v", applied(self.which, quoted(self.column)), f"{self.which}({{}})")
+        return Fold((state,), "{v}")
+
+
+@dataclass(frozen=True)
+class Chosen(_Picking):
+    """The value at the least or greatest (time, offset)."""
+
+    by: str | None = None
+
+    def inputs(self, time: str) -> list[str]:
+        """The value, and what orders it."""
+        return [self.column or "", self.by or time]
+
+    def fold(self, rows: Rows) -> Fold:
+        """The extreme of (time, offset, value): the value itself settles what is left open."""
+        function = "min" if self.which == "first" else "max"
+        value, time = quoted(self.column), quoted(self.by or rows.time)
+
+        def when(column: str, at: str, struct: str) -> str:
+            present = f"{column} IS NOT NULL AND {at} IS NOT NULL"
+            return f"{function}(CASE WHEN {present} THEN {struct} END)"
+
+        partial = Sql(
+            when(
+                value.spark,
+                time.spark,
+                f"named_struct('at', {time.spark}, 'o', `_offset`, 'v', {value.spark})",
+            ),
+            when(
+                value.duckdb,
+                time.duckdb,
+                f"{{'at': {time.duckdb}, 'o': \"_offset\", 'v': {value.duckdb}}}",
+            ),
+        )
+        return Fold((State("v", partial, f"{function}({{}})"),), "struct_extract({v}, 'v')")

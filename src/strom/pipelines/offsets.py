@@ -1,0 +1,60 @@
+"""A position in a topic: the next offset to read, in each partition."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """One offset per partition. A partition that is not listed stands at 0: it did not exist yet."""
+
+    next: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, positions: Mapping[int, int]) -> Self:
+        """From a mapping of partitions to offsets."""
+        size = max(positions, default=-1) + 1
+        return cls(tuple(positions.get(partition, 0) for partition in range(size)))
+
+    def __getitem__(self, partition: int) -> int:
+        return self.next[partition] if partition < len(self.next) else 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Offsets) and self._trimmed() == other._trimmed()
+
+    def __hash__(self) -> int:
+        return hash(self._trimmed())
+
+    def __le__(self, other: "Offsets") -> bool:
+        """Whether this position is nowhere beyond the other."""
+        return all(self[partition] <= other[partition] for partition in self._of_both(other))
+
+    def __sub__(self, other: "Offsets") -> int:
+        """How many offsets lie between."""
+        return sum(self[partition] - other[partition] for partition in self._of_both(other))
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.next)) or "0"
+
+    def at_most(self, start: "Offsets", records: int) -> "Offsets":
+        """This position, or nearer to `start`, so that about so many records lie between."""
+        total = self - start
+        if total <= records:
+            return self
+        share = records / total
+        return Offsets(
+            tuple(
+                start[partition] + round((end - start[partition]) * share)
+                for partition, end in enumerate(self.next)
+            )
+        )
+
+    def _of_both(self, other: "Offsets") -> range:
+        return range(max(len(self.next), len(other.next)))
+
+    def _trimmed(self) -> tuple[int, ...]:
+        size = len(self.next)
+        while size and self.next[size - 1] == 0:
+            size -= 1
+        return self.next[:size]

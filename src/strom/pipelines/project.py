@@ -1,0 +1,146 @@
+"""A project: a folder with `strom.toml` and the files that define streams and views."""
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.definitions.place import DefinitionError, Place
+from strom.pipelines.definitions.sql import read_sql
+from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.definitions.view import View
+from strom.pipelines.manifests import Manifests
+from strom.pipelines.settings import FILE, Settings, read_settings
+
+if TYPE_CHECKING:
+    from strom.pipelines.serving.view_reader import ViewReader
+
+_MODULE_PREFIX = "strom_project_"
+
+
+@dataclass(frozen=True)
+class Project:
+    """The definitions and settings of a project."""
+
+    folder: Path
+    settings: Settings = field(default_factory=Settings)
+    streams: dict[str, Stream] = field(default_factory=dict)
+    """By the names that the files give them."""
+    views: dict[str, View] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Path:
+        """Where everything computed lies."""
+        return self.folder / self.settings.data
+
+    @property
+    def manifests(self) -> Manifests:
+        """What has been computed of the views."""
+        return Manifests(self.data / "views")
+
+    @property
+    def servers(self) -> str:
+        """The Kafka to talk to."""
+        return self.settings.servers or f"127.0.0.1:{self.settings.port}"
+
+    @property
+    def read_streams(self) -> list[Stream]:
+        """The streams that some view reads, each topic once."""
+        by_topic: dict[str, Stream] = {}
+        for name, view in self.views.items():
+            known = by_topic.setdefault(view.stream.topic, view.stream)
+            if known != view.stream:
+                raise DefinitionError(
+                    view.place,
+                    f"View {name} reads topic {view.stream.topic} by another definition than the one "
+                    f"at {known.place}.",
+                )
+        return list(by_topic.values())
+
+    def defined_view(self, name: str) -> View:
+        """A view by its name; UserError if the files do not define it."""
+        if name not in self.views:
+            known = ", ".join(self.views) or "none"
+            raise UserError(f"No file in {self.folder} defines a view {name!r}. There is: {known}.")
+        return self.views[name]
+
+    def view(self, name: str) -> "ViewReader":
+        """The rows of a view, as Arrow or pandas."""
+        from strom.pipelines.serving.view_reader import ViewReader
+
+        return ViewReader(self.manifests, name)
+
+    def group_of(self, view: str) -> str:
+        """The consumer group that shows a view's progress."""
+        return f"strom.{self.settings.name}.{view}"
+
+
+def load_project(folder: Path | str = ".") -> Project:
+    """Read `strom.toml` and every .py and .sql file beside it; errors name file and line."""
+    folder = Path(folder).resolve()
+    project = Project(folder, read_settings(folder / FILE))
+    for path in sorted(folder.glob("*.py")):
+        if not path.name.startswith(("_", "test_", "conftest")):
+            _collect(project, vars(_run(path)))
+    for path in sorted(folder.glob("*.sql")):
+        streams, views = read_sql(
+            path.read_text("utf-8"), str(path), project.streams, project.views
+        )
+        project.streams.update(streams)
+        _collect(project, dict(views))
+    if not project.views:
+        raise UserError(f"No file in {folder} defines a view.")
+    _ = project.read_streams
+    return project
+
+
+def _collect(project: Project, names: dict[str, object]) -> None:
+    for name, value in names.items():
+        if isinstance(value, Stream):
+            project.streams.setdefault(name, value)
+        if isinstance(value, View):
+            named = value if value.name else replace(value, name=name)
+            if project.views.setdefault(named.name, named) != named:
+                raise DefinitionError(
+                    value.place, f"There are two views of the name {named.name!r}."
+                )
+
+
+def project_modules() -> Iterator[ModuleType]:
+    """The modules that were loaded from projects."""
+    yield from [module for name, module in sys.modules.items() if name.startswith(_MODULE_PREFIX)]
+
+
+def _run(path: Path) -> ModuleType:
+    """Execute a definition file anew; an error in it is told with its line."""
+    name = _MODULE_PREFIX + path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{path} cannot be read as Python.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except UserError:
+        raise
+    except SyntaxError as error:
+        raise DefinitionError(Place(str(path), error.lineno or 0), error.msg) from None
+    except Exception as error:  # noqa: BLE001 - the user's file may raise anything
+        raise DefinitionError(_line_in(path, error), f"{type(error).__name__}: {error}") from None
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+def _line_in(path: Path, error: Exception) -> Place:
+    line, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return Place(str(path), line)

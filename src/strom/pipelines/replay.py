@@ -1,0 +1,137 @@
+"""Kappa: the same fold once more, from some place in the log on, into a new version; then a switch."""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.chain import Manifest, Version
+from strom.pipelines.definitions.view import View
+from strom.pipelines.feeds import Feed, append_segment, feed_of, write_segment
+from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.manifests import Manifests
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.spark.parsing import parse
+from strom.pipelines.spark.reading import read_log
+from strom.pipelines.versions import new_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHUNK = 2_000_000
+"""Records per step: after a crash, no more than these are read again."""
+NEAR = 1_000
+"""A version that lacks fewer records than these has caught up."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a replay is."""
+
+    version: int
+    done: int
+    total: int
+    seconds: float
+
+
+def replay(
+    spark: "SparkSession",
+    kafka: KafkaLog,
+    manifests: Manifests,
+    view: View,
+    folder: Path,
+    *,
+    start: Offsets,
+    group: str,
+    chunk: int = CHUNK,
+    report: Callable[[Step], None] = lambda step: None,
+    keep_inactive: bool = False,
+) -> int:
+    """Compute a new version from `start` on, and switch to it when it has caught up; its number."""
+    feed = feed_of(spark, view, folder)
+    number = begin_version(spark, manifests, feed, start).number
+    catch_up(
+        spark,
+        kafka,
+        manifests,
+        feed,
+        number,
+        group=f"{group}.v{number}",
+        chunk=chunk,
+        report=report,
+    )
+    if not keep_inactive:
+        switch(manifests, feed, number)
+    return number
+
+
+def begin_version(
+    spark: "SparkSession", manifests: Manifests, feed: Feed, base: Offsets
+) -> Version:
+    """A new, empty version that begins at a position."""
+    identity = feed.identity(spark).toArrow()
+    return new_version(manifests, feed.view, base, identity, feed.columns)
+
+
+def catch_up(
+    spark: "SparkSession",
+    kafka: KafkaLog,
+    manifests: Manifests,
+    feed: Feed,
+    number: int,
+    *,
+    group: str,
+    chunk: int = CHUNK,
+    report: Callable[[Step], None] = lambda step: None,
+) -> None:
+    """Fold the log into a version until it is near the end."""
+    topic = feed.view.stream.topic
+    began = time.perf_counter()
+    first = position = manifests.existing(feed.name).version(number).position
+    while True:
+        end = kafka.ends(topic)
+        left = end - position
+        report(Step(number, position - first, end - first, time.perf_counter() - began))
+        if left <= 0:
+            return
+        kafka.check_complete(topic, position, f"View {feed.name}")
+        until = end.at_most(position, chunk)
+        raw = read_log(spark, kafka.servers, topic, position, until, group=group)
+        parsed = parse(feed.view.stream, raw)
+        segment = write_segment(manifests, feed, number, parsed, position, until)
+        position = append_segment(manifests, feed, number, segment).position
+        if left < NEAR and until == end:
+            report(Step(number, position - first, end - first, time.perf_counter() - began))
+            return
+
+
+def switch(manifests: Manifests, feed: Feed, number: int) -> Manifest:
+    """Let queries see a version; the one before stays, for a rollback."""
+    topic = feed.view.stream.topic
+    return manifests.change(feed.name, topic, lambda manifest: manifest.switched_to(number))
+
+
+def starting_point(kafka: KafkaLog, topic: str, text: str) -> Offsets:
+    """`earliest`, a time (2026-11-15T08:00Z), or an offset, which then holds in every partition."""
+    starts = kafka.starts(topic)
+    if text == "earliest":
+        return starts
+    if re.fullmatch(r"\d+", text):
+        ends = kafka.ends(topic)
+        wanted = int(text)
+        return Offsets(
+            tuple(min(max(wanted, first), ends[p]) for p, first in enumerate(starts.next))
+        )
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UserError(
+            f"{text!r} is no place in a topic. It is earliest, an offset, or a time like "
+            "2026-11-15T08:00:00Z."
+        ) from None
+    at = at.replace(tzinfo=at.tzinfo or UTC)
+    return kafka.at_time(topic, int(at.timestamp() * 1000))

@@ -1,0 +1,259 @@
+"""Everything that a running project does, each in a thread: speed, archive, batch, upkeep."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.batch import run_batch
+from strom.pipelines.chain import OutOfPlace, Version
+from strom.pipelines.compaction import Compactor
+from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
+from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.master import MasterDataset
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.plan import Mode
+from strom.pipelines.project import Project
+from strom.pipelines.replay import begin_version
+from strom.pipelines.speed import SpeedLayer, Target
+from strom.pipelines.versions import current_version, definition_of, fingerprint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 0.05
+UPKEEP_S = 1.0
+SWEEP_EVERY = 30
+
+
+class Runner:
+    """A project at work. `start` it, look at `layers`, `stop` it."""
+
+    def __init__(
+        self, project: Project, spark: "SparkSession", kafka: KafkaLog, mode: Mode = "lambda"
+    ) -> None:
+        self.project = project
+        self.mode = mode
+        self.layers: dict[str, SpeedLayer] = {}
+        """The speed layer of each topic."""
+        self.masters: dict[str, MasterDataset] = {}
+        self.failed: BaseException | None = None
+        self._spark = spark
+        self._kafka = kafka
+        self._manifests = project.manifests
+        self._compactor = Compactor(self._manifests)
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def prepare(self) -> None:
+        """Check and make everything that is needed; UserError before anything runs."""
+        feeds = {
+            name: feed_of(self._spark, view, self.project.folder)
+            for name, view in self.project.views.items()
+        }
+        for stream in self.project.read_streams:
+            self._prepare_topic(stream)
+            if self.mode == "lambda":
+                self._prepare_master(stream)
+            layer = self._layer(stream)
+            layer.targets = [
+                self._target(feed)
+                for feed in feeds.values()
+                if feed.view.stream.topic == stream.topic
+            ]
+            self.layers[stream.topic] = layer
+
+    def start(self) -> None:
+        """Begin to work."""
+        for topic, layer in self.layers.items():
+            self._begin(f"speed-{topic}", lambda layer=layer: self._speed(layer))  # type: ignore[misc]
+        if self.mode == "lambda":
+            self._begin("archive", self._archive)
+            self._begin("batch", self._batch)
+        self._begin("upkeep", self._upkeep)
+
+    def stop(self) -> None:
+        """End all work after its present step."""
+        self._stopping.set()
+        for thread in self._threads:
+            thread.join()
+        self._compactor.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; True if something has failed, and `failed` says what."""
+        return self._stopping.wait(seconds)
+
+    def batch_now(self, topic: str) -> int:
+        """Archive what is there, and publish a batch of every view of a topic; records in it."""
+        master = self.masters[topic]
+        while master.archive(self._spark, self._kafka, group=self._group()):
+            pass
+        published = [
+            run_batch(self._spark, self._manifests, master, target.feed, target.number)
+            for target in self.layers[topic].targets
+        ]
+        return max((one.records for one in published), default=0)
+
+    def _prepare_topic(self, stream: Stream) -> None:
+        topics = self._kafka.topics()
+        if stream.topic not in topics:
+            if self.project.settings.servers:
+                raise UserError(
+                    f"{stream.place}: There is no topic {stream.topic} at {self._kafka.servers}. "
+                    "Create it, or correct the stream."
+                )
+            self._kafka.create(stream.topic, stream.partitions)
+        if stream.dead_letter_topic not in topics:
+            self._kafka.create(stream.dead_letter_topic, 1)
+
+    def _prepare_master(self, stream: Stream) -> None:
+        master = MasterDataset(self.project.data / "master", stream.topic)
+        master.create(self._kafka.starts(stream.topic))
+        master.sweep()
+        self.masters[stream.topic] = master
+
+    def _target(self, feed: Feed) -> Target:
+        """The version to feed: the active one, by the definition that it was made by."""
+        manifest = self._manifests.read(feed.name)
+        active = manifest.active_version if manifest else None
+        if active is None:
+            return Target(feed, self._first_version(feed).number)
+        if active.fingerprint == fingerprint(feed.view):
+            return Target(feed, active.number)
+        return self._by_stored_definition(feed.name, active)
+
+    def _first_version(self, feed: Feed) -> Version:
+        """Where records have been archived, a new view begins with a batch of them."""
+        topic = feed.view.stream.topic
+        master = self.masters.get(topic)
+        base = master.base() if master else self._kafka.starts(topic)
+        version = begin_version(self._spark, self._manifests, feed, base)
+        if master and master.position() - base > 0:
+            run_batch(self._spark, self._manifests, master, feed, version.number)
+        return version
+
+    def _layer(self, stream: Stream) -> SpeedLayer:
+        feed = dead_letter_feed(stream)
+        manifest = self._manifests.read(feed.name)
+        version = manifest.active_version if manifest else None
+        if version is None:
+            version = begin_version(
+                self._spark, self._manifests, feed, self._kafka.starts(stream.topic)
+            )
+        return SpeedLayer(
+            self._spark,
+            self._kafka,
+            self._manifests,
+            stream,
+            group=self._group(),
+            max_records=self.project.settings.batch_records,
+            dead_letters=Target(feed, version.number),
+        )
+
+    def _speed(self, layer: SpeedLayer) -> None:
+        began = time.monotonic()
+        layer.targets = [self._followed(target) for target in layer.targets]
+        taken = layer.step()
+        rest = self.project.settings.trigger_s - (time.monotonic() - began)
+        self._stopping.wait(max(rest, 0 if taken else IDLE_S))
+
+    def _followed(self, target: Target) -> Target:
+        """The version that is active now: another process may have switched it."""
+        manifest = self._manifests.existing(target.feed.name)
+        if manifest.active in {None, target.number}:
+            return target
+        active = manifest.active_version
+        assert active is not None  # noqa: S101 - just checked
+        return self._by_stored_definition(target.feed.name, active)
+
+    def _by_stored_definition(self, name: str, version: Version) -> Target:
+        view = definition_of(self._manifests, name, version)
+        log.info("view %s goes on with version %d", name, version.number)
+        return Target(feed_of(self._spark, view, self.project.folder), version.number)
+
+    def _archive(self) -> None:
+        taken = sum(
+            master.archive(self._spark, self._kafka, group=self._group())
+            for master in self.masters.values()
+        )
+        self._stopping.wait(0 if taken >= 1_000_000 else self.project.settings.archive_every_s)
+
+    def _batch(self) -> None:
+        if self._stopping.wait(self.project.settings.batch_every_s):
+            return
+        for topic, master in self.masters.items():
+            for target in self.layers[topic].targets:
+                run_batch(self._spark, self._manifests, master, target.feed, target.number)
+
+    def _upkeep(self) -> None:
+        rounds = 0
+        while not self._stopping.wait(UPKEEP_S):
+            rounds += 1
+            for layer in self.layers.values():
+                for target in layer.targets:
+                    self._compact(target)
+                    if rounds % SWEEP_EVERY == 0:
+                        self._manifests.sweep(target.feed.name)
+
+    def _compact(self, target: Target) -> None:
+        try:
+            while self._compactor.compact(target.feed.fold, target.number):
+                pass
+        except OutOfPlace:
+            log.debug("a compaction of %s came too late", target.feed.name)
+
+    def _group(self) -> str:
+        return f"strom.{self.project.settings.name}"
+
+    def _begin(self, name: str, work: Callable[[], None]) -> None:
+        def run() -> None:
+            while not self._stopping.is_set():
+                try:
+                    work()
+                except BaseException as error:  # noqa: BLE001 - told to whoever waits
+                    if not self._stopping.is_set():
+                        self.failed = error
+                        self._stopping.set()
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+
+def refuse_changed(project: Project) -> list[str]:
+    """Raise UserError if a definition is not the one that its view was computed by.
+
+    A view that was rolled back goes on with its stored definition; such views are named.
+    """
+    rolled_back = []
+    for name, view in project.views.items():
+        manifest = project.manifests.read(name)
+        active = manifest.active_version if manifest else None
+        if active is None or active.fingerprint == fingerprint(view):
+            continue
+        if current_version(manifest, view) is None:
+            raise UserError(
+                f"{view.place}: View {name} is not the one that version {active.number} was "
+                f"computed by ({active.definition}). Compute the new one with "
+                f"`strom replay {name}`, or undo the change."
+            )
+        rolled_back.append(name)
+    return rolled_back
+
+
+def lag_of(project: Project, kafka: KafkaLog) -> dict[str, int]:
+    """How many records each view has not counted in yet."""
+    ends: dict[str, Offsets] = {}
+    lags = {}
+    for name in project.manifests.names():
+        manifest = project.manifests.existing(name)
+        version = manifest.active_version
+        if version is not None:
+            ends.setdefault(manifest.topic, kafka.ends(manifest.topic))
+            lags[name] = ends[manifest.topic] - version.position
+    return lags

@@ -1,0 +1,1 @@
+"""Answers from batch and speed together: states merged on read, in DuckDB."""

@@ -1,0 +1,115 @@
+"""Answers to queries: a snapshot of every view that is asked for, merged while it is read."""
+
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.chain import Manifest, Version
+from strom.pipelines.fold import ViewFold, bind
+from strom.pipelines.manifests import Manifests
+from strom.pipelines.serving.connections import connect, parquet_source
+from strom.pipelines.serving.statements import finish_statement
+from strom.pipelines.versions import definition_of
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+_WORD = re.compile(r"\w+")
+_ATTEMPTS = 3
+
+
+class Server:
+    """Answers SQL over views. Several threads may ask at once."""
+
+    def __init__(self, manifests: Manifests, *, memory: str = "512MB") -> None:
+        self._manifests = manifests
+        self._connection = connect(memory=memory)
+        self._folds: dict[tuple[str, int, str], ViewFold] = {}
+        self._lock = threading.Lock()
+        self._shut_off_files()
+
+    def query(self, sql: str, values: Sequence[str] = ()) -> "pa.Table":
+        """The answer to a SELECT, with values for its question marks.
+
+        UserError if it is not one, or names what is not there.
+        """
+        import duckdb
+
+        views = self._named_in(sql)
+        for attempt in range(_ATTEMPTS):
+            cursor = self._cursor()
+            try:
+                for manifest in views:
+                    cursor.execute(self._view_statement(manifest))
+                return cursor.sql(_only_select(sql), params=list(values)).to_arrow_table()
+            except duckdb.IOException:
+                # A file has gone since the manifest was read: read it again.
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                views = self._named_in(sql)
+            except duckdb.Error as error:
+                raise UserError(_first_line(error)) from None
+            finally:
+                cursor.close()
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Let the connection go."""
+        self._folds.clear()
+        self._connection.close()
+
+    def _cursor(self) -> "duckdb.DuckDBPyConnection":
+        return self._connection.cursor()
+
+    def _named_in(self, sql: str) -> list[Manifest]:
+        words = set(_WORD.findall(sql))
+        found = [self._manifests.read(name) for name in self._manifests.names() if name in words]
+        return [manifest for manifest in found if manifest is not None and manifest.active]
+
+    def _view_statement(self, manifest: Manifest) -> str:
+        version = manifest.active_version
+        assert version is not None  # noqa: S101 - see _named_in
+        folder = self._manifests.view_folder(manifest.view)
+        source = parquet_source([str(folder / file) for file in version.files])
+        finished = finish_statement(self._fold(manifest, version), source)
+        return f'CREATE OR REPLACE TEMP VIEW "{manifest.view}" AS {finished}'
+
+    def _fold(self, manifest: Manifest, version: Version) -> ViewFold:
+        key = (manifest.view, version.number, version.fingerprint)
+        with self._lock:
+            if key not in self._folds:
+                self._folds[key] = fold_of(self._manifests, manifest, version)
+            return self._folds[key]
+
+    def _shut_off_files(self) -> None:
+        """A query can read views, and no other file of this machine."""
+        self._manifests.folder.mkdir(parents=True, exist_ok=True)
+        folder = str(Path(self._manifests.folder).resolve()).replace("'", "''")
+        self._connection.execute(f"SET allowed_directories = ['{folder}/']")
+        self._connection.execute(
+            "SET enable_external_access = false; SET lock_configuration = true"
+        )
+
+
+def fold_of(manifests: Manifests, manifest: Manifest, version: Version) -> ViewFold:
+    """The fold of a stored version, from its definition and the types that Spark found."""
+    view = definition_of(manifests, manifest.view, version)
+    columns = dict(version.output)
+    # Types of expressions decide how states are made; merging them needs the states' names only.
+    return bind(view, columns, lambda text: "double")
+
+
+def _only_select(sql: str) -> str:
+    text = sql.strip().rstrip(";")
+    if not re.match(r"(?is)\s*(select|with|from|describe|summarize)\b", text) or ";" in text:
+        raise UserError("A query is one SELECT.")
+    return text
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0].partition(": ")[2] or text

@@ -1,0 +1,113 @@
+"""DataSketches' bytes inside DuckDB: the functions that sketch measures are written with."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import duckdb
+
+_LARGEST_HLL = 18
+
+
+def register(connection: "duckdb.DuckDBPyConnection") -> None:
+    """Make the sketch functions known to a connection."""
+    from duckdb import list_type
+    from duckdb.func import FunctionNullHandling, PythonUDFType
+    from duckdb.sqltypes import BIGINT, BLOB, DOUBLE, INTEGER, VARCHAR
+
+    blobs = list_type(BLOB)
+    functions: list[tuple[str, Callable[..., Any], list[Any], Any]] = [
+        ("hll_sketch", _hll_sketch, [list_type(VARCHAR), INTEGER], BLOB),
+        ("hll_union", _hll_union, [blobs], BLOB),
+        ("hll_estimate", _hll_estimate, [BLOB], BIGINT),
+        ("kll_sketch", _kll_sketch, [list_type(DOUBLE)], BLOB),
+        ("kll_union", _kll_union, [blobs], BLOB),
+        ("kll_quantile", _kll_quantile, [BLOB, DOUBLE], DOUBLE),
+    ]
+    for name, function, arguments, result in functions:
+        connection.create_function(
+            name,
+            _vectorised(function, len(arguments), result),
+            arguments,
+            result,
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
+
+
+def _vectorised(function: Callable[..., Any], arity: int, result: Any) -> Callable[..., Any]:
+    """DuckDB hands over whole columns: call the function for each row, null for null."""
+    import pyarrow as pa
+
+    kind = {"BLOB": pa.binary(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}[str(result)]
+
+    def each(*columns: Any) -> Any:
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        return pa.array([None if row[0] is None else function(*row) for row in rows], kind)
+
+    # DuckDB counts the parameters.
+    return (lambda one: each(one)) if arity == 1 else (lambda one, two: each(one, two))
+
+
+def _hll_sketch(values: Iterable[str | None], log2_registers: int) -> bytes:
+    from datasketches import hll_sketch
+
+    sketch = hll_sketch(log2_registers)
+    for value in values:
+        if value is not None:
+            sketch.update(value)
+    return bytes(sketch.serialize_compact())
+
+
+def _hll_union(states: list[bytes | None]) -> bytes | None:
+    from datasketches import hll_sketch, hll_union
+
+    present = [state for state in states if state is not None]
+    if len(present) <= 1:
+        return present[0] if present else None
+    # A union of this size keeps the precision of the coarsest sketch that it meets.
+    union = hll_union(_LARGEST_HLL)
+    for state in present:
+        union.update(hll_sketch.deserialize(state))
+    return bytes(union.get_result().serialize_compact())
+
+
+def _hll_estimate(state: bytes) -> int:
+    from datasketches import hll_sketch, hll_union
+
+    # Always by way of a union: an estimate from a sketch's own history differs from a union's.
+    union = hll_union(_LARGEST_HLL)
+    union.update(hll_sketch.deserialize(state))
+    return int(union.get_result().get_estimate() + 0.5)
+
+
+def _kll_sketch(values: Iterable[float | None]) -> bytes | None:
+    from datasketches import kll_doubles_sketch
+
+    sketch = kll_doubles_sketch(200)
+    for value in values:
+        if value is not None:
+            sketch.update(value)
+    return None if sketch.is_empty() else bytes(sketch.serialize())
+
+
+def _kll_union(states: list[bytes | None]) -> bytes | None:
+    from datasketches import kll_doubles_sketch
+
+    merged = None
+    for state in states:
+        if state is None:
+            continue
+        sketch = kll_doubles_sketch.deserialize(state)
+        if merged is None:
+            merged = sketch
+        else:
+            merged.merge(sketch)
+    return None if merged is None else bytes(merged.serialize())
+
+
+def _kll_quantile(state: bytes, share: float) -> float | None:
+    from datasketches import kll_doubles_sketch
+
+    sketch = kll_doubles_sketch.deserialize(state)
+    return None if sketch.is_empty() else float(sketch.get_quantile(share, True))

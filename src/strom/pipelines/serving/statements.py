@@ -1,0 +1,132 @@
+"""The SQL that merges states and finishes them into values, for DuckDB."""
+
+from collections.abc import Mapping
+
+from strom.pipelines.definitions.keys import Window
+from strom.pipelines.fold import PART, ViewFold, item_column, state_columns, window_start
+from strom.pipelines.measures.measure import Fold
+
+_RUNNING = "__running"
+_TOTAL = "__total"
+
+
+def merge_statement(fold: ViewFold, source: str, types: Mapping[str, str] | None = None) -> str:
+    """Many states in, for each key one state out; the columns stay the same.
+
+    Sums grow wider in DuckDB. To write states down again, give the columns' `types` to go back to.
+    """
+    if fold.view.appends:
+        return f"SELECT * FROM {source}"
+    columns = [_quoted(name) for name in fold.grouping]
+    for name, one in fold.folds.items():
+        names = {state: _quoted(column) for state, column in state_columns(name, one).items()}
+        for state in one.states:
+            merged = state.merge.format(names[state.name], **names)
+            if types:
+                merged = f"CAST({merged} AS {types[f'{name}__{state.name}']})"
+            columns.append(f"{merged} AS {names[state.name]}")
+    return f"SELECT {', '.join(columns)} FROM {source}{_group_by(fold.grouping)}"
+
+
+def finish_statement(fold: ViewFold, source: str) -> str:
+    """States in, values out: what a user sees as the view."""
+    if fold.view.appends:
+        return f"SELECT * FROM {source}"
+    merged = f"({merge_statement(fold, source)})"
+    keys = _key_columns(fold)
+    if not fold.tallies:
+        values = [f"{_finish(name, one)} AS {_quoted(name)}" for name, one in fold.folds.items()]
+        return f"SELECT {', '.join([*keys, *values])} FROM {merged}"
+    values = []
+    for name, one in fold.folds.items():
+        if one.item is None:
+            value = f"any_value({_finish(name, one)}) FILTER ({PART} = 0)"
+        else:
+            value = _finish_tally(fold, name, one)
+        values.append(f"{value} AS {_quoted(name)}")
+    columns = ", ".join([*keys, *values])
+    return f"SELECT {columns} FROM {_ranked(fold, merged)}{_group_by(fold.view.key_names)}"
+
+
+def partial_statement(fold: ViewFold, source: str) -> str:
+    """Rows in, states out, as Spark does it: for trying views out without Java."""
+    view = fold.view
+    if view.appends:
+        return f"SELECT * FROM {source}"
+    added = []
+    for window in view.windows:
+        start = window_start(window, view.stream.event_time).duckdb
+        listed = f"unnest({start})" if window.overlaps > 1 else start
+        added.append(f"{listed} AS {_quoted(window.name)}")
+    rows = f"(SELECT *{''.join(f', {one}' for one in added)} FROM {source})"
+    if fold.tallies:
+        parts = f"(SELECT *, unnest(range({len(fold.tallies) + 1})) AS {PART} FROM {rows})"
+        items = [
+            f"CASE WHEN {PART} = {fold.parts[name]} THEN {one.item.duckdb} END "
+            f"AS {_quoted(item_column(name))}"
+            for name, one in fold.tallies.items()
+            if one.item
+        ]
+        present = " OR ".join(
+            [f"{PART} = 0", *(f"{_quoted(item_column(name))} IS NOT NULL" for name in fold.tallies)]
+        )
+        rows = f"(SELECT * FROM (SELECT *, {', '.join(items)} FROM {parts}) WHERE {present})"
+    columns = [_quoted(name) for name in fold.grouping]
+    for name, one in fold.folds.items():
+        names = state_columns(name, one)
+        for state in one.states:
+            text = state.partial.duckdb
+            if fold.tallies:
+                text = f"CASE WHEN {PART} = {fold.parts.get(name, 0)} THEN {text} END"
+            columns.append(f"{text} AS {_quoted(names[state.name])}")
+    return f"SELECT {', '.join(columns)} FROM {rows}{_group_by(fold.grouping)}"
+
+
+def _finish(name: str, fold: Fold) -> str:
+    columns = state_columns(name, fold)
+    return fold.finish.format(**{state: _quoted(column) for state, column in columns.items()})
+
+
+def _finish_tally(fold: ViewFold, name: str, one: Fold) -> str:
+    columns = {state: _quoted(column) for state, column in state_columns(name, one).items()}
+    return one.finish.format(
+        item=_quoted(item_column(name)),
+        rows=f"{PART} = {fold.parts[name]}",
+        running=_RUNNING,
+        total=_TOTAL,
+        **columns,
+    )
+
+
+def _ranked(fold: ViewFold, merged: str) -> str:
+    """The merged rows, with sums of counts in the order of items where a tally asks for them."""
+    if not any("{running}" in one.finish for one in fold.tallies.values()):
+        return merged
+    counts = [_quoted(state_columns(name, one)["n"]) for name, one in fold.tallies.items()]
+    count = f"coalesce({', '.join(counts)}, 0)"
+    group = ", ".join([*map(_quoted, fold.view.key_names), PART])
+    order = ", ".join(_quoted(item_column(name)) for name in fold.tallies)
+    return (
+        f"(SELECT *, sum({count}) OVER (PARTITION BY {group} ORDER BY {order}) AS {_RUNNING}, "
+        f"sum({count}) OVER (PARTITION BY {group}) AS {_TOTAL} FROM {merged})"
+    )
+
+
+def _key_columns(fold: ViewFold) -> list[str]:
+    columns = []
+    for key in fold.view.keys:
+        if not isinstance(key, Window):
+            columns.append(_quoted(key))
+            continue
+        start = _quoted(key.name)
+        end = f"{start} + INTERVAL {key.length_us} MICROSECOND AS {_quoted(key.end_name)}"
+        columns += [start, end]
+    return columns
+
+
+def _group_by(columns: list[str]) -> str:
+    return f" GROUP BY {', '.join(map(_quoted, columns))}" if columns else ""
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'

@@ -1,0 +1,103 @@
+"""`strom.toml`: the settings of a project."""
+
+import difflib
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from strom.model.errors import UserError
+from strom.pipelines.definitions.keys import parse_duration
+
+FILE = "strom.toml"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `strom.toml` says; each comment is the section and name there."""
+
+    name: str = "project"  # name
+    data: str = "data"  # data
+    servers: str | None = None  # kafka.servers; without it, an embedded broker runs
+    port: int = 9092  # kafka.port, of the embedded broker
+    kafka: dict[str, str] = field(default_factory=dict)  # kafka.settings
+    master: str = "local[2]"  # spark.master
+    spark: dict[str, str] = field(default_factory=dict)  # spark.settings
+    serving_host: str = "127.0.0.1"  # serving.host
+    serving_port: int = 8088  # serving.port
+    batch_every_s: float = 600.0  # batch.every
+    archive_every_s: float = 10.0  # batch.archive_every
+    trigger_s: float = 0.0  # speed.every
+    batch_records: int = 500_000  # speed.max_records
+
+
+_PLACES: dict[tuple[str, ...], tuple[str, type]] = {
+    ("name",): ("name", str),
+    ("data",): ("data", str),
+    ("kafka", "servers"): ("servers", str),
+    ("kafka", "port"): ("port", int),
+    ("kafka", "settings"): ("kafka", dict),
+    ("spark", "master"): ("master", str),
+    ("spark", "settings"): ("spark", dict),
+    ("serving", "host"): ("serving_host", str),
+    ("serving", "port"): ("serving_port", int),
+    ("batch", "every"): ("batch_every_s", float),
+    ("batch", "archive_every"): ("archive_every_s", float),
+    ("speed", "every"): ("trigger_s", float),
+    ("speed", "max_records"): ("batch_records", int),
+}
+
+
+def read_settings(file: Path) -> Settings:
+    """The settings of a file; UserError names what is not one."""
+    try:
+        values = tomllib.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"There is no {file}. Make a project with: strom init NAME") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{file}: {error}") from None
+    found: dict[str, Any] = {}
+    for place, value in _flattened(values):
+        if place not in _PLACES:
+            raise UserError(f"{file}: {_unknown(place)}")
+        name, kind = _PLACES[place]
+        found[name] = _checked(file, place, value, kind)
+    return Settings(**found)
+
+
+def _flattened(values: dict[str, Any]) -> list[tuple[tuple[str, ...], Any]]:
+    places: list[tuple[tuple[str, ...], Any]] = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            places += [((name, inner), one) for inner, one in value.items()]
+        else:
+            places.append(((name,), value))
+    return places
+
+
+def _checked(file: Path, place: tuple[str, ...], value: Any, kind: type) -> Any:
+    if kind is float and isinstance(value, str):
+        try:
+            return parse_duration(value) / 1_000_000
+        except UserError as error:
+            raise UserError(f"{file}: {'.'.join(place)}: {error}") from None
+    if kind is dict and isinstance(value, dict):
+        return {
+            name: str(one).lower() if isinstance(one, bool) else str(one)
+            for name, one in value.items()
+        }
+    if not isinstance(value, kind) or isinstance(value, bool):
+        wanted = {
+            str: "a text",
+            int: "a number",
+            float: "a text like '10 seconds'",
+            dict: "a table",
+        }
+        raise UserError(f"{file}: {'.'.join(place)} must be {wanted[kind]}.")
+    return value
+
+
+def _unknown(place: tuple[str, ...]) -> str:
+    known = [".".join(one) for one in _PLACES]
+    near = difflib.get_close_matches(".".join(place), known, n=1)
+    return f"There is no setting {'.'.join(place)}." + (f" Did you mean {near[0]}?" if near else "")

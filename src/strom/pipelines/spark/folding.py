@@ -1,0 +1,123 @@
+"""`partial` in Spark: the rows of a view, and the states of its measures."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strom.pipelines.definitions.place import DefinitionError
+from strom.pipelines.definitions.stream import Stream, Table
+from strom.pipelines.definitions.view import View
+from strom.pipelines.fold import PART, ViewFold, bind, item_column, state_columns, window_start
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def prepared(view: View, rows: "DataFrame", folder: Path) -> "DataFrame":
+    """The rows that a view's measures see; tables are looked for beside the project."""
+    from pyspark.sql import functions as sf
+
+    for step in view.steps:
+        for name, text in step.columns.items():
+            rows = rows.withColumn(name, sf.expr(text))
+        if step.where:
+            rows = rows.where(step.where)
+        if step.prepare:
+            tables = {
+                name: _table(rows.sparkSession, table, folder)
+                for name, table in step.tables.items()
+            }
+            rows = step.prepare(rows, **tables)
+    return rows
+
+
+def bind_with_spark(
+    spark: "SparkSession", view: View, folder: Path
+) -> tuple[ViewFold, dict[str, str]]:
+    """A view made out for the types that Spark finds, before any record is read.
+
+    Also returns the types: of the rows' columns, and of the expressions that measures are made of.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        rows = prepared(view, empty_rows(spark, view.stream), folder)
+        columns = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+
+        asked: dict[str, str] = {}
+
+        def type_of(text: str) -> str:
+            asked[text] = rows.selectExpr(text).schema.fields[0].dataType.simpleString()
+            return asked[text]
+
+        fold = bind(view, columns, type_of)
+        _ = partial(fold, rows).schema  # every expression is resolved here
+    except PySparkException as error:
+        raise DefinitionError(view.place, f"View {view.name}: {_plain(error)}") from None
+    return fold, {**columns, **asked}
+
+
+def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
+    """One row of state per key (and item, for tallies)."""
+    from pyspark.sql import functions as sf
+
+    view = fold.view
+    if view.appends:
+        return rows.drop("_key")
+    if "_offset" not in rows.columns:  # a prepare that selects columns; first and last look at it
+        rows = rows.withColumn("_offset", sf.lit(-1).cast("bigint"))
+    for window in view.windows:
+        start = sf.expr(window_start(window, view.stream.event_time).spark)
+        rows = rows.withColumn(window.name, sf.explode(start) if window.overlaps > 1 else start)
+    if fold.tallies:
+        rows = _by_parts(fold, rows)
+    states = [
+        _state(fold, name, state.partial.spark).alias(state_columns(name, one)[state.name])
+        for name, one in fold.folds.items()
+        for state in one.states
+    ]
+    return rows.groupBy(*fold.grouping).agg(*states)
+
+
+def empty_rows(spark: "SparkSession", stream: Stream) -> "DataFrame":
+    """No rows, with the columns of a stream."""
+    ddl = ", ".join(f"{name} {kind}" for name, kind in stream.columns.items())
+    return spark.createDataFrame([], ddl)
+
+
+def _state(fold: ViewFold, name: str, text: str) -> "Column":
+    from pyspark.sql import functions as sf
+
+    if not fold.tallies:
+        return sf.expr(text)
+    return sf.expr(f"CASE WHEN {PART} = {fold.parts.get(name, 0)} THEN {text} END")
+
+
+def _by_parts(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
+    """Each row once for the plain measures, and once for every tally in which it has an item."""
+    from pyspark.sql import functions as sf
+
+    numbers = sf.array(*(sf.lit(number) for number in range(len(fold.tallies) + 1)))
+    rows = rows.withColumn(PART, sf.explode(numbers))
+    present = sf.col(PART) == 0
+    for name, one in fold.tallies.items():
+        if one.item is not None:
+            item = sf.when(sf.col(PART) == fold.parts[name], sf.expr(one.item.spark))
+            rows = rows.withColumn(item_column(name), item)
+            present = present | sf.col(item_column(name)).isNotNull()
+    return rows.where(present)
+
+
+def _table(spark: "SparkSession", table: Table, folder: Path) -> "DataFrame":
+    reader = spark.read.format(table.format)
+    if table.schema:
+        reader = reader.schema(table.schema)
+    if table.format == "csv":
+        reader = reader.option("header", "true")
+    return reader.load(str(folder / table.path))
+
+
+def _plain(error: Exception) -> str:
+    """Spark's message without its error class, hints of position, and plan."""
+    text = str(error).strip().split("SQLSTATE")[0].split("; line")[0]
+    first = text.splitlines()[0] if text else type(error).__name__
+    return first.partition("] ")[2] or first

@@ -1,0 +1,72 @@
+"""Raw records as rows: from Kafka between two positions, or from the master dataset."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from strom.pipelines.offsets import Offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RAW_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+RAW_SCHEMA = (
+    "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+"""What is known of a record; the master dataset has the same columns."""
+# A fetch at the end of the log waits this long for more. The connector begins a new one for every
+# partition of every micro-batch, so its default of 500 ms would be most of a view's latency.
+_FETCH_WAIT_MS = "20"
+
+
+def read_log(
+    spark: "SparkSession",
+    servers: str,
+    topic: str,
+    start: Offsets,
+    end: Offsets,
+    *,
+    group: str,
+    tasks: int = 2,
+    client_settings: Mapping[str, str] | None = None,
+) -> "DataFrame":
+    """The records from `start` up to, but without, `end`."""
+    partitions = range(len(end.next))
+    reader = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", servers)
+        .option("assign", json.dumps({topic: list(partitions)}))
+        .option("startingOffsets", _as_json(topic, start, len(partitions)))
+        .option("endingOffsets", _as_json(topic, end, len(partitions)))
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "true")
+        .option("minPartitions", tasks)
+        # With a name that stays, the connector uses its consumers again.
+        .option("kafka.group.id", group)
+        .option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
+        .option("kafka.isolation.level", "read_committed")
+    )
+    for name, value in (client_settings or {}).items():
+        reader = reader.option(f"kafka.{name}", value)
+    return reader.load().select(*RAW_COLUMNS)
+
+
+def read_master(
+    spark: "SparkSession", files: Sequence[str], start: Offsets, end: Offsets
+) -> "DataFrame":
+    """The archived records of these files from `start` up to, but without, `end`."""
+    rows = (
+        spark.read.schema(RAW_SCHEMA).parquet(*files)
+        if files
+        else spark.createDataFrame([], RAW_SCHEMA)
+    )
+    between = " OR ".join(
+        f"(partition = {partition} AND offset >= {start[partition]} AND offset < {offset})"
+        for partition, offset in enumerate(end.next)
+    )
+    return rows.where(between or "false")
+
+
+def _as_json(topic: str, offsets: Offsets, partitions: int) -> str:
+    return json.dumps({topic: {str(one): offsets[one] for one in range(partitions)}})

@@ -1,0 +1,76 @@
+"""The one Spark session of a process."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.spark.jars import cache_folder, connector_jars
+from strom.pipelines.spark.java import java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULTS = {
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    # Small jobs in quick succession: nothing that pays off only for large ones.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.log.level": "ERROR",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Dlog4j2.level=ERROR",
+}
+
+
+def start_session(master: str, settings: Mapping[str, str] | None = None) -> "SparkSession":
+    """Start Spark with its Kafka connector; UserError, in plain words, if that cannot be."""
+    home = java_home(cache_folder())
+    jars = connector_jars(home)
+    os.environ["JAVA_HOME"] = home
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("strom")
+    for name, value in {**DEFAULTS, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    try:
+        with _quiet_stderr():
+            session = builder.getOrCreate()
+    except PySparkException as error:
+        raise UserError(f"Spark did not start at {master}: {_first_line(error)}") from None
+    return session
+
+
+@contextlib.contextmanager
+def _quiet_stderr() -> Iterator[None]:
+    """Spark's launcher writes greetings to stderr before any setting can stop it."""
+    if os.environ.get("STROM_SPARK_LOG"):
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

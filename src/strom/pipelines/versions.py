@@ -1,0 +1,151 @@
+"""Versions of a view: recognising that a definition has changed, keeping definitions, switching."""
+
+import ast
+import dataclasses
+import hashlib
+import inspect
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from strom.model.errors import UserError
+from strom.pipelines.chain import Manifest, Version
+from strom.pipelines.definitions.view import View
+from strom.pipelines.manifests import Manifests
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.project import project_modules
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DEFINITION = "definition.pickle"
+
+
+def fingerprint(view: View) -> str:
+    """The same text for definitions that compute the same; comments and layout do not count."""
+    steps = [_described(step) for step in view.steps]
+    stream = view.stream
+    source = [stream.topic, stream.ddl, stream.format, stream.event_time]
+    text = json.dumps([source, steps], sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def summary(view: View) -> str:
+    """Keys and measures in one line."""
+    if view.appends:
+        return f"rows of {view.stream.topic}"
+    keys = ", ".join(view.key_names) or "all"
+    measured = ", ".join(f"{name} = {one.describe()}" for name, one in view.measures.items())
+    return f"{measured} by {keys}"
+
+
+def current_version(manifest: Manifest | None, view: View) -> Version | None:
+    """The version that was computed by this very definition, the newest if there are several."""
+    same = [
+        v for v in (manifest.versions if manifest else ()) if v.fingerprint == fingerprint(view)
+    ]
+    return max(same, key=lambda version: version.number, default=None)
+
+
+def new_version(
+    manifests: Manifests, view: View, base: Offsets, identity: "pa.Table", columns: dict[str, str]
+) -> Version:
+    """Make room for another version of a view; the first one is active at once."""
+    import pyarrow.parquet as pq
+    from pyspark import cloudpickle
+
+    made: list[Version] = []
+
+    def add(manifest: Manifest) -> Manifest:
+        number = max((version.number for version in manifest.versions), default=0) + 1
+        folder = manifests.version_folder(view.name, number)
+        folder.mkdir(parents=True, exist_ok=True)
+        for module in project_modules():
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        (folder / _DEFINITION).write_bytes(cloudpickle.dumps(view))  # type: ignore[no-untyped-call]
+        identity_file = f"v{number}/identity-{uuid.uuid4().hex[:8]}.parquet"
+        pq.write_table(identity, manifests.view_folder(view.name) / identity_file)
+        version = Version(
+            number=number,
+            fingerprint=fingerprint(view),
+            definition=summary(view),
+            output=tuple(columns.items()),
+            base=base,
+            created_ms=time.time_ns() // 1_000_000,
+            identity=identity_file,
+        )
+        made.append(version)
+        changed = manifest.with_version(version)
+        return changed.switched_to(number) if manifest.active is None else changed
+
+    manifests.change(view.name, view.stream.topic, add)
+    return made[-1]
+
+
+def definition_of(manifests: Manifests, view: str, version: Version) -> View:
+    """The definition that a version was made by, even if the user's file has changed since."""
+    from pyspark import cloudpickle
+
+    path: Path = manifests.version_folder(view, version.number) / _DEFINITION
+    loaded = cloudpickle.loads(path.read_bytes())  # written by this project itself
+    if not isinstance(loaded, View):
+        raise UserError(f"{path} is not a definition of a view.")
+    return loaded
+
+
+def rolled_back(manifest: Manifest, to: int | None = None) -> Manifest:
+    """The manifest with the version that was active before, or a given one, active again."""
+    wanted = manifest.previous if to is None else to
+    if wanted is None:
+        raise UserError(f"View {manifest.view} has no version to go back to.")
+    if wanted not in {version.number for version in manifest.versions}:
+        raise UserError(f"View {manifest.view} has no version {wanted}.")
+    return manifest.switched_to(wanted)
+
+
+def _described(view: View) -> list[Any]:
+    keys = [
+        key if isinstance(key, str) else [key.name, key.length_us, key.every_us]
+        for key in view.keys
+    ]
+    measures = {
+        name: [type(one).__name__, *map(repr, dataclasses.astuple(one))]
+        for name, one in view.measures.items()
+    }
+    tables = {name: [one.path, one.schema, one.format] for name, one in view.tables.items()}
+    prepare = sorted(set(_sources(view.prepare))) if view.prepare else None
+    return [keys, measures, dict(view.columns), view.where, tables, prepare]
+
+
+def _sources(function: Callable[..., Any], seen: frozenset[int] = frozenset()) -> Iterator[str]:
+    """The text of a function, of what it calls in the user's own files, and the constants it uses."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None or id(code) in seen:
+        return
+    seen |= {id(code)}
+    yield _text_of(function, code)
+    known = inspect.getclosurevars(function)
+    for name, value in {**known.globals, **known.nonlocals}.items():
+        if inspect.isfunction(value):
+            if value.__module__ == function.__module__:
+                yield from _sources(value, seen)
+        elif isinstance(value, str | int | float | bool | tuple | list | dict | set | frozenset):
+            yield f"{name} = {value!r}"
+
+
+def _text_of(function: Callable[..., Any], code: CodeType) -> str:
+    """A function's source, written anew from its syntax tree so that layout does not matter."""
+    try:
+        tree = ast.parse(Path(code.co_filename).read_text("utf-8"))
+    except (OSError, SyntaxError):
+        return f"{code.co_code.hex()} {code.co_consts!r} {code.co_names!r}"
+    texts = [
+        ast.unparse(node.body) if isinstance(node, ast.Lambda) else ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda | ast.FunctionDef) and node.lineno == code.co_firstlineno
+    ]
+    return "\n".join(texts)

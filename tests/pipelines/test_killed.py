@@ -1,0 +1,99 @@
+"""kill -9 of the driver at the worst moments changes no result."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.pipelines.killed_driver import POINTS
+from tests.pipelines.shop import answers, clicks, make_stream, make_views
+from tests.pipelines.world import World, fresh_topic
+
+ROOT = Path(__file__).resolve().parents[2]
+KILLED = -9
+
+
+class Died(BaseException):
+    """In place of a real death, where a process of its own would take too long."""
+
+
+@pytest.fixture
+def world(spark, kafka_servers, tmp_path):
+    stream = make_stream(fresh_topic())
+    world = World(spark, kafka_servers, tmp_path, stream, make_views(stream))
+    yield world
+    world.close()
+
+
+def work(world):
+    """Everything that a project does, until there is nothing left to do."""
+    layer = world.speed(max_records=40)
+    while layer.step():
+        pass
+    world.archive()
+    for name, target in world.targets.items():
+        world.compactor.compact(target.feed.fold, target.number)
+        world.batch(name)
+
+
+def check_complete(world, sent):
+    """All views and the archive hold every record, once."""
+    served = answers(world)
+    assert sum(row["views"] for row in served["page_minutes"]) == len(sent)
+    assert len(served["slow"]) == sum((row["ms"] or 0) > 40 for row in sent)
+    total = sum(row["ms"] or 0 for row in sent)
+    assert sum(row["ms"] or 0 for row in served["page_minutes"]) == total
+    for row in served["pages"]:
+        users = {one["user"] for one in sent if one["page"] == row["page"]} - {None}
+        assert row["users"] == sorted(users)
+    archived = pq.ParquetDataset(world.master.files()).read(["partition", "offset"]).to_pylist()
+    assert (
+        len(archived) == len({(row["partition"], row["offset"]) for row in archived}) == len(sent)
+    )
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_dying_at_any_point_changes_nothing(world, monkeypatch, point):
+    sent = clicks(60)
+    world.send(sent)
+    owner, name, times = POINTS[point]
+    original = getattr(owner, name)
+    calls = []
+
+    def deadly(*arguments, **named):
+        calls.append(name)
+        if len(calls) == times:
+            raise Died
+        return original(*arguments, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, deadly)
+        if "compaction" in point:
+            patch.setattr("strom.pipelines.compaction.plan.__defaults__", (2,))
+        with pytest.raises(Died):
+            work(world)
+    work(world)
+    check_complete(world, sent)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    "point",
+    [
+        "after the sink",
+        pytest.param("before the rename", marks=pytest.mark.soak),
+        pytest.param("mid-archive", marks=pytest.mark.soak),
+    ],
+)
+def test_a_killed_driver_changes_nothing(world, kafka_servers, tmp_path, point):
+    sent = clicks(60)
+    world.send(sent)
+    command = [sys.executable, "-m", "tests.pipelines.killed_driver"]
+    command += [str(tmp_path), kafka_servers, world.stream.topic, point]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == KILLED, done.stderr[-2000:]
+    work(world)
+    check_complete(world, sent)

@@ -1,0 +1,144 @@
+"""Projects: settings, files, plans, and definitions that have changed. No Java."""
+
+import textwrap
+
+import pytest
+
+from strom.model.errors import UserError
+from strom.pipelines.plan import as_mermaid, as_svg, as_text, plan_of
+from strom.pipelines.project import load_project
+from strom.pipelines.versions import fingerprint
+
+VIEWS = """
+from strom.pipelines import Stream, View, count
+
+LIMIT = 5
+clicks = Stream("clicks", schema="page STRING, ms INT, at TIMESTAMP", time="at")
+
+
+def slow(rows):
+    return rows.where(rows.ms > LIMIT)
+
+
+pages = View(reads=clicks, prepare=slow, keys=["page"], measures={"n": count()})
+"""
+SQL = """
+CREATE STREAM clicks (page STRING, ms INT, at TIMESTAMP) WITH (topic = 'clicks', time = 'at');
+-- Counts; and more.
+CREATE VIEW minutes AS
+SELECT window('1 minute'), lower(page) AS page, count(*) AS n, avg(ms) AS mean_ms, top_k(page, 3) AS top,
+       count(DISTINCT page) AS pages
+FROM clicks WHERE ms > 5 GROUP BY window('1 minute'), lower(page);
+CREATE VIEW slow AS SELECT page, ms * 2 AS twice FROM clicks WHERE ms > 100;
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Write files and load them."""
+
+    def load(settings='name = "shop"', **files):
+        (tmp_path / "strom.toml").write_text(settings)
+        for name, text in files.items():
+            path = tmp_path / name.replace("_py", ".py").replace("_sql", ".sql")
+            path.write_text(textwrap.dedent(text))
+        return load_project(tmp_path)
+
+    return load
+
+
+def test_views_are_named_by_their_variables(project):
+    loaded = project(views_py=VIEWS)
+    assert list(loaded.views) == ["pages"]
+    assert loaded.views["pages"].name == "pages"
+    assert loaded.servers == "127.0.0.1:9092"
+
+
+def test_sql_defines_the_same(project):
+    loaded = project(views_sql=SQL)
+    minutes, slow = loaded.views["minutes"], loaded.views["slow"]
+    assert minutes.key_names == ["window_start", "page"]
+    assert {name: one.kind for name, one in minutes.measures.items()} == {
+        "n": "count",
+        "mean_ms": "mean",
+        "top": "top_k",
+        "pages": "distinct",
+    }
+    assert minutes.where == "ms > 5"
+    assert minutes.columns == {"page": "LOWER(page)"}
+    assert slow.appends
+    assert slow.columns == {"twice": "ms * 2"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT page FROM cliks", "There is no stream 'cliks'"),
+        ("SELECT page, count(*) AS n FROM clicks", "neither a measure nor in GROUP BY"),
+        ("SELECT count(*) AS n FROM clicks GROUP BY page", "must be selected too"),
+        ("SELECT count(*) FROM clicks", "needs a name"),
+        ("SELECT count(*) AS n FROM clicks HAVING n > 1", "no place in a view"),
+        ("SELECT FROM WHERE", "views.sql:3"),
+        ("SELECT sum(page) AS s FROM clicks", "page is string"),
+    ],
+)
+def test_wrong_sql_is_refused_with_its_line(project, sql, told):
+    stream = SQL.split(";")[0] + ";\n"
+    with pytest.raises(UserError) as caught:
+        project(views_sql=f"{stream}CREATE VIEW v AS {sql};")
+    assert told in str(caught.value)
+    assert "views.sql:3" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("[kafka]\nserver = 'x'", "Did you mean kafka.servers?"),
+        ("[kafka]\nport = 'x'", "kafka.port must be a number"),
+        ("[batch]\nevery = 'often'", "not a time span"),
+        ("name = ", "strom.toml"),
+    ],
+)
+def test_wrong_settings_are_refused(project, settings, told):
+    with pytest.raises(UserError, match=told.replace("?", r"\?")):
+        project(settings, views_py=VIEWS)
+
+
+def test_an_error_in_a_file_is_told_with_its_line(project):
+    with pytest.raises(UserError, match=r"views\.py:2: NameError"):
+        project(views_py="x = 1\nviews = nothing\n")
+    with pytest.raises(UserError, match=r"views\.py:1: "):
+        project(views_py="def (:\n")
+
+
+def test_a_folder_without_views_is_refused(project):
+    with pytest.raises(UserError, match="defines a view"):
+        project(views_py="x = 1\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("LIMIT = 5", "LIMIT = 6", False),
+        ("rows.ms > LIMIT", "rows.ms >= LIMIT", False),
+        ('"n": count()', '"m": count()', False),
+        ("ms INT,", "ms BIGINT,", False),
+        ("rows.where(rows.ms > LIMIT)", "rows.where(  rows.ms > LIMIT )  # slow", True),
+    ],
+)
+def test_a_changed_definition_is_recognised(project, before, after, same):
+    first = fingerprint(project(views_py=VIEWS).views["pages"])
+    assert before in VIEWS
+    second = fingerprint(project(views_py=VIEWS.replace(before, after)).views["pages"])
+    assert (first == second) is same
+
+
+def test_a_plan_shows_what_runs_where(project):
+    loaded = project('[kafka]\nservers = "k:1"\n[spark]\nmaster = "spark://s:2"', views_sql=SQL)
+    made = plan_of(loaded)
+    text = as_text(made)
+    for part in ("k:1", "spark://s:2", "view minutes", "master dataset of clicks", "clicks.dead"):
+        assert part in text
+    assert "master" not in as_text(plan_of(loaded, "kappa")).replace("spark://", "")
+    assert as_mermaid(made).startswith("flowchart LR")
+    assert as_svg(made).count("<rect") == len(made.nodes)

@@ -1,0 +1,194 @@
+"""Queries over views: HTTP, formats, and what they may not do. No Java: the states are made by DuckDB."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pyarrow as pa
+import pytest
+
+from strom.model.errors import UserError
+from strom.pipelines import Project, Stream, View, count, distinct, top_k, window
+from strom.pipelines.chain import Segment
+from strom.pipelines.fold import bind
+from strom.pipelines.manifests import Manifests
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.serving.connections import connect
+from strom.pipelines.serving.http import HttpServer
+from strom.pipelines.serving.queries import Server
+from strom.pipelines.serving.statements import partial_statement
+from strom.pipelines.versions import new_version
+from tests.pipelines.oracle import SCHEMA, START
+
+clicks = Stream("clicks", schema=SCHEMA, time="at")
+view = View(
+    reads=clicks,
+    keys=[window("1 minute"), "page"],
+    measures={"views": count(), "visitors": distinct("user"), "top": top_k("user", 1)},
+    name="page_minutes",
+)
+ROWS = [
+    {"user": f"user-{n % 4}", "page": f"/{n % 2}", "ms": n, "at": START, "_offset": n}
+    for n in range(10)
+]
+
+
+def states(rows):
+    connection = connect()
+    fold = bind(view, clicks.columns, lambda text: "int")
+    schema = pa.schema(
+        [
+            ("user", pa.string()),
+            ("page", pa.string()),
+            ("ms", pa.int32()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("_offset", pa.int64()),
+        ]
+    )
+    connection.register("given", pa.Table.from_pylist(rows, schema))
+    made = connection.sql(partial_statement(fold, "given")).to_arrow_table()
+    connection.close()
+    return made
+
+
+def append(manifests, segment):
+    manifests.change(
+        "page_minutes",
+        "clicks",
+        lambda before: before.with_version(before.version(1).appended(segment)),
+    )
+
+
+@pytest.fixture
+def manifests(tmp_path):
+    """A view with two segments."""
+    import pyarrow.parquet as pq
+
+    manifests = Manifests(tmp_path / "data" / "views")
+    new_version(manifests, view, Offsets((0,)), states([]), clicks.columns)
+    for start, end in ((0, 6), (6, 10)):
+        file = f"v1/{start}.parquet"
+        pq.write_table(states(ROWS[start:end]), manifests.view_folder("page_minutes") / file)
+        segment = Segment(Offsets((start,)), Offsets((end,)), (file,))
+        append(manifests, segment)
+    return manifests
+
+
+@pytest.fixture
+def address(manifests):
+    server = Server(manifests)
+    http = HttpServer(manifests, server, "127.0.0.1", 0)
+    yield http.start()
+    http.stop()
+    server.close()
+
+
+def get(address, path, **parameters):
+    url = f"{address}{path}?{urllib.parse.urlencode(parameters)}"
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return answer.read()
+
+
+def test_a_view_is_one_answer_from_all_segments(address):
+    rows = json.loads(get(address, "/views/page_minutes", order="-page"))
+    assert [(row["page"], row["views"], row["visitors"]) for row in rows] == [
+        ("/1", 5, 2),
+        ("/0", 5, 2),
+    ]
+    assert rows[0]["window_start"] == "2026-01-01T00:00:00Z"
+
+
+def test_parameters_choose_rows_and_columns(address):
+    chosen = {
+        "page": "/1",
+        "views.gte": "3",
+        "select": "page,views",
+        "window_start": "2026-01-01T00:00:00Z",
+    }
+    assert json.loads(get(address, "/views/page_minutes", **chosen)) == [{"page": "/1", "views": 5}]
+    assert json.loads(get(address, "/views/page_minutes", **{"views.gt": "5"})) == []
+
+
+def test_csv_and_arrow(address):
+    text = get(
+        address, "/views/page_minutes", format="csv", select="page,top", order="page"
+    ).decode()
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert rows[0]["page"] == "/0"
+    assert json.loads(rows[0]["top"]) == [{"item": "user-0", "count": 3}]
+    table = pa.ipc.open_stream(get(address, "/views/page_minutes", format="arrow")).read_all()
+    assert table.num_rows == 2
+
+
+def test_sql_over_http(address):
+    assert json.loads(get(address, "/query", sql="SELECT sum(views) AS n FROM page_minutes")) == [
+        {"n": 10}
+    ]
+    (listed,) = json.loads(get(address, "/views"))
+    assert listed["name"] == "page_minutes"
+    assert listed["position"] == [10]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "told"),
+    [
+        ("/views/nothing", {}, "Nothing was computed of a view 'nothing'"),
+        ("/views/page_minutes", {"pag": "/"}, "There is no column 'pag'"),
+        ("/views/page_minutes", {"page.like": "/"}, "There is no comparison 'like'"),
+        ("/views/page_minutes", {"limit": "x"}, "limit must be a number"),
+        ("/views/page_minutes", {"views": "many"}, "Could not convert"),
+        ("/query", {"sql": "DROP TABLE x"}, "A query is one SELECT"),
+        ("/query", {"sql": "SELECT 1; SELECT 2"}, "A query is one SELECT"),
+        ("/query", {"sql": "SELECT nothing FROM page_minutes"}, "nothing"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_what_is_wrong(address, path, parameters, told):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        get(address, path, **parameters)
+    assert caught.value.code == 400
+    assert told in json.loads(caught.value.read())["error"]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM read_text('/etc/hostname')",
+        "SELECT * FROM '/etc/passwd'",
+        "WITH x AS (SELECT * FROM read_csv('/etc/passwd')) SELECT * FROM x",
+    ],
+)
+def test_a_query_reads_no_other_files(manifests, sql):
+    server = Server(manifests)
+    with pytest.raises(UserError):
+        server.query(sql)
+    server.close()
+
+
+def test_a_reader_sees_all_of_a_change_or_nothing(manifests):
+    server = Server(manifests)
+    before = manifests.read("page_minutes").active_version
+    merged = Segment(Offsets((0,)), Offsets((10,)), before.files[1:], "batch")
+    manifests.change(
+        "page_minutes", "clicks", lambda m: m.with_version(m.version(1).spliced(merged))
+    )
+    assert server.query("SELECT sum(views) AS n FROM page_minutes").to_pylist() == [{"n": 10}]
+    server.close()
+
+
+def test_pandas(manifests, tmp_path):
+    frame = Project(tmp_path).view("page_minutes").to_pandas("page = '/1'")
+    assert list(frame["views"]) == [5]
+
+
+def test_strom_itself_imports_nothing_heavy():
+    heavy = "{'pyspark', 'duckdb', 'deltalake', 'pandas', 'pyarrow', 'starlette', 'datasketches'}"
+    code = (
+        f"import sys, strom, strom.cli.program, strom.pipelines; print({heavy} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "set()", done.stdout + done.stderr

@@ -1,0 +1,109 @@
+"""A topic, a folder for views, and the layers over them, for tests."""
+
+import itertools
+import json
+from datetime import UTC, datetime
+
+from confluent_kafka import Producer
+
+from strom.pipelines.batch import run_batch
+from strom.pipelines.compaction import Compactor
+from strom.pipelines.feeds import dead_letter_feed, feed_of
+from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.manifests import Manifests
+from strom.pipelines.master import MasterDataset
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.replay import begin_version, replay
+from strom.pipelines.serving.queries import Server
+from strom.pipelines.speed import SpeedLayer, Target
+
+BEGINNING = Offsets()
+_numbers = itertools.count()
+
+
+def fresh_topic(name="clicks"):
+    return f"{name}-{next(_numbers)}"
+
+
+class World:
+    """Everything that a project would have for one stream, stepped by hand."""
+
+    def __init__(self, spark, servers, folder, stream, views):
+        self.spark, self.folder, self.stream = spark, folder, stream
+        self.kafka = KafkaLog(servers)
+        self.kafka.create(stream.topic, stream.partitions)
+        self.kafka.create(stream.dead_letter_topic, 1)
+        self.manifests = Manifests(folder / "views")
+        self.master = MasterDataset(folder / "master", stream.topic)
+        self.master.create(Offsets((0,) * stream.partitions))
+        self.targets = {view.name: self.begin(view) for view in views}
+        self.dead = self._target(dead_letter_feed(stream))
+        self.server = Server(self.manifests)
+        self.compactor = Compactor(self.manifests)
+        self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+
+    def begin(self, view):
+        return self._target(feed_of(self.spark, view, self.folder))
+
+    def _target(self, feed):
+        """The version that is there already, as after a crash, or a new one."""
+        manifest = self.manifests.read(feed.name)
+        if manifest is None:
+            return Target(feed, begin_version(self.spark, self.manifests, feed, Offsets()).number)
+        return Target(feed, manifest.active)
+
+    def send(self, rows):
+        """Rows as JSON, or bytes as they are; `partition` of a row says where it goes."""
+        for index, row in enumerate(rows):
+            value = (
+                row if isinstance(row, bytes | None) else json.dumps(row, default=as_text).encode()
+            )
+            self._producer.produce(
+                self.stream.topic, value, partition=index % self.stream.partitions
+            )
+        assert self._producer.flush(10) == 0
+
+    def speed(self, **options):
+        layer = SpeedLayer(
+            self.spark,
+            self.kafka,
+            self.manifests,
+            self.stream,
+            group="strom.test",
+            dead_letters=self.dead,
+            **options,
+        )
+        layer.targets = list(self.targets.values())
+        return layer
+
+    def archive(self):
+        return self.master.archive(self.spark, self.kafka, group="strom.test")
+
+    def batch(self, name):
+        target = self.targets[name]
+        return run_batch(self.spark, self.manifests, self.master, target.feed, target.number)
+
+    def replay(self, view, start=BEGINNING, **options):
+        return replay(
+            self.spark,
+            self.kafka,
+            self.manifests,
+            view,
+            self.folder,
+            start=start,
+            group="strom.test",
+            **options,
+        )
+
+    def query(self, sql):
+        return self.server.query(sql).to_pylist()
+
+    def close(self):
+        self.server.close()
+        self.compactor.close()
+        self.kafka.close()
+
+
+def as_text(value):
+    assert isinstance(value, datetime)
+    return value.astimezone(UTC).isoformat()
