@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -178,7 +179,7 @@ def send(servers, count):
 
 
 def asked(port, sql):
-    url = f"http://127.0.0.1:{port}/query?sql={urllib.request.quote(sql)}"
+    url = f"http://127.0.0.1:{port}/query?sql={urllib.parse.quote(sql)}"
     with urllib.request.urlopen(url, timeout=30) as answer:
         return json.loads(answer.read())
 
