@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -48,7 +49,7 @@ logs = st.lists(row, max_size=30)
 
 def expected(rows, key):
     """By hand: the values of the EXACT measures for each key."""
-    groups: dict[tuple, list] = {}
+    groups: dict[Any, list[Any]] = {}
     for offset, one in enumerate(rows):
         groups.setdefault(key(one), []).append({**one, "offset": offset})
     return {group: _measured(members) for group, members in groups.items()}

@@ -1,11 +1,13 @@
 """Batch, speed and replay over a real topic, with one definition."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pyarrow.parquet as pq
 import pytest
 
+from strom.model.errors import UserError
 from strom.pipelines import Stream, View, window
 from tests.pipelines.oracle import EXACT, SCHEMA, SKETCHES, START, agrees, expected
 from tests.pipelines.world import World, fresh_topic
@@ -133,3 +135,43 @@ def test_two_archivers_at_once_archive_every_record_once(world):
         taken = [one.result() for one in [pool.submit(world.archive) for _ in range(2)]]
     assert sorted(taken) == [0, 40]
     assert pq.ParquetDataset(world.master.files()).read().num_rows == 40
+
+
+def test_a_log_that_was_truncated_under_a_view_is_told_with_the_way_out(world):
+    from confluent_kafka import TopicPartition
+
+    world.send(clicks(60))
+    world.kafka.admin.delete_records([TopicPartition(world.stream.topic, 1, 15)])
+    assert eventually(lambda: world.kafka.starts(world.stream.topic)[1] == 15)
+    with pytest.raises(UserError, match="strom replay page_minutes") as caught:
+        world.speed().step()
+    assert "partition 1" in str(caught.value)
+    assert world.query("SELECT * FROM page_minutes") == []
+
+
+def test_a_new_partition_is_read_from_its_beginning(world):
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import NewPartitions
+
+    world.send(clicks(30))
+    speed = world.speed()
+    speed.step()
+    changed = world.kafka.admin.create_partitions([NewPartitions(world.stream.topic, 4)])
+    changed[world.stream.topic].result(10)
+    assert eventually(lambda: world.kafka.topics()[world.stream.topic] == 4)
+    producer = Producer({"bootstrap.servers": world.kafka.servers, "log_level": 0})
+    click = b'{"at": "2026-01-01T00:00:00Z", "page": "/3"}'
+    producer.produce(world.stream.topic, click, partition=3)
+    assert producer.flush(10) == 0
+    speed.step()
+    (counted,) = world.query("SELECT sum(rows) AS n FROM page_minutes")
+    assert counted["n"] == 31
+
+
+def eventually(true):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False

@@ -37,14 +37,14 @@ CHANGED = ('"mean_ms": mean("ms")', '"mean_ms": mean("ms"), "p90_ms": quantile("
 @click.option(
     "--rate",
     type=click.IntRange(min=1),
-    default=25_000,
+    default=15_000,
     show_default=True,
     help="Clicks per second.",
 )
 @click.option(
     "--seconds",
     type=click.IntRange(min=5),
-    default=40,
+    default=30,
     show_default=True,
     help="How long they come.",
 )
