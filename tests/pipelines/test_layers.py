@@ -1,5 +1,6 @@
 """Batch, speed and replay over a real topic, with one definition."""
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -10,7 +11,7 @@ import pytest
 from strom.model.errors import UserError
 from strom.pipelines import Stream, View, window
 from tests.pipelines.oracle import EXACT, SCHEMA, SKETCHES, START, agrees, expected
-from tests.pipelines.world import World, fresh_topic
+from tests.pipelines.world import World, as_text, fresh_topic
 
 
 def clicks(count, first=0):
@@ -166,6 +167,36 @@ def test_a_new_partition_is_read_from_its_beginning(world):
     speed.step()
     (counted,) = world.query("SELECT sum(rows) AS n FROM page_minutes")
     assert counted["n"] == 31
+
+
+def test_what_a_transaction_took_back_is_in_no_view(world):
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": world.kafka.servers,
+            "transactional.id": world.stream.topic,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(20)
+    rows = clicks(40)
+    for part, finish in (
+        (rows[:30], producer.commit_transaction),
+        (rows[30:], producer.abort_transaction),
+    ):
+        producer.begin_transaction()
+        for row in part:
+            producer.produce(world.stream.topic, json.dumps(row, default=as_text), partition=0)
+        finish(20)
+    speed = world.speed()
+    speed.step()
+    check(world, rows[:30])
+    # Markers have offsets too: nothing is left to read, and nothing is waited for.
+    assert speed.step() == 0
+    world.archive()
+    world.batch("page_minutes")
+    check(world, rows[:30])
 
 
 def eventually(true):
