@@ -149,6 +149,36 @@ def test_the_same_project_runs_on_a_laptop_and_on_a_cluster(strom, tmp_path, kin
         "query", "SELECT clicks, visitors FROM shop", "-p", str(folder), "--format", "json"
     )
     assert json.loads(answer.stdout) == [{"clicks": 500, "visitors": 50}]
+    if kind == "laptop":
+        check_change_and_rollback(strom, folder)
+
+
+def check_change_and_rollback(strom, folder):
+    """A changed view is refused, replayed as a new version, and rolled back."""
+    definitions = folder / "views.py"
+    definitions.write_text(definitions.read_text().replace('"clicks": count()', '"n": count()'))
+    refused = strom("run", "-p", str(folder))
+    assert refused.exit_code == 1
+    assert "views.py:" in refused.stderr
+    assert "strom replay shop" in refused.stderr
+    # Spark ends with a command, so this one has a process of its own.
+    command = [sys.executable, "-m", "strom", "replay", "shop", "-p", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=READY_S)
+    assert done.returncode == 0, done.stderr
+    asked_for = ["-p", str(folder), "--format", "json"]
+    assert json.loads(strom("query", "SELECT n FROM shop", *asked_for).stdout) == [{"n": 500}]
+    assert strom("views", "rollback", "shop", "-p", str(folder)).exit_code == 0
+    assert json.loads(strom("query", "SELECT clicks FROM shop", *asked_for).stdout) == [
+        {"clicks": 500}
+    ]
+    listed = json.loads(strom("views", "versions", "shop", "-p", str(folder), "--json").stdout)
+    assert [(row["version"], row["state"]) for row in listed] == [(1, "active"), (2, "")]
+    assert (
+        strom("views", "drop", "shop", "--version", "2", "--yes", "-p", str(folder)).exit_code == 0
+    )
+    assert (
+        strom("views", "drop", "shop", "--version", "1", "--yes", "-p", str(folder)).exit_code == 1
+    )
 
 
 @contextmanager

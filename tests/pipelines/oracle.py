@@ -49,7 +49,7 @@ logs = st.lists(row, max_size=30)
 
 def expected(rows, key):
     """By hand: the values of the EXACT measures for each key."""
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    groups: dict[Any, list[Any]] = {}
     for offset, one in enumerate(rows):
         groups.setdefault(key(one), []).append({**one, "offset": offset})
     return {group: _measured(members) for group, members in groups.items()}

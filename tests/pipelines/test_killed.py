@@ -97,3 +97,24 @@ def test_a_killed_driver_changes_nothing(world, kafka_servers, tmp_path, point):
     assert done.returncode == KILLED, done.stderr[-2000:]
     work(world)
     check_complete(world, sent)
+
+
+@pytest.mark.soak
+@pytest.mark.oracle
+@pytest.mark.timeout(300)
+def test_a_driver_killed_at_work_on_kafka_changes_nothing(spark, tmp_path):
+    from tools.kafka import RealKafka, UnavailableError, locate
+
+    try:
+        locate()
+    except UnavailableError as reason:
+        pytest.skip(str(reason))
+    stream = make_stream("clicks")
+    with RealKafka() as kafka:
+        world = World(spark, kafka.bootstrap_servers, tmp_path, stream, make_views(stream))
+        try:
+            test_a_killed_driver_changes_nothing(
+                world, kafka.bootstrap_servers, tmp_path, "after the sink"
+            )
+        finally:
+            world.close()

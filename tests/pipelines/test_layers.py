@@ -1,14 +1,17 @@
 """Batch, speed and replay over a real topic, with one definition."""
 
+import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pyarrow.parquet as pq
 import pytest
 
+from strom.model.errors import UserError
 from strom.pipelines import Stream, View, window
 from tests.pipelines.oracle import EXACT, SCHEMA, SKETCHES, START, agrees, expected
-from tests.pipelines.world import World, fresh_topic
+from tests.pipelines.world import World, as_text, fresh_topic
 
 
 def clicks(count, first=0):
@@ -133,3 +136,73 @@ def test_two_archivers_at_once_archive_every_record_once(world):
         taken = [one.result() for one in [pool.submit(world.archive) for _ in range(2)]]
     assert sorted(taken) == [0, 40]
     assert pq.ParquetDataset(world.master.files()).read().num_rows == 40
+
+
+def test_a_log_that_was_truncated_under_a_view_is_told_with_the_way_out(world):
+    from confluent_kafka import TopicPartition
+
+    world.send(clicks(60))
+    world.kafka.admin.delete_records([TopicPartition(world.stream.topic, 1, 15)])
+    assert eventually(lambda: world.kafka.starts(world.stream.topic)[1] == 15)
+    with pytest.raises(UserError, match="strom replay page_minutes") as caught:
+        world.speed().step()
+    assert "partition 1" in str(caught.value)
+    assert world.query("SELECT * FROM page_minutes") == []
+
+
+def test_a_new_partition_is_read_from_its_beginning(world):
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import NewPartitions
+
+    world.send(clicks(30))
+    speed = world.speed()
+    speed.step()
+    changed = world.kafka.admin.create_partitions([NewPartitions(world.stream.topic, 4)])
+    changed[world.stream.topic].result(10)
+    assert eventually(lambda: world.kafka.topics()[world.stream.topic] == 4)
+    producer = Producer({"bootstrap.servers": world.kafka.servers, "log_level": 0})
+    click = b'{"at": "2026-01-01T00:00:00Z", "page": "/3"}'
+    producer.produce(world.stream.topic, click, partition=3)
+    assert producer.flush(10) == 0
+    speed.step()
+    (counted,) = world.query("SELECT sum(rows) AS n FROM page_minutes")
+    assert counted["n"] == 31
+
+
+def test_what_a_transaction_took_back_is_in_no_view(world):
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": world.kafka.servers,
+            "transactional.id": world.stream.topic,
+            "log_level": 0,
+        }
+    )
+    producer.init_transactions(20)
+    rows = clicks(40)
+    for part, finish in (
+        (rows[:30], producer.commit_transaction),
+        (rows[30:], producer.abort_transaction),
+    ):
+        producer.begin_transaction()
+        for row in part:
+            producer.produce(world.stream.topic, json.dumps(row, default=as_text), partition=0)
+        finish(20)
+    speed = world.speed()
+    speed.step()
+    check(world, rows[:30])
+    # Markers have offsets too: nothing is left to read, and nothing is waited for.
+    assert speed.step() == 0
+    world.archive()
+    world.batch("page_minutes")
+    check(world, rows[:30])
+
+
+def eventually(true):
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.05)
+    return False

@@ -40,7 +40,6 @@ class World:
         self.dead = self._target(dead_letter_feed(stream))
         self.server = Server(self.manifests)
         self.compactor = Compactor(self.manifests)
-        self._producer = Producer({"bootstrap.servers": servers, "log_level": 0})
 
     def begin(self, view):
         return self._target(feed_of(self.spark, view, self.folder))
@@ -53,15 +52,7 @@ class World:
         return Target(feed, manifest.active)
 
     def send(self, rows):
-        """Rows as JSON, or bytes as they are; `partition` of a row says where it goes."""
-        for index, row in enumerate(rows):
-            value = (
-                row if isinstance(row, bytes | None) else json.dumps(row, default=as_text).encode()
-            )
-            self._producer.produce(
-                self.stream.topic, value, partition=index % self.stream.partitions
-            )
-        assert self._producer.flush(10) == 0
+        send(self.kafka.servers, self.stream, rows)
 
     def speed(self, **options):
         layer = SpeedLayer(
@@ -102,6 +93,15 @@ class World:
         self.server.close()
         self.compactor.close()
         self.kafka.close()
+
+
+def send(servers, stream, rows):
+    """Rows as JSON, or bytes as they are, in turn to all partitions."""
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+    for index, row in enumerate(rows):
+        value = row if isinstance(row, bytes | None) else json.dumps(row, default=as_text).encode()
+        producer.produce(stream.topic, value, partition=index % stream.partitions)
+    assert producer.flush(10) == 0
 
 
 def as_text(value):

@@ -140,7 +140,7 @@ def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
         shutil.rmtree(project.manifests.view_folder(name))
     else:
         project.manifests.change(name, manifest.topic, lambda before: before.without(number))
-        project.manifests.sweep(name, grace_s=0)
+        project.manifests.sweep(name)
     click.echo(f"Removed {what}.")
 
 

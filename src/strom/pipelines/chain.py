@@ -109,6 +109,13 @@ class Manifest:
     previous: int | None = None
     """The version that was active before: where a rollback goes."""
     versions: tuple[Version, ...] = ()
+    retired: tuple[tuple[str, int], ...] = ()
+    """Files that are listed no more, and since when: readers with an older picture may need them."""
+
+    @property
+    def files(self) -> set[str]:
+        """All files that some version lists."""
+        return {file for version in self.versions for file in version.files}
 
     def version(self, number: int) -> Version:
         """A version by its number."""
@@ -150,7 +157,8 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
 def from_json(values: dict[str, Any]) -> Manifest:
     """The manifest of plain values."""
     versions = tuple(map(_version, values["versions"]))
-    return Manifest(**{**values, "versions": versions})
+    retired = tuple((file, since) for file, since in values["retired"])
+    return Manifest(**{**values, "versions": versions, "retired": retired})
 
 
 def _version(values: dict[str, Any]) -> Version:

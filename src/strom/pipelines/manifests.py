@@ -2,9 +2,9 @@
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from strom.model.errors import UserError
@@ -13,6 +13,8 @@ from strom.pipelines.locks import locked
 
 GRACE_S = 120.0
 """How long files stay after nothing lists them: readers may still be at work with an older picture."""
+ORPHAN_S = 86_400.0
+"""How old a file must be that was never listed: a batch that is still being computed has such files."""
 
 
 class Manifests:
@@ -56,6 +58,9 @@ class Manifests:
             self._cache.pop(view, None)  # file times are too coarse to decide on
             before = self.read(view) or Manifest(view, topic)
             after = change(before)
+            if gone := sorted(before.files - after.files):
+                now = time.time_ns() // 1_000_000
+                after = replace(after, retired=(*after.retired, *((file, now) for file in gone)))
             if after != before:
                 _replace(self._path(view), json.dumps(to_json(after)))
         return after
@@ -68,25 +73,29 @@ class Manifests:
         """Where the files of a version lie."""
         return self.folder / view / f"v{number}"
 
-    def sweep(self, view: str, grace_s: float = GRACE_S) -> int:
-        """Remove files that no version lists, once they are old enough that no reader needs them."""
+    def sweep(self, view: str, *, grace_s: float = GRACE_S, orphan_s: float = ORPHAN_S) -> int:
+        """Remove files that no reader can need any more, and what a crash left behind; how many."""
         folder = self.view_folder(view)
+        now = time.time()
         with locked(folder / "lock"):
+            self._cache.pop(view, None)
             manifest = self.read(view)
             if manifest is None:
                 return 0
-            listed = {file for version in manifest.versions for file in version.files}
-            versions = {f"v{version.number}" for version in manifest.versions}
-            removed = 0
-            oldest = time.time() - grace_s
-            for path in folder.glob("v*/**/*.parquet"):
-                if str(path.relative_to(folder)) not in listed and path.stat().st_mtime < oldest:
-                    path.unlink(missing_ok=True)
-                    removed += 1
-            for path in folder.glob("v*"):
-                if path.name not in versions and path.stat().st_mtime < oldest:
-                    shutil.rmtree(path, ignore_errors=True)
-        return removed
+            due = {file for file, since in manifest.retired if since / 1000 <= now - grace_s}
+            known = manifest.files | {file for file, _ in manifest.retired}
+            orphans = {
+                str(path.relative_to(folder))
+                for path in folder.glob("v*/**/*.parquet")
+                if path.stat().st_mtime <= now - orphan_s
+            }
+            removed = due | (orphans - known)
+            for file in removed:
+                (folder / file).unlink(missing_ok=True)
+            if due:
+                left = tuple(one for one in manifest.retired if one[0] not in due)
+                _replace(self._path(view), json.dumps(to_json(replace(manifest, retired=left))))
+        return len(removed)
 
     def _path(self, view: str) -> Path:
         return self.folder / view / "manifest.json"

@@ -89,6 +89,7 @@ class SpeedLayer:
                 )
                 self._take(targets, position, until)
                 taken = max(taken, until - position)
+        end = self._log.ends(self._stream.topic)
         behind = [end - position for position in self._by_position()]
         self.progress.lag = max(behind, default=0)
         return taken

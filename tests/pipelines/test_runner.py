@@ -1,0 +1,156 @@
+"""A project at work: all layers at once, readers meanwhile, and versions that are switched under it."""
+
+import threading
+import time
+
+import pytest
+
+from strom.model.errors import UserError
+from strom.pipelines import Project, count, window
+from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.definitions.view import View
+from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.replay import replay
+from strom.pipelines.runner import Runner, lag_of, refuse_changed
+from strom.pipelines.serving.queries import Server
+from strom.pipelines.settings import Settings
+from strom.pipelines.versions import rolled_back
+from tests.pipelines.oracle import SCHEMA
+from tests.pipelines.shop import clicks
+from tests.pipelines.world import fresh_topic, send
+
+WAIT_S = 90
+
+
+def eventually(true, runner):
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if runner.failed:
+            raise runner.failed
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class Shop:
+    """A project on a topic of its own, with a runner and a server."""
+
+    def __init__(self, spark, servers, folder, mode):
+        self.stream = Stream(fresh_topic(), schema=SCHEMA, time="at")
+        self.view = View(
+            reads=self.stream,
+            keys=[window("1 minute"), "page"],
+            measures={"views": count()},
+            name="pages",
+        )
+        settings = Settings(name="shop", servers=servers, archive_every_s=0.5, batch_every_s=1.0)
+        self.project = Project(folder, settings, {}, {"pages": self.view})
+        self.kafka = KafkaLog(servers)
+        self.kafka.create(self.stream.topic, 3)
+        self.spark = spark
+        self.runner = Runner(self.project, spark, self.kafka, mode)
+        self.server = None
+
+    def __enter__(self):
+        self.runner.prepare()
+        self.server = Server(self.project.manifests)
+        self.runner.start()
+        return self
+
+    def __exit__(self, *error):
+        self.runner.stop()
+        self.server.close()
+        self.kafka.close()
+
+    def send(self, rows):
+        send(self.kafka.servers, self.stream, rows)
+
+    def counted(self, column="views"):
+        rows = self.server.query(f"SELECT sum({column}) AS n FROM pages").to_pylist()
+        return int(rows[0]["n"] or 0)
+
+
+def test_readers_see_every_record_once_while_everything_works(spark, kafka_servers, tmp_path):
+    with Shop(spark, kafka_servers, tmp_path, "lambda") as shop:
+        seen, stop = [], threading.Event()
+
+        def read():
+            while not stop.is_set():
+                seen.append(shop.counted())
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            for round_ in range(6):
+                shop.send(clicks(30, first=30 * round_))
+                assert eventually(lambda n=30 * (round_ + 1): shop.counted() == n, shop.runner)
+            layers = lambda: [  # noqa: E731
+                one.layer
+                for one in shop.project.manifests.existing("pages").active_version.segments
+            ]
+            assert eventually(lambda: "batch" in layers(), shop.runner)
+        finally:
+            stop.set()
+            reader.join()
+        assert seen == sorted(seen), "a record that was counted once is never missing again"
+        assert set(seen) <= set(range(181))
+        assert shop.counted() == 180
+        assert lag_of(shop.project, shop.kafka)["pages"] == 0
+
+
+def test_a_running_project_follows_a_switch_and_a_rollback(spark, kafka_servers, tmp_path):
+    with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
+        shop.send(clicks(30))
+        assert eventually(lambda: shop.counted() == 30, shop.runner)
+        changed = View(
+            reads=shop.stream,
+            keys=[window("1 minute"), "page"],
+            measures={"clicks": count()},
+            name="pages",
+        )
+        with pytest.raises(UserError, match="strom replay pages"):
+            refuse_changed(Project(tmp_path, shop.project.settings, {}, {"pages": changed}))
+        manifests = shop.project.manifests
+        number = replay(
+            spark, shop.kafka, manifests, changed, tmp_path, start=Offsets(), group="strom.other"
+        )
+        assert number == 2
+        shop.send(clicks(30))
+        assert eventually(lambda: shop.counted("clicks") == 60, shop.runner)
+        manifests.change("pages", shop.stream.topic, rolled_back)
+        assert eventually(lambda: shop.counted("views") == 60, shop.runner)
+        assert not (tmp_path / "data" / "master").exists()
+
+
+def test_a_topic_that_is_not_there_is_told_before_anything_runs(spark, kafka_servers, tmp_path):
+    stream = Stream("no-such-topic", schema=SCHEMA, time="at")
+    view = View(reads=stream, measures={"n": count()}, name="n")
+    project = Project(tmp_path, Settings(servers=kafka_servers), {}, {"n": view})
+    with pytest.raises(UserError, match=r"test_runner\.py:\d+: There is no topic no-such-topic"):
+        Runner(project, spark, KafkaLog(kafka_servers)).prepare()
+
+
+def test_what_only_spark_can_see_is_told_with_its_place(spark, kafka_servers, tmp_path):
+    stream = Stream("clicks", schema=SCHEMA, time="at")
+    for view in (
+        View(reads=stream, where="nothing > 5", measures={"n": count()}, name="n"),
+        View(
+            reads=stream,
+            prepare=lambda rows: rows.select("page"),
+            keys=["user"],
+            measures={"n": count()},
+        ),
+        View(
+            reads=stream,
+            prepare=lambda rows: rows.drop("at"),
+            keys=[window("1 day")],
+            measures={"n": count()},
+        ),
+    ):
+        project = Project(tmp_path, Settings(servers=kafka_servers), {}, {"n": view})
+        with pytest.raises(UserError, match=r"test_runner\.py:\d+: ") as caught:
+            Runner(project, spark, KafkaLog(kafka_servers)).prepare()
+        assert "java" not in str(caught.value).lower()
+        assert len(str(caught.value)) < 400
