@@ -39,7 +39,7 @@ class RememberingHost:
         self.given_up = []
         self.wakes = []
 
-    def give_up(self, queue, message, reason):
+    def give_up(self, queue, message, reason, receipt):
         self.given_up.append((message.body, reason))
 
     def wake(self, queue, at_ms):
