@@ -236,3 +236,21 @@ def test_dead_letters_wait_for_a_disk_that_is_full_for_a_while(refuse):
             assert (world.bodies("first"), world.bodies("last")) == ([], BODIES)
 
     asyncio.run(test())
+
+
+def test_dead_letters_of_a_long_queue_are_not_read_one_by_one():
+    async def test() -> None:
+        files, clock = MemoryFiles(), ManualClock()
+        async with queues(files, clock) as world:
+            await world.declare("last")
+            await world.declare("first", **TO_LAST, x_message_ttl=1000)
+            world.hub.memory.each = 64 * 1024  # a tenth of what will wait
+            for _ in range(50):
+                assert await world.publish("first", *[bytes(1000)] * 10)
+            reads = files.calls["pread"]
+            await expire_all(world)
+            assert files.calls["pread"] - reads < 100
+            await world.synced()
+            assert len(world.bodies("last")) == 500
+
+    asyncio.run(test())

@@ -20,6 +20,9 @@ class MemoryStore:
     def get(self, position):
         return self.messages.get(position)
 
+    def leaving(self, position):
+        pass
+
     def gone(self, position):
         del self.messages[position]
 

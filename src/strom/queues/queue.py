@@ -49,6 +49,10 @@ class Store(Protocol):
         """A message that was added; None if there is none at that position."""
         ...
 
+    def leaving(self, position: int) -> None:
+        """Nobody gets a message any more, but it is not gone yet."""
+        ...
+
     def gone(self, position: int) -> None:
         """Nobody needs a message any more."""
         ...
@@ -95,6 +99,7 @@ class Departure:
         self._store = store
         self._position = position
         self._waiting = 1
+        store.leaving(position)
 
     def expect(self) -> None:
         """One more queue has to make it safe."""

@@ -203,6 +203,10 @@ class QueueStore:
             if not self._is_due and position not in self._pending:
                 self._due()
 
+    def leaving(self, position: int) -> None:
+        """Nobody gets it any more: the log is enough to keep it until it is gone."""
+        self._uncache(position)
+
     def gone(self, position: int) -> None:
         """Nobody needs it any more."""
         self.acknowledged.add(position)
@@ -212,9 +216,7 @@ class QueueStore:
             if self._memory.pressed and self._pending_bytes < self._memory.each // 8:
                 self._memory.pressed.discard(self)
             return
-        message = self._cached.pop(position, None)
-        if message is not None:
-            self._cached_bytes -= len(message.body) + OVERHEAD
+        self._uncache(position)
         gone = self._gone
         if gone and gone[-1][1] == position:
             gone[-1] = (gone[-1][0], position + 1)
@@ -413,6 +415,9 @@ class QueueStore:
         message = self._pending.pop(position, None)
         if message is not None:
             self._pending_bytes -= len(message.body) + OVERHEAD
+        self._uncache(position)
+
+    def _uncache(self, position: int) -> None:
         message = self._cached.pop(position, None)
         if message is not None:
             self._cached_bytes -= len(message.body) + OVERHEAD
