@@ -39,8 +39,9 @@ unit: install  ## all tests but the long ones
 kafka: install  ## fetch the real Apache Kafka (peer and judge) into .kafka/
 	$(BIN)/python -m tools.kafka fetch
 
-rabbitmq: install  ## install the real RabbitMQ, judge of queues (Debian, as root)
+rabbitmq: install  ## install the real RabbitMQ, judge of queues (Debian, as root), and its Java client
 	$(BIN)/python -m tools.rabbitmq install
+	$(BIN)/python -m tools.amqp_client fetch
 
 bench: install kafka rabbitmq  ## strom beside the real Kafka and RabbitMQ, as ratios
 	$(BIN)/python -m benchmarks

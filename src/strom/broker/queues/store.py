@@ -203,6 +203,10 @@ class QueueStore:
             if not self._is_due and position not in self._pending:
                 self._due()
 
+    def leaving(self, position: int) -> None:
+        """Nobody gets it any more: the log is enough to keep it until it is gone."""
+        self._uncache(position)
+
     def gone(self, position: int) -> None:
         """Nobody needs it any more."""
         self.acknowledged.add(position)
@@ -212,9 +216,7 @@ class QueueStore:
             if self._memory.pressed and self._pending_bytes < self._memory.each // 8:
                 self._memory.pressed.discard(self)
             return
-        message = self._cached.pop(position, None)
-        if message is not None:
-            self._cached_bytes -= len(message.body) + OVERHEAD
+        self._uncache(position)
         gone = self._gone
         if gone and gone[-1][1] == position:
             gone[-1] = (gone[-1][0], position + 1)
@@ -257,39 +259,47 @@ class QueueStore:
                 self._turn.need_topic(self)
             return
         try:
-            appended = self._append_pending(self._messages)
+            self._append_pending(self._messages)
         except ApiError as error:
-            self._settle_receipts(safe=False)
+            self._receipts = _refuse(self._receipts)
             self._turn.failed(self, error)
             return
         self._must_write = False
         self._unsynced[self._messages] = None
         if self._receipts:
-            self._await_disk(self._messages, appended)
+            self._await_disk(self._messages)
 
-    def _append_pending(self, partition: Partition) -> Appended | None:
+    def _append_pending(self, partition: Partition) -> None:
         self._memory.pressed.discard(self)
-        appended = None
         now_ms = self._clock.now_ms()
         self._evict_delivered()
         for batch in _batches(list(self._pending.items())):
             data = build_message_batch(batch, partition.log.end_offset)
-            appended = partition.append(data, now_ms, from_client=False)
+            partition.append(data, now_ms, from_client=False)
             for position, message in batch:
                 del self._pending[position]
                 self._pending_bytes -= len(message.body) + OVERHEAD
                 message.record = None
                 self._cache(position, message)
-        return appended
 
-    def _await_disk(self, partition: Partition, appended: Appended | None) -> None:
+    def _await_disk(self, partition: Partition) -> None:
         receipts, self._receipts = self._receipts, []
-        if appended is None:  # all of them were consumed meanwhile
+        last = partition.log.end_offset - 1
+        if (
+            last < partition.log.flushed_offset
+        ):  # all of them were consumed before they were written
             _settle(receipts, safe=True)
             return
-        partition.when_safe(
-            appended, lambda code: _settle(receipts, safe=code is ErrorCode.NONE or self.closed)
-        )
+
+        def told(code: ErrorCode) -> None:
+            if code is ErrorCode.NONE or self.closed:
+                _settle(receipts, safe=True)
+            elif patient := _refuse(receipts):
+                self._receipts += patient
+                self._must_write = True
+                self._turn.failed(self, ApiError(code))
+
+        partition.when_safe(Appended(last, last, -1, 0, False), told)
         partition.sync_soon()
 
     def _settle_receipts(self, *, safe: bool) -> None:
@@ -405,6 +415,9 @@ class QueueStore:
         message = self._pending.pop(position, None)
         if message is not None:
             self._pending_bytes -= len(message.body) + OVERHEAD
+        self._uncache(position)
+
+    def _uncache(self, position: int) -> None:
         message = self._cached.pop(position, None)
         if message is not None:
             self._cached_bytes -= len(message.body) + OVERHEAD
@@ -450,6 +463,12 @@ def _batches(items: list[tuple[int, Message]]) -> Iterator[list[tuple[int, Messa
             start, size = index + 1, 0
     if start < len(items):
         yield items[start:]
+
+
+def _refuse(receipts: list[tuple[int, Receipt]]) -> list[tuple[int, Receipt]]:
+    """Say that the disk does not take them; those who rather wait are left."""
+    _settle([item for item in receipts if not item[1].is_patient], safe=False)
+    return [item for item in receipts if item[1].is_patient]
 
 
 def _settle(receipts: list[tuple[int, Receipt]], *, safe: bool) -> None:

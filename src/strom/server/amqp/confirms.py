@@ -13,6 +13,7 @@ class ConfirmReceipt:
     """One published message; it counts the queues that must make it safe, and the publisher itself."""
 
     __slots__ = ("_confirms", "_failed", "_number", "_waiting")
+    is_patient = False
 
     def __init__(self, confirms: "Confirms", number: int) -> None:
         self._confirms = confirms

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 class CommitReceipt:
     """Counts the queues that must make a transaction's messages safe."""
 
+    is_patient = False
+
     def __init__(self) -> None:
         self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting = 1
