@@ -3,7 +3,7 @@
     python -m tools.run_tests [pytest's own arguments]
 
 Tests that go through other people's programs (clients, servers, browsers) can fail for reasons of those
-programs or of a busy machine. Up to three of them get a second chance, alone, and are named at the end
+programs or of a busy machine. A few of them get a second chance, alone, and are named at the end
 either way, so that nobody overlooks them. Tests of our own code alone never do.
 """
 
@@ -27,7 +27,9 @@ WITH_OTHERS = (
     "tests/history/",
     "tests/pipelines/",
 )
-MOST_CHANCES = 3
+MOST_CHANCES = 5
+SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
+"""Most of the time is spent waiting for other programs, so two at a time take half of it."""
 SOME_FAILED = 1
 _NOTES = "STROM_FAILED_TESTS"
 
@@ -37,7 +39,9 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         notes = Path(folder) / "failed"
         environment = {**os.environ, _NOTES: str(notes)}
-        code = _pytest("-p", "tools.run_tests", "-m", "not soak", *arguments, env=environment)
+        code = _pytest(
+            "-p", "tools.run_tests", "-m", "not soak", *SIDE_BY_SIDE, *arguments, env=environment
+        )
         failed = notes.read_text().splitlines() if notes.exists() else []
     if code != SOME_FAILED or not may_have_another_chance(failed):
         return code
