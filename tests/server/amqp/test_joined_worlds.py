@@ -50,6 +50,17 @@ def test_an_exchange_feeds_a_topic_and_queues_alike(broker, channel):
     assert (second.key(), second.value(), second.headers()) == (b"b", b"2", None)
 
 
+def test_dead_letters_get_into_the_topic_of_their_exchange(broker, channel):
+    create(broker, "failed")
+    channel.exchange_declare("x", "fanout", arguments={"x-strom-to-topic": "failed"})
+    channel.queue_declare("q", arguments={"x-dead-letter-exchange": "x"})
+    channel.basic_publish("", "q", b"no good")
+    channel.basic_reject(channel.basic_get("q")[0].delivery_tag, requeue=False)
+    (letter,) = read(broker, "failed", 1)
+    assert (letter.key(), letter.value()) == (b"q", b"no good")
+    assert dict(letter.headers())["x-first-death-reason"] == b"rejected"
+
+
 def test_keys_go_where_kafkas_producers_send_them(broker, channel):
     create(broker, "clicks", 5)
     channel.exchange_declare("x", "direct", arguments={"x-strom-to-topic": "clicks"})

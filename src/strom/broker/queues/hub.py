@@ -310,6 +310,9 @@ class MessageQueues:
         for target in vhost.route(letter.exchange, letter.routing_key, letter.headers):
             if not is_circle(letter, target.name):
                 target.publish(letter, letter.timestamp_ms, receipt)
+        if vhost.has_feeds:
+            passed = vhost.exchanges_passed(letter.exchange, letter.routing_key, letter.headers)
+            self.bridges.feed(passed, letter, receipt)
 
     # --- time ----------------------------------------------------------------------------------
 
