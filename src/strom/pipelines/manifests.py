@@ -107,5 +107,15 @@ def _replace(path: Path, text: str) -> None:
     with fresh.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())
+        _sync(file.fileno())
     fresh.replace(path)
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            _sync(folder)
+        finally:
+            os.close(folder)
+
+
+def _sync(descriptor: int) -> None:
+    os.fsync(descriptor)
