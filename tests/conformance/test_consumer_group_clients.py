@@ -5,17 +5,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.conformance.consumer_members import set_group_config
 from tests.conformance.raw import RawClient
+from tests.conformance.sharing_consumers import (
+    GROUP_COMMAND,
+    PARTITIONS,
+    RECORDS,
+    TIMEOUT_S,
+    read,
+    run_java,
+    send,
+    wait_for_shares,
+)
 from tests.conftest import Target
-from tools import kafka
 
-TIMEOUT_S = 40
-PARTITIONS = 4
-RECORDS = 200
 OpenConsumer = Callable[..., Consumer]
 
 
@@ -52,40 +58,6 @@ def open_consumer(target: Target, filled: str) -> Iterator[OpenConsumer]:
     yield open_one
     for consumer in opened:
         consumer.close()
-
-
-def send(target: Target, topic: str, numbers: range) -> None:
-    producer = Producer({"bootstrap.servers": target.bootstrap_servers})
-    for number in numbers:
-        producer.produce(topic, str(number), partition=number % PARTITIONS)
-    assert producer.flush(TIMEOUT_S) == 0
-
-
-def read(*consumers: Consumer, count: int) -> list[list[int]]:
-    """What each consumer got, until together they have so many."""
-    got: list[list[int]] = [[] for _ in consumers]
-    deadline = time.monotonic() + TIMEOUT_S
-    while sum(map(len, got)) < count:
-        assert time.monotonic() < deadline, got
-        for consumer, mine in zip(consumers, got, strict=True):
-            message = consumer.poll(0.02)
-            if message is not None:
-                assert message.error() is None, message.error()
-                mine.append(int(message.value()))
-    return got
-
-
-def wait_for_shares(*consumers: Consumer) -> None:
-    """Poll until every partition has one owner, and every consumer at least one."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        for consumer in consumers:
-            assert consumer.poll(0.05) is None
-        owned = [one.partition for consumer in consumers for one in consumer.assignment()]
-        everyone = all(consumer.assignment() for consumer in consumers)
-        if everyone and sorted(owned) == list(range(PARTITIONS)):
-            return
-        assert time.monotonic() < deadline, owned
 
 
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
@@ -187,19 +159,7 @@ def test_admins_see_the_kind_of_a_group(
 
 # --- the Java client -----------------------------------------------------------------------------
 
-GROUP_COMMAND = "consumer.group.ConsumerGroupCommand"
 NEW_PROTOCOL = ("--command-property", "group.protocol=consumer")
-
-
-def run_java(target: Target, tool: str, *arguments: str) -> str:
-    """Run one of Kafka's own tools; what it prints."""
-    address = ("--bootstrap-server", target.bootstrap_servers)
-    try:
-        done = kafka.run_tool(f"org.apache.kafka.tools.{tool}", *address, *arguments)
-    except kafka.UnavailableError as reason:
-        pytest.skip(f"no Kafka tools: {reason}")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.oracle

@@ -241,7 +241,7 @@ def test_topics_are_found_by_a_pattern(
     until(member, lambda: member.owns == {topic.id: {0, 1}, later.id: {0}})
 
 
-PATTERNS = [
+RIGHT = [
     "a",
     "a.*b|c+?",
     "[a-z_.-]{2,5}",
@@ -269,6 +269,8 @@ PATTERNS = [
     "(a*)*",
     "(?s).(?-s).",
     "[a-b-c]",
+]
+WRONG = [
     "a**",
     "a*+",
     "*a",
@@ -296,37 +298,9 @@ PATTERNS = [
     "a++",
     "(?a",
 ]
-WRONG = {
-    "a**",
-    "a*+",
-    "*a",
-    "a{1001}",
-    "a{2,1}",
-    "(a",
-    "a)",
-    "[a",
-    "[z-a]",
-    "[[:nope:]]",
-    "(?=a)",
-    "(?!a)",
-    "(?<=a)",
-    r"(a)\1",
-    r"\8",
-    r"\y",
-    "\\",
-    r"\pX",
-    r"\p{Nope}",
-    "(?z)a",
-    "(?P<>x)",
-    "(?P<a",
-    r"\x4",
-    r"\x{110000}",
-    "a++",
-    "(?a",
-}
 
 
-@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda text: text.replace("\\", "/"))
+@pytest.mark.parametrize("pattern", RIGHT + WRONG, ids=lambda text: text.replace("\\", "/"))
 def test_patterns_are_understood_or_refused(new_member: NewMember, pattern: str) -> None:
     answer = new_member().send(
         rebalance_timeout=1000, topic_partitions=[], subscribed_topic_regex=pattern

@@ -8,16 +8,22 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
+from tests.conformance.sharing_consumers import (
+    GROUP_COMMAND,
+    PARTITIONS,
+    RECORDS,
+    TIMEOUT_S,
+    read,
+    run_java,
+    send,
+    wait_for_shares,
+)
 from tests.conftest import Target
-from tools import kafka
 
-TIMEOUT_S = 30
-PARTITIONS = 4
-RECORDS = 200
 OpenConsumer = Callable[..., Consumer]
 
 
@@ -56,40 +62,6 @@ def open_consumer(target: Target, filled: str) -> Iterator[OpenConsumer]:
         consumer.close()
 
 
-def send(target: Target, topic: str, numbers: range) -> None:
-    producer = Producer({"bootstrap.servers": target.bootstrap_servers})
-    for number in numbers:
-        producer.produce(topic, str(number), partition=number % PARTITIONS)
-    assert producer.flush(TIMEOUT_S) == 0
-
-
-def read(*consumers: Consumer, count: int) -> list[list[int]]:
-    """What each consumer got, until together they have so many."""
-    got: list[list[int]] = [[] for _ in consumers]
-    deadline = time.monotonic() + TIMEOUT_S
-    while sum(map(len, got)) < count:
-        assert time.monotonic() < deadline, got
-        for consumer, mine in zip(consumers, got, strict=True):
-            message = consumer.poll(0.02)
-            if message is not None:
-                assert message.error() is None, message.error()
-                mine.append(int(message.value()))
-    return got
-
-
-def wait_for_shares(*consumers: Consumer) -> None:
-    """Poll until every partition has one owner, and every consumer at least one."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        for consumer in consumers:
-            assert consumer.poll(0.05) is None
-        owned = [one.partition for consumer in consumers for one in consumer.assignment()]
-        everyone = all(consumer.assignment() for consumer in consumers)
-        if everyone and sorted(owned) == list(range(PARTITIONS)):
-            return
-        assert time.monotonic() < deadline, owned
-
-
 @pytest.mark.parametrize("assignor", ["range", "roundrobin", "cooperative-sticky"])
 def test_consumers_share_and_take_over(
     target: Target, filled: str, open_consumer: OpenConsumer, assignor: str
@@ -123,15 +95,17 @@ def test_a_group_goes_on_where_it_was(open_consumer: OpenConsumer, filled: str) 
 
 
 def test_a_static_member_comes_back_without_a_rebalance(
-    open_consumer: OpenConsumer, filled: str
+    target: Target, open_consumer: OpenConsumer, filled: str
 ) -> None:
+    # Everything is read already: a record that changed hands while they join would come twice.
+    read_all = [TopicPartition(filled, n, RECORDS // PARTITIONS) for n in range(PARTITIONS)]
+    admin = AdminClient({"bootstrap.servers": target.bootstrap_servers})
+    wanted = [ConsumerGroupTopicPartitions(filled, read_all)]
+    admin.alter_consumer_group_offsets(wanted)[filled].result(TIMEOUT_S)
     first, second = (
         open_consumer(**{"group.instance.id": "a"}),
         open_consumer(**{"group.instance.id": "b"}),
     )
-    read(first, second, count=RECORDS)
-    first.commit(asynchronous=False)
-    second.commit(asynchronous=False)
     wait_for_shares(first, second)
     before = {one.partition for one in second.assignment()}
     second.close()
@@ -245,18 +219,6 @@ def test_aiokafka_shares(target: Target, filled: str) -> None:
 # --- the Java client -----------------------------------------------------------------------------
 
 
-def run_java(target: Target, tool: str, *arguments: str) -> str:
-    """Run one of Kafka's own tools; what it prints."""
-    address = ("--bootstrap-server", target.bootstrap_servers)
-    try:
-        done = kafka.run_tool(f"org.apache.kafka.tools.{tool}", *address, *arguments)
-    except kafka.UnavailableError as reason:
-        pytest.skip(f"no Kafka tools: {reason}")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-GROUP_COMMAND = "consumer.group.ConsumerGroupCommand"
 OFFSETS_FORMATTER = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
 
 

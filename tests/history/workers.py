@@ -1,6 +1,7 @@
 """Clients at work in threads of their own, each with its own chance."""
 
 import threading
+from abc import ABC, abstractmethod
 from random import Random
 from typing import Any
 
@@ -32,7 +33,7 @@ def client_settings(address: str, **more: Any) -> dict[str, Any]:
     }
 
 
-class Worker:
+class Worker(ABC):
     """Does one turn after the other until it is told to stop."""
 
     pause_seconds = 0.005
@@ -68,12 +69,13 @@ class Worker:
         if self.problem is not None:
             raise self.problem
 
+    @abstractmethod
     def turn(self) -> None:
         """Do something."""
-        raise NotImplementedError
 
     def finish(self) -> None:
         """Let go of everything."""
+        return
 
     def begin_new_life(self) -> None:
         """Go by another name from now on."""

@@ -16,8 +16,8 @@ import click
 
 from strom.cli.broker_demo import demonstrate_broker, wait_for_interrupt
 from strom.cli.demo_table import live_table
-from strom.cli.printing import human_count
-from strom.cli.project import log_of, opened, require_packages, spark_of
+from strom.cli.printing import human_count, notice
+from strom.cli.project import check_views_can_run, log_of, opened, spark_of
 from strom.cli.project_files import DEFINITIONS
 from strom.model.errors import UserError
 
@@ -63,12 +63,18 @@ def demo(rate: int, seconds: int, keep: bool, broker: bool, records: int) -> Non
     """Watch a shop's clicks become views, live.
 
     A broker, three views with batch and speed layer, a check against a full recomputation, and
-    a changed view that is replayed. All of it is gone afterwards.
+    a changed view that is replayed. All of it is gone afterwards. Where there is no Java, the broker
+    is shown alone.
     """
+    if not broker:
+        try:
+            check_views_can_run()
+        except UserError as missing:
+            notice(f"{missing}\nUntil then, the broker alone:\n")
+            broker = True
     if broker:
         demonstrate_broker(records, keep)
         return
-    require_packages()
     with tempfile.TemporaryDirectory(prefix="strom-demo-", ignore_cleanup_errors=True) as folder:
         _write_project(Path(folder))
         with _running(Path(folder)) as stage:

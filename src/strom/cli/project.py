@@ -51,6 +51,15 @@ def require_packages() -> None:
         )
 
 
+def check_views_can_run() -> None:
+    """Raise UserError if packages, Java or jars are missing; jars are fetched if they can be."""
+    require_packages()
+    from strom.pipelines.spark.jars import cache_folder, connector_jars
+    from strom.pipelines.spark.java import java_home
+
+    connector_jars(java_home(cache_folder()))
+
+
 def spark_of(project: "Project") -> "SparkSession":
     """The Spark session that the project asks for."""
     from strom.pipelines.spark.session import start_session
