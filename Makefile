@@ -56,7 +56,7 @@ docs: install  ## write docs/reference from the code
 
 lock: install  ## pin the newest versions that fit pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --group dev --extra pipelines --generate-hashes --universal --no-header \
+	$(BIN)/uv pip compile pyproject.toml --group dev --extra all --generate-hashes --universal --no-header \
 	    --no-emit-index-url --no-annotate --quiet --upgrade -o requirements/dev.txt
 
 clean:

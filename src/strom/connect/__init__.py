@@ -1,0 +1,1 @@
+"""Connect: a runtime for connectors, their contract, and the connectors themselves."""

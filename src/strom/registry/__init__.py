@@ -1,0 +1,1 @@
+"""The schema registry: subjects, versions and compatibility, behind Confluent's REST interface."""
