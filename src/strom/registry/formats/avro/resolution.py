@@ -38,6 +38,7 @@ class _Resolution:
         # A pair of types is compared once. While that is going on, and the pair is met again
         # inside of itself, it counts as fitting: whatever is wrong with it is found outside.
         self._found: dict[tuple[int, int], list[Problem]] = {}
+        self._named: dict[int, dict[str, Field]] = {}
 
     def compare(self, reader: AvroType, writer: AvroType, path: str) -> list[Problem]:
         pair = id(reader), id(writer)
@@ -88,7 +89,7 @@ class _Resolution:
         found: list[Problem] = []
         for index, part in enumerate(reader.fields):
             place = f"{path}/fields/{index}"
-            sources = _sources(part, writer)
+            sources = self._sources(part, writer)
             if len(sources) > 1:
                 names = " and ".join(source.name for source in sources)
                 text = f"the reader's field {part.name} could be any of the writer's {names}"
@@ -100,11 +101,12 @@ class _Resolution:
                 found.append(Problem("READER_FIELD_MISSING_DEFAULT_VALUE", place, text))
         return found
 
-
-def _sources(part: Field, writer: Record) -> list[Field]:
-    """Find the fields of the writer that a field of the reader is read from: by name, by alias."""
-    names = {part.name, *part.aliases}
-    return [source for source in writer.fields if source.name in names]
+    def _sources(self, part: Field, writer: Record) -> list[Field]:
+        """Find the fields of the writer that a reader's is read from: by name, by alias."""
+        if id(writer) not in self._named:
+            self._named[id(writer)] = {source.name: source for source in writer.fields}
+        names = dict.fromkeys((part.name, *part.aliases))
+        return [self._named[id(writer)][name] for name in names if name in self._named[id(writer)]]
 
 
 def _names(reader: Named, writer: Named, path: str) -> list[Problem]:
