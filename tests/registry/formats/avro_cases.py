@@ -57,7 +57,9 @@ PROMOTIONS = {
 }
 
 EVERY_PAIR_OF_PRIMITIVES = [
-    Case(f"{writer} to {reader}", reader, writer, reader == writer or (reader, writer) in PROMOTIONS)
+    Case(
+        f"{writer} to {reader}", reader, writer, reader == writer or (reader, writer) in PROMOTIONS
+    )
     for reader in PRIMITIVES
     for writer in PRIMITIVES
 ]
@@ -100,8 +102,15 @@ UNIONS = [
     Case("empty union to a type", "int", [], True),
     Case("empty union to a union", ["int"], [], True),
     Case("type to an empty union", [], "int", False),
-    Case("union of records to more of them", [record(name="A"), record(name="B")], [record(name="A")], True),
-    Case("union of records to fewer", [record(name="A")], [record(name="A"), record(name="B")], False),
+    Case(
+        "union of records to more of them",
+        [record(name="A"), record(name="B")],
+        [record(name="A")],
+        True,
+    ),
+    Case(
+        "union of records to fewer", [record(name="A")], [record(name="A"), record(name="B")], False
+    ),
     Case(
         "record in a union, with a field that needs a default",
         ["null", record(field("a", "int"))],
@@ -119,7 +128,9 @@ UNIONS = [
     Case("fixed in a union changes", ["null", fixed(3)], ["null", fixed(4)], False),
     Case("array in a union promoted", ["null", array("long")], ["null", array("int")], True),
     Case("int or text to text or bytes", ["string", "bytes"], ["int", "string"], False),
-    Case("record renamed in a union", ["null", record(name="B")], ["null", record(name="A")], False),
+    Case(
+        "record renamed in a union", ["null", record(name="B")], ["null", record(name="A")], False
+    ),
     Case(
         "record renamed in a union, with an alias",
         ["null", record(name="B", aliases=["A"])],
@@ -144,8 +155,15 @@ FIELDS = [
     Case("record to the same", record(field("a", "int")), record(field("a", "int")), True),
     Case("field added without default", record(field("a", "int")), record(), False),
     Case("field added with default", record(field("a", "int", default=0)), record(), True),
-    Case("field added with default null", record(field("a", ["null", "int"], default=None)), record(), True),
-    Case("nullable field added without default", record(field("a", ["null", "int"])), record(), False),
+    Case(
+        "field added with default null",
+        record(field("a", ["null", "int"], default=None)),
+        record(),
+        True,
+    ),
+    Case(
+        "nullable field added without default", record(field("a", ["null", "int"])), record(), False
+    ),
     Case("field removed", record(), record(field("a", "int")), True),
     Case("field with default removed", record(), record(field("a", "int", default=0)), True),
     Case("field promoted", record(field("a", "long")), record(field("a", "int")), True),
@@ -157,7 +175,12 @@ FIELDS = [
         False,
     ),
     Case("field renamed", record(field("b", "int")), record(field("a", "int")), False),
-    Case("field renamed, with default", record(field("b", "int", default=0)), record(field("a", "int")), True),
+    Case(
+        "field renamed, with default",
+        record(field("b", "int", default=0)),
+        record(field("a", "int")),
+        True,
+    ),
     Case(
         "field renamed, with an alias",
         record(field("b", "int", aliases=["a"])),
@@ -212,12 +235,34 @@ FIELDS = [
         record(field("b", "string"), field("a", "int")),
         True,
     ),
-    Case("field becomes nullable", record(field("a", ["null", "int"])), record(field("a", "int")), True),
-    Case("field ceases to be nullable", record(field("a", "int")), record(field("a", ["null", "int"])), False),
-    Case("doc changes", record(field("a", "int", doc="new")), record(field("a", "int", doc="old")), True),
-    Case("default changes", record(field("a", "int", default=2)), record(field("a", "int", default=1)), True),
+    Case(
+        "field becomes nullable",
+        record(field("a", ["null", "int"])),
+        record(field("a", "int")),
+        True,
+    ),
+    Case(
+        "field ceases to be nullable",
+        record(field("a", "int")),
+        record(field("a", ["null", "int"])),
+        False,
+    ),
+    Case(
+        "doc changes",
+        record(field("a", "int", doc="new")),
+        record(field("a", "int", doc="old")),
+        True,
+    ),
+    Case(
+        "default changes",
+        record(field("a", "int", default=2)),
+        record(field("a", "int", default=1)),
+        True,
+    ),
     Case("default vanishes", record(field("a", "int")), record(field("a", "int", default=1)), True),
-    Case("order changes", record(field("a", "int", order="ignore")), record(field("a", "int")), True),
+    Case(
+        "order changes", record(field("a", "int", order="ignore")), record(field("a", "int")), True
+    ),
     Case("field names differ in case", record(field("A", "int")), record(field("a", "int")), False),
     Case("record without fields to one with", record(field("a", "int", default=0)), record(), True),
     Case("error to record", record(), {**record(), "type": "error"}, True),
@@ -244,8 +289,15 @@ FIELDS = [
 NAMES = [
     Case("record renamed", record(name="B"), record(name="A"), False),
     Case("record renamed, with an alias", record(name="B", aliases=["A"]), record(name="A"), True),
-    Case("record renamed, alias on the writer", record(name="B"), record(name="A", aliases=["B"]), False),
-    Case("namespace changes", record(name="R", namespace="b"), record(name="R", namespace="a"), True),
+    Case(
+        "record renamed, alias on the writer",
+        record(name="B"),
+        record(name="A", aliases=["B"]),
+        False,
+    ),
+    Case(
+        "namespace changes", record(name="R", namespace="b"), record(name="R", namespace="a"), True
+    ),
     Case("namespace vanishes", record(name="R"), record(name="R", namespace="a"), True),
     Case("full name as name", record(name="a.R"), record(name="R", namespace="a"), True),
     Case(
@@ -318,7 +370,12 @@ ENUMS_AND_FIXED = [
 LOGICAL_TYPES = [
     Case("logical type added", logical("long", "timestamp-millis"), "long", True),
     Case("logical type removed", "long", logical("long", "timestamp-millis"), True),
-    Case("unit changes", logical("long", "timestamp-micros"), logical("long", "timestamp-millis"), True),
+    Case(
+        "unit changes",
+        logical("long", "timestamp-micros"),
+        logical("long", "timestamp-millis"),
+        True,
+    ),
     Case("date to timestamp", logical("long", "timestamp-millis"), logical("int", "date"), True),
     Case(
         "precision of a decimal shrinks",
@@ -365,19 +422,32 @@ RECURSION = [
         record(field("next", ["null", "R"])),
         False,
     ),
-    Case("endless list may end", record(field("next", ["null", "R"])), record(field("next", "R")), True),
+    Case(
+        "endless list may end",
+        record(field("next", ["null", "R"])),
+        record(field("next", "R")),
+        True,
+    ),
     Case("a type used twice, promoted", two_records("long"), two_records("int"), True),
     Case("a type used twice, demoted", two_records("int"), two_records("long"), False),
     Case(
         "two records that hold each other",
-        record(field("b", record(field("a", ["null", "A"]), field("v", "long"), name="B")), name="A"),
-        record(field("b", record(field("a", ["null", "A"]), field("v", "int"), name="B")), name="A"),
+        record(
+            field("b", record(field("a", ["null", "A"]), field("v", "long"), name="B")), name="A"
+        ),
+        record(
+            field("b", record(field("a", ["null", "A"]), field("v", "int"), name="B")), name="A"
+        ),
         True,
     ),
     Case(
         "two records that hold each other, one changed for the worse",
-        record(field("b", record(field("a", ["null", "A"]), field("v", "int"), name="B")), name="A"),
-        record(field("b", record(field("a", ["null", "A"]), field("v", "long"), name="B")), name="A"),
+        record(
+            field("b", record(field("a", ["null", "A"]), field("v", "int"), name="B")), name="A"
+        ),
+        record(
+            field("b", record(field("a", ["null", "A"]), field("v", "long"), name="B")), name="A"
+        ),
         False,
     ),
     Case(

@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any, Self
 
 PROGRAM = Path(__file__).with_name("AvroJudge.java")
-NEEDED = ("avro-1*", "jackson-core-2*", "jackson-databind-2*", "jackson-annotations-2*", "slf4j-api*")
+NEEDED = (
+    "avro-1*",
+    "jackson-core-2*",
+    "jackson-databind-2*",
+    "jackson-annotations-2*",
+    "slf4j-api*",
+)
 
 
 class NoJudge(Exception):

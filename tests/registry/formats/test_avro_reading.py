@@ -19,15 +19,26 @@ VALID = {
     "a primitive": "string",
     "a primitive as an object": {"type": "string"},
     "a primitive with attributes": {"type": "string", "x": {"y": [1, 2.5, None, "é"]}},
-    "words of other types": {"type": "array", "items": "int", "name": "x", "size": 4, "default": []},
+    "words of other types": {
+        "type": "array",
+        "items": "int",
+        "name": "x",
+        "size": 4,
+        "default": [],
+    },
     "an empty union": [],
     "an empty enum": enum(),
     "a fixed of nothing": fixed(0),
     "a record of nothing": record(),
     "an error": {**record(), "type": "error"},
     "a name before its definition": record(field("a", "F"), field("b", fixed(3))),
-    "a name before its definition in a union": [record(field("a", ["null", "B"])), record(name="B")],
-    "a name before its definition in an array": record(field("a", array("F")), field("b", fixed(3))),
+    "a name before its definition in a union": [
+        record(field("a", ["null", "B"])),
+        record(name="B"),
+    ],
+    "a name before its definition in an array": record(
+        field("a", array("F")), field("b", fixed(3))
+    ),
     "a name in the namespace": record(field("a", "R"), name="R", namespace="n"),
     "a name outside of the namespace": record(
         field("a", fixed(1, namespace="")), field("b", "F"), name="n.R"
@@ -35,7 +46,7 @@ VALID = {
     "a name of a primitive in a namespace": record(name="n.string"),
     "a full name beside a namespace": record(name="a.b.R", namespace="q"),
     "docs and aliases": record(
-        field("a", "int", doc="é\n\"", aliases=["b", "1c"]), doc="d", aliases=["Q", "z.P"], zz=1
+        field("a", "int", doc='é\n"', aliases=["b", "1c"]), doc="d", aliases=["Q", "z.P"], zz=1
     ),
     "docs of a wrong type": record(doc=3, namespace=4),
     "orders": record(
@@ -185,7 +196,9 @@ def test_schemas_that_differ_in_what_readers_see_are_different_schemas():
 
 def test_layout_and_the_order_of_words_do_not_make_another_schema():
     one = parse(Kind.AVRO, '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}')
-    other = '{ "fields": [ {"type": {"type": "int"}, "name": "a"} ],\n "name": "R", "type": "record"}'
+    other = (
+        '{ "fields": [ {"type": {"type": "int"}, "name": "a"} ],\n "name": "R", "type": "record"}'
+    )
     assert parse(Kind.AVRO, other).canonical == one.canonical
 
 
@@ -200,11 +213,15 @@ def test_a_fingerprint_is_that_of_the_specification():
     assert f"{avro('int').fingerprint:x}" == "7275d51a3f395c8f"
 
 
-ADDRESS = Referenced("shop.Address", json.dumps(record(field("city", "string"), name="shop.Address")))
+ADDRESS = Referenced(
+    "shop.Address", json.dumps(record(field("city", "string"), name="shop.Address"))
+)
 
 
 def test_a_schema_uses_the_types_of_its_references_and_does_not_repeat_them():
-    order = record(field("to", "shop.Address"), field("from", ["null", "shop.Address"]), name="Order")
+    order = record(
+        field("to", "shop.Address"), field("from", ["null", "shop.Address"]), name="Order"
+    )
     read = parse(Kind.AVRO, json.dumps(order), [ADDRESS])
     assert json.loads(read.canonical) == order
     assert '"city"' in read.parsing_canonical_form
@@ -219,9 +236,12 @@ def test_references_of_references_are_known_too_and_may_come_twice():
         (ADDRESS,),
     )
     order = record(field("who", "shop.Person"), field("to", "shop.Address"), name="Order")
-    assert parse(Kind.AVRO, json.dumps(order), [person, ADDRESS]).problems_reading(
-        parse(Kind.AVRO, json.dumps(order), [ADDRESS, person])
-    ) == []
+    assert (
+        parse(Kind.AVRO, json.dumps(order), [person, ADDRESS]).problems_reading(
+            parse(Kind.AVRO, json.dumps(order), [ADDRESS, person])
+        )
+        == []
+    )
 
 
 def test_a_broken_reference_is_named():
