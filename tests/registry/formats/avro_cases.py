@@ -28,7 +28,7 @@ def enum(*symbols: str, name: str = "E", **more: Json) -> Json:
     return {"type": "enum", "name": name, "symbols": list(symbols), **more}
 
 
-def fixed(size: int, name: str = "F", **more: Json) -> Json:
+def fixed(size: Json, name: str = "F", **more: Json) -> Json:
     return {"type": "fixed", "name": name, "size": size, **more}
 
 

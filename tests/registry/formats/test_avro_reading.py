@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from strom.registry.formats import InvalidSchema, Kind, Referenced, parse
 from strom.registry.formats.avro import fingerprints
+from strom.registry.formats.avro.schema import AvroSchema
 from tests.registry.formats.avro_cases import CASES, array, enum, field, fixed, logical, record
 from tests.registry.formats.avro_schemas import schemas
 
@@ -137,7 +138,7 @@ def avro(schema):
 @pytest.mark.parametrize("schema", VALID.values(), ids=VALID)
 def test_a_valid_schema_is_read_and_written_so_that_it_is_read_again(schema):
     read = avro(schema)
-    again = parse(Kind.AVRO, read.canonical)
+    again = AvroSchema.parse(read.canonical, [])
     assert again.canonical == read.canonical
     assert again.parsing_canonical_form == read.parsing_canonical_form
     assert parse(Kind.AVRO, read.normalized).normalized == read.normalized
@@ -222,7 +223,7 @@ def test_a_schema_uses_the_types_of_its_references_and_does_not_repeat_them():
     order = record(
         field("to", "shop.Address"), field("from", ["null", "shop.Address"]), name="Order"
     )
-    read = parse(Kind.AVRO, json.dumps(order), [ADDRESS])
+    read = AvroSchema.parse(json.dumps(order), [ADDRESS])
     assert json.loads(read.canonical) == order
     assert '"city"' in read.parsing_canonical_form
     with pytest.raises(InvalidSchema, match=r"At /fields/0/type: no type shop\.Address is defined"):

@@ -30,7 +30,17 @@ PROMOTIONS = {
 
 def problems(reader: AvroType, writer: AvroType) -> list[Problem]:
     """List why `reader` cannot read what `writer` wrote; paths are those of the reader."""
-    return _Resolution().compare(reader, writer, "")
+    try:
+        return _Resolution().compare(reader, writer, "")
+    except _Ambiguous as ambiguous:
+        return [ambiguous.problem]
+
+
+class _Ambiguous(Exception):
+    """The reader's schema can be understood in two ways; it is given up, even inside of a union."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
 
 
 class _Resolution:
@@ -93,8 +103,8 @@ class _Resolution:
             if len(sources) > 1:
                 names = " and ".join(source.name for source in sources)
                 text = f"the reader's field {part.name} could be any of the writer's {names}"
-                found.append(Problem("READER_FIELD_AMBIGUOUS", place, text))
-            elif sources:
+                raise _Ambiguous(Problem("READER_FIELD_AMBIGUOUS", place, text))
+            if sources:
                 found += self.compare(part.type, sources[0].type, f"{place}/type")
             elif not part.has_default:
                 text = f"the reader's field {part.name} has no default, and the writer has no such field"

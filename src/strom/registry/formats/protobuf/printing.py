@@ -117,46 +117,48 @@ class _Printer:
         fields = list(message.field)
         if self._sort:
             fields.sort(key=lambda field: field.number)
-        maps = {nested.name for nested in message.nested_type if nested.options.map_entry}
-        plain = [field for field in fields if not _is_group(field) and _last(field) not in maps]
-        self._fields(plain, fields, message)
-        # Maps and groups bring a nested type with them. They are declared where that type stands
-        # among the others: data of nested messages names them by position.
-        declaring = {
-            _last(field): field
-            for field in fields
-            if (_is_group(field) or _last(field) in maps) and not _in_choice(field)
-        }
-        elsewhere = {_last(field) for field in (*fields, *message.extension) if _is_group(field)}
-        for nested in message.nested_type:
-            if nested.name in declaring:
-                self._declaration(declaring[nested.name], nested)
-            elif nested.name not in elsewhere:
-                self._message(nested)
+        self._fields_and_nested(fields, message)
         for enum in message.enum_type:
             self._enum(enum)
         self._extensions(message.extension, message.nested_type)
 
-    def _fields(
-        self,
-        plain: Sequence[FieldDescriptorProto],
-        fields: Sequence[FieldDescriptorProto],
-        message: DescriptorProto,
+    def _fields_and_nested(
+        self, fields: list[FieldDescriptorProto], message: DescriptorProto
     ) -> None:
-        for field in plain:
-            if not _in_choice(field):
+        # Maps and groups bring a nested type with them. They are declared where that type stands
+        # among the others: data of nested messages names them by position.
+        maps = {nested.name for nested in message.nested_type if nested.options.map_entry}
+        choices: dict[int, list[FieldDescriptorProto]] = {}
+        bringing: dict[str, FieldDescriptorProto] = {}
+        for field in fields:
+            brings = _is_group(field) or _last(field) in maps
+            if brings:
+                bringing[_last(field)] = field
+            if _in_choice(field):
+                choices.setdefault(field.oneof_index, []).append(field)
+            elif not brings:
                 self._field(field)
-        # A proto3 field that says `optional` is a oneof of one inside, and not written as such.
-        members: dict[int, list[FieldDescriptorProto]] = {}
-        for field in filter(_in_choice, fields):
-            members.setdefault(field.oneof_index, []).append(field)
-        for index in sorted(members):
-            choice = message.oneof_decl[index]
-            self._open(f"oneof {choice.name}")
-            self._option_lines(choice.options)
-            for field in members[index]:
-                self._field_or_group(field, message.nested_type)
-            self._close()
+        for index in sorted(choices):
+            if not any(map(_is_group, choices[index])):
+                self._choice(message, choices.pop(index))
+        of_extensions = {_last(field) for field in message.extension if _is_group(field)}
+        for nested in message.nested_type:
+            bringer = bringing.get(nested.name)
+            if bringer is None:
+                if nested.name not in of_extensions:
+                    self._message(nested)
+            elif not _in_choice(bringer):
+                self._declaration(bringer, nested)
+            elif bringer.oneof_index in choices:  # with all that is in it, and so only once
+                self._choice(message, choices.pop(bringer.oneof_index))
+
+    def _choice(self, message: DescriptorProto, members: list[FieldDescriptorProto]) -> None:
+        choice = message.oneof_decl[members[0].oneof_index]
+        self._open(f"oneof {choice.name}")
+        self._option_lines(choice.options)
+        for field in members:
+            self._field_or_group(field, message.nested_type)
+        self._close()
 
     def _field_or_group(
         self, field: FieldDescriptorProto, nested: Sequence[DescriptorProto]
@@ -244,7 +246,11 @@ class _Printer:
         for method in service.method:
             taken = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
             given = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
-            self._open(f"rpc {method.name}({taken}) returns ({given})")
+            signature = f"rpc {method.name}({taken}) returns ({given})"
+            if not method.options.ByteSize():
+                self._line(f"{signature};")
+                continue
+            self._open(signature)
             self._option_lines(method.options)
             self._close()
         self._close()
