@@ -92,7 +92,7 @@ def named(draw: st.DrawFn, kind: str, name: str, known: dict[str, Json], depth: 
 
 
 @st.composite
-def fields(draw: st.DrawFn, name: str, free: list[str], known: dict[str, Json], depth: int) -> Json:
+def fields(draw: st.DrawFn, name: str, known: dict[str, Json], depth: int) -> Json:
     made: dict[str, Json] = {"name": name, "type": draw(schemas(known, depth - 1))}
     kind = made["type"]
     first = kind[0] if isinstance(kind, list) else kind
