@@ -94,3 +94,10 @@ def test_a_chain_of_types_too_long_to_follow_is_told():
 def test_a_wide_record_is_compared_quickly():
     wide = record(*(field(f"f{index}", "int") for index in range(20_000)))
     assert problems(wide, wide) == []
+
+
+def test_unions_with_too_many_pairs_of_branches_are_told_to_be_too_large():
+    one = [record(name=f"A{index}") for index in range(500)]
+    other = [record(name=f"B{index}") for index in range(500)]
+    assert problems(one, one) == []
+    assert problems(one, other) == ["The schemas are too large to be compared."]

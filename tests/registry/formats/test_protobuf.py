@@ -226,7 +226,10 @@ def test_own_options_are_known_from_their_file():
         ),
         ("AAAA", "Line 1"),
         (base64.b64encode(b'\n\x01a"\x05\n\x03b c').decode(), "Line 2"),
-        ("message A { " * 200 + "}" * 200, "recursion limit"),
+        ("message A { " * 50 + "}" * 50, "recursion limit"),
+        (proto3("option (o) = " + "{ a " * 50_000 + "}" * 50_000), "nested more than 100 levels"),
+        (proto3("option (o)" + ".a" * 50_000 + " = 1;"), "a name of more than 100 parts"),
+        (proto3("message A {\0}"), "Invalid control characters"),
         ("x" * 2_000_000, "characters"),
     ],
 )

@@ -16,7 +16,7 @@ from strom.registry.formats.avro.types import (
     Record,
     Union,
 )
-from strom.registry.formats.schema import Problem
+from strom.registry.formats.schema import Budget, Problem
 
 PROMOTIONS = {
     "long": ("int",),
@@ -49,8 +49,10 @@ class _Resolution:
         # inside of itself, it counts as fitting: whatever is wrong with it is found outside.
         self._found: dict[tuple[int, int], list[Problem]] = {}
         self._named: dict[int, dict[str, Field]] = {}
+        self._budget = Budget()
 
     def compare(self, reader: AvroType, writer: AvroType, path: str) -> list[Problem]:
+        self._budget.spend()
         pair = id(reader), id(writer)
         if pair not in self._found:
             self._found[pair] = []

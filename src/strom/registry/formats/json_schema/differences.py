@@ -28,7 +28,7 @@ from strom.registry.formats.json_schema.nodes import (
     Typed,
     identity,
 )
-from strom.registry.formats.schema import Problem
+from strom.registry.formats.schema import Budget, Problem
 
 Pair = tuple[int, int]
 
@@ -39,8 +39,9 @@ def problems(reader: Pointer, writer: Pointer) -> list[Problem]:
     # leads to counts as fitting; those that turn out not to are remembered, and all is done once
     # more with that known, until nothing new turns up.
     refused: dict[Pair, list[Problem]] = {}
+    budget = Budget()
     while True:
-        comparison = Comparison(refused)
+        comparison = Comparison(refused, budget)
         comparison.compare(reader, writer)
         found = {pair: comparison.examine(*nodes) for pair, nodes in comparison.met()}
         new = {pair: reasons for pair, reasons in found.items() if reasons and pair not in refused}
@@ -53,8 +54,9 @@ def problems(reader: Pointer, writer: Pointer) -> list[Problem]:
 class Comparison:
     """One walk over two schemas, in which every pair of nodes is compared once."""
 
-    def __init__(self, refused: dict[Pair, list[Problem]]) -> None:
+    def __init__(self, refused: dict[Pair, list[Problem]], budget: Budget) -> None:
         self._refused = refused
+        self._budget = budget
         self._met: dict[Pair, tuple[Node, Node]] = {}
         self._found: dict[Pair, list[Problem]] = {}
 
@@ -68,6 +70,7 @@ class Comparison:
 
     def compare(self, reader: Node, writer: Node, path: str = "") -> list[Problem]:
         """List what is wrong with a pair of nodes; paths begin with `path`."""
+        self._budget.spend()
         if isinstance(reader, Pointer) or isinstance(writer, Pointer):
             nodes = _followed(reader), _followed(writer)
             pair = id(nodes[0]), id(nodes[1])

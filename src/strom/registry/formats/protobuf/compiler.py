@@ -26,6 +26,14 @@ SYNTAX = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*(?:syntax|edition)\b", re.DOTALL
 PROTO2 = 'syntax = "proto2"; '
 SHOWN_ERRORS = 5
 
+# What the compiler follows by calling itself, until its stack is full and the process ends.
+LITERAL_OR_COMMENT = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+BRACKET = re.compile(r"[{}<>\[\]]")
+LONG_PATH = re.compile(r"(?:[\w()]+\s*\.\s*){100}")
+MAX_DEPTH = 100
+
 # Python's filters for warnings belong to the whole process.
 _warnings_are_off = threading.Lock()
 
@@ -37,6 +45,7 @@ def compile_text(path: str, files: Mapping[str, str]) -> dict[str, FileDescripto
     """
     with TemporaryDirectory(prefix="strom-proto-") as folder:
         for name, text in _with_builtins(files).items():
+            _check_depth(name, text)
             _write(Path(folder), name, text)
         shift = 0 if SYNTAX.match(files[path]) else len(PROTO2)
         generated = _run(path, folder, shift)
@@ -60,6 +69,17 @@ def _with_builtins(files: Mapping[str, str]) -> dict[str, str]:
                 known[path] = text
                 waiting.append(text)
     return known
+
+
+def _check_depth(name: str, text: str) -> None:
+    code = LITERAL_OR_COMMENT.sub(" ", text)
+    depth = 0
+    for bracket in BRACKET.findall(code):
+        depth = depth + 1 if bracket in "{<[" else max(0, depth - 1)
+        if depth > MAX_DEPTH:
+            raise InvalidSchema(f"{name} is nested more than {MAX_DEPTH} levels deep.")
+    if LONG_PATH.search(code):
+        raise InvalidSchema(f"{name} has a name of more than {MAX_DEPTH} parts.")
 
 
 def _write(folder: Path, name: str, text: str) -> None:
