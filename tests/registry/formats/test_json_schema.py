@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strom.registry.formats import InvalidSchema, Kind, Referenced, parse
-from tests.registry.formats.json_cases import CASES, INT, NUMBER, TEXT, thing
+from tests.registry.formats import json_cases, json_combined_cases
+from tests.registry.formats.json_cases import INT, NUMBER, TEXT, thing
 from tests.registry.formats.json_schemas import instances, versions
 
+CASES = [*json_cases.CASES, *json_combined_cases.CASES]
 NAMES = [case.what for case in CASES]
 
 
