@@ -137,6 +137,8 @@ REFERENCES = [
         INT,
         True,
     ),
+    Case("reference to nothing", definitions({"$ref": "#/definitions/n"}, n=False), INT, False),
+    Case("reference to anything", definitions({"$ref": "#/definitions/n"}, n=True), INT, True),
     Case(
         "a circle with a change that is met on the way back",
         definitions(

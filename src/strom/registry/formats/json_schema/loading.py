@@ -42,7 +42,10 @@ class Loader:
     def __init__(self, documents: Documents, siblings_count: bool) -> None:
         self._documents = documents
         self._siblings_count = siblings_count
+        # Nodes are known by their identity, so a place must always give the same one.
         self._nodes: dict[int, Node] = {}
+        self._anything = Anything(source=True)
+        self._nothing = Nothing(source=False)
         self._places: dict[str, Place] = {}
         self._makers: dict[str, Callable[[Json, str, bool], Node]] = {
             "string": _string,
@@ -70,16 +73,16 @@ class Loader:
             if not isinstance(node, Pointer):
                 return node
             uri = urljoin(base_inside(place.value, place.base), _reference(place.value))
-        return Anything(source=True)  # references in a circle restrict nothing
+        return self._anything  # references in a circle restrict nothing
 
     def _load(self, schema: Any, base: str) -> Node:
-        if id(schema) not in self._nodes or not isinstance(schema, dict):
+        if not isinstance(schema, dict):
+            return self._nothing if schema is False else self._anything
+        if id(schema) not in self._nodes:
             self._nodes[id(schema)] = self._make(schema, base)
         return self._nodes[id(schema)]
 
-    def _make(self, schema: Any, base: str) -> Node:
-        if not isinstance(schema, dict):
-            return Nothing(source=False) if schema is False else Anything(source=True)
+    def _make(self, schema: dict[str, Any], base: str) -> Node:
         base = base_inside(schema, base)
         parts = self._parts(schema, base)
         if not parts:
@@ -179,18 +182,20 @@ class Loader:
         return None if isinstance(node, Anything) else node
 
 
+ITEM_WORDS = ("items", "additionalItems", "prefixItems", "unevaluatedItems")
+PROPERTY_WORDS = ("properties", "patternProperties", "additionalProperties", "propertyNames")
+DEPENDENCY_WORDS = ("dependencies", "dependentRequired", "dependentSchemas")
 KEYWORDS = {
-    "array": frozenset(
-        (*ARRAY_BOUNDS, "items", "additionalItems", "prefixItems", "unevaluatedItems", "contains")
-    )
-    | {"uniqueItems"},
-    "object": frozenset(
-        (*OBJECT_BOUNDS, "properties", "patternProperties", "required", "additionalProperties")
-    )
-    | {"unevaluatedProperties", "propertyNames", "dependencies", "dependentRequired"}
-    | {"dependentSchemas"},
-    "number": frozenset((*NUMBER_BOUNDS, "multipleOf")),
-    "string": frozenset((*STRING_BOUNDS, "pattern")),
+    "array": {*ARRAY_BOUNDS, *ITEM_WORDS, "contains", "uniqueItems"},
+    "object": {
+        *OBJECT_BOUNDS,
+        *PROPERTY_WORDS,
+        *DEPENDENCY_WORDS,
+        "required",
+        "unevaluatedProperties",
+    },
+    "number": {*NUMBER_BOUNDS, "multipleOf"},
+    "string": {*STRING_BOUNDS, "pattern"},
 }
 """By which keywords a schema without a type speaks of one."""
 
