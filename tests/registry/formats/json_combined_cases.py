@@ -166,6 +166,17 @@ def in_draft(uri: str, reader: Json, writer: Json) -> tuple[Json, Json]:
 
 DRAFTS = [
     Case(
+        "draft 7: words of later drafts mean nothing",
+        {"prefixItems": None, "minContains": "x"},
+        {},
+        True,
+    ),
+    Case(
+        "draft 4: words of later drafts mean nothing",
+        *in_draft(DRAFT_4, {"const": 3, "contains": 4, "if": 5}, {}),
+        True,
+    ),
+    Case(
         "draft 4: limit becomes exclusive",
         *in_draft(DRAFT_4, {**INT, "minimum": 2, "exclusiveMinimum": True}, {**INT, "minimum": 2}),
         False,

@@ -63,6 +63,8 @@ INVALID = {
     "a reference to nowhere": '{"$ref": "#/definitions/none"}',
     "a reference to nobody": '{"$ref": "other.json"}',
     "a reference to the network": '{"$ref": "http://127.0.0.1:1/other.json"}',
+    "a reference to what is no schema": '{"$ref": "#/x", "x": {"type": ["none"]}}',
+    "a reference to data": '{"$ref": "#/default", "default": {"required": 3}}',
     "no JSON": '{"type": ',
     "draft 4 with a word of draft 6": json.dumps(
         {"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": 3}
