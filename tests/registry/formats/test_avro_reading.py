@@ -165,7 +165,7 @@ def test_avros_own_library_agrees_on_what_is_valid_and_how_it_is_written(avro_ju
         assert "invalid" in avro_judge.describes(json.dumps(schema)), name
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(schema=schemas())
 def test_avros_own_library_writes_any_schema_the_same(avro_judge, schema):
     assert_same(avro_judge, schema, "")

@@ -49,7 +49,7 @@ def documents(words, values):
     ids=["avro", "json"],
 )
 def test_any_document_is_read_or_refused(kind, strategy):
-    @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(one=strategy, other=strategy)
     def law(one, other):
         with suppress(InvalidSchema):
