@@ -80,7 +80,7 @@ class Reader:
 
     def read(self) -> None:
         empty = 0
-        while empty < 8:  # a change of files takes a poll of its own
+        while empty < 40:  # a change of files takes a poll of its own
             records = self._driver.read_once(self._offsets)
             self.lines += [record.value for record in records]
             empty = 0 if records else empty + 1

@@ -6,7 +6,13 @@ from decimal import Decimal
 
 import pytest
 
-from strom.connect.api import ConnectError, InvalidSettings, PoisonRecord, SinkRecord, TopicPartition
+from strom.connect.api import (
+    ConnectError,
+    InvalidSettings,
+    PoisonRecord,
+    SinkRecord,
+    TopicPartition,
+)
 from strom.connect.api.schema import INT64, STRING, struct
 from strom.connect.connectors.files.sink import FileStreamSink
 from strom.connect.plugins import plugin

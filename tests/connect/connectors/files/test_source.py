@@ -147,7 +147,7 @@ def test_csv_files_without_a_header_have_their_columns_named(tmp_path):
 def test_a_header_of_no_use_is_told(tmp_path, header):
     path = tmp_path / "in.csv"
     path.write_text(header + "1,2\n")
-    with pytest.raises(ConnectError, match="header of .*in.csv"):
+    with pytest.raises(ConnectError, match=r"header of .*in\.csv"):
         read(1, file=path, format="csv")
 
 
