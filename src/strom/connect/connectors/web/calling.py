@@ -94,11 +94,20 @@ class NotNow(RetriableError):
     """It is not time for the next request yet."""
 
 
+class TooLong(ConnectError):
+    """An answer that is longer than allowed."""
+
+
 class Caller:
     """Calls servers, no faster than allowed and not before they want to be called again."""
 
     def __init__(
-        self, settings: CallSettings, stopping: threading.Event, *, connections: int = 1
+        self,
+        settings: CallSettings,
+        stopping: threading.Event,
+        *,
+        connections: int = 1,
+        redirects: bool = True,
     ) -> None:
         import httpx2
 
@@ -109,7 +118,7 @@ class Caller:
             auth=auth,
             headers=settings.header_pairs(),
             timeout=settings.request_timeout_ms / 1000,
-            follow_redirects=True,
+            follow_redirects=redirects,
             limits=httpx2.Limits(
                 max_connections=connections, max_keepalive_connections=connections
             ),
@@ -180,7 +189,7 @@ class Caller:
         for block in response.iter_bytes():
             body += block
             if len(body) > self._limit:
-                raise ConnectError(
+                raise TooLong(
                     f"The answer of {response.url} is longer than max.response.bytes={self._limit}."
                 )
         return bytes(body)
