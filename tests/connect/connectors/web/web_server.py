@@ -51,6 +51,7 @@ class WebServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = 65536  # head and body in one packet: two would wait for each other
 
             def handle_one(self) -> None:
                 owner._handle(self)
