@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
+from urllib.parse import quote
 
 from strom.connect.api import (
     ConnectError,
@@ -23,8 +24,8 @@ from strom.connect.api import (
     setting,
 )
 from strom.connect.connectors.plain_json import to_json
+from strom.connect.connectors.record_template import RecordTemplate
 from strom.connect.connectors.web.calling import Answer, Caller, CallSettings, start_of
-from strom.connect.connectors.web.url_template import UrlTemplate
 
 _NOT_THE_RECORDS_FAULT = {401, 403, 407}
 
@@ -77,7 +78,9 @@ class HttpSinkSettings(CallSettings):
     def clashes(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = dict(super().clashes())
-        if (problem := UrlTemplate(self.url).problem()) is not None:
+        if not self.url.startswith(("http://", "https://")):
+            problems["url"] = f"{self.url} is not an address: it begins with http:// or https://."
+        elif (problem := RecordTemplate(self.url).problem()) is not None:
             problems["url"] = problem
         return problems
 
@@ -103,7 +106,7 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
 
     def __init__(self, settings: HttpSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
-        self._template = UrlTemplate(settings.url)
+        self._template = RecordTemplate(settings.url, lambda text: quote(text, safe=""))
         self._caller: Caller | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._sent: dict[TopicPartition, int] = {}
