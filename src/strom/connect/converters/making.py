@@ -41,6 +41,11 @@ CONVERTERS = (
         )
         for name in ("ByteArray", "Short", "Integer", "Long", "Float", "Double", "Boolean")
     ),
+    ConverterPlugin(
+        "JSON",
+        "org.apache.kafka.connect.json.JsonConverter",
+        f"{_HERE}.json_converter:JsonConverter",
+    ),
 )
 
 DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
