@@ -78,7 +78,8 @@ class DeadLetters:
         self._producer: Producer = clients.producer(on_failure=self._note)
         new = NewTopic(self._topic, 1, settings.dead_letter_replication)
         try:
-            clients.admin().create_topics([new])[self._topic].result()
+            admin = clients.admin()  # held: with the client its futures would go
+            admin.create_topics([new])[self._topic].result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise ConnectError(

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+import strom
 from strom.connect.runtime.assignment import CONNECTOR, Unit
 from strom.connect.runtime.membership import Share
 from strom.connect.runtime.runner import Runner
@@ -35,6 +36,7 @@ class Herd:
         self._thread = threading.Thread(target=self._run, name="connect-herd", daemon=True)
         self.holds_lease: Callable[[], bool] = lambda: False
         self.rejoin: Callable[[], None] = lambda: None
+        self.look: Callable[[], None] = lambda: None
         stores.on_restart = self._restart
 
     def start(self) -> None:
@@ -80,15 +82,16 @@ class Herd:
 
     def status(self, state: str, trace: str | None = None) -> Status:
         """A state as this worker tells it."""
-        return Status(state, self._worker_id, self._share.generation, trace)
+        return Status(state, self._worker_id, self._share.generation, trace, strom.__version__)
 
     def _running(self) -> set[Unit]:
         return {unit for unit, (_, runner) in self._runners.items() if runner.alive}
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._stores.changed.wait(_LOOK_S)
-            self._stores.changed.clear()
+            if self._stores.changed.wait(_LOOK_S):
+                self._stores.changed.clear()
+                self.look()
             try:
                 self._bring_into_line()
             except Exception:

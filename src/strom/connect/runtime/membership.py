@@ -112,6 +112,10 @@ class Membership:
         self._rejoin.set()
         self._wake.set()
 
+    def look(self) -> None:
+        """Work may have come or gone: a leader looks now, and not with its next report."""
+        self._wake.set()
+
     def holds_lease(self) -> bool:
         """Whether this worker's share is surely its own at this moment."""
         return time.monotonic() < self._lease_until

@@ -138,6 +138,10 @@ def definitions_of(common: type[CommonSettings], kind: Plugin) -> dict[str, Any]
 
 def described(definition: SettingDefinition, place: int) -> dict[str, Any]:
     """A definition as REST shows it."""
+    runtimes = definition.name in SourceSettings.definitions() or definition.name in (
+        SinkSettings.definitions()
+    )
+    group = definition.group or ("Common" if runtimes else None)
     default = None if definition.default is None else definition.render(definition.default)
     return {
         "name": definition.name,
@@ -146,11 +150,11 @@ def described(definition: SettingDefinition, place: int) -> dict[str, Any]:
         "default_value": default,
         "importance": definition.importance.value,
         "documentation": definition.doc,
-        "group": definition.group or "Common",
+        "group": group,
+        "order_in_group": place,
         "width": "MEDIUM",
         "display_name": definition.display_name or definition.name,
         "dependents": [],
-        "order": place,
     }
 
 

@@ -47,6 +47,7 @@ class ConnectWorker:
             text for name, text in clients.items() if name.endswith(("password", "secret"))
         )
         self.clients = Clients(self.settings.bootstrap_servers, resolved)
+        self.admin = self.clients.admin()
         host = self.settings.advertised_host or self.settings.host
         self.worker_id = f"{host}:{self.settings.port if port is None else port}"
         self._converter_texts = converters
@@ -67,6 +68,7 @@ class ConnectWorker:
         self.membership = Membership(group, self.herd)
         self.herd.holds_lease = self.membership.holds_lease
         self.herd.rejoin = self.membership.rejoin
+        self.herd.look = self.membership.look
         self._around = Surroundings(self.membership.holds_lease, self.secrets, self._report)
 
     def __enter__(self) -> Self:
