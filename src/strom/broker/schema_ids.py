@@ -65,8 +65,10 @@ class SchemaIds:
         schema_id = _HEAD.unpack_from(value)[1]
         if schema_id in self._known:
             return None
-        return "The topic has strom.schema.validation=true, and no subject has a schema with id "
+        return (
+            "The topic has strom.schema.validation=true, and no subject has a schema with id "
             f"{schema_id}."
+        )
 
     def _follow(self) -> None:
         """Read what has been committed to the topic since the last time."""

@@ -1,6 +1,7 @@
 """The ids of schemas that live, from the records of the topic `_schemas`.
 
-What the schemas say is not looked at. The records are JSON; the registry (`strom.registry.records`, or Confluent's) writes them.
+What the schemas say is not looked at. The records are JSON; the registry writes them
+(`strom.registry.records`, or Confluent's).
 """
 
 import json
