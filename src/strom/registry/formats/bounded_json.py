@@ -6,7 +6,7 @@ from typing import Any
 
 from strom.registry.formats.schema import InvalidSchema
 
-MAX_DEPTH = 200
+MAX_DEPTH = 100
 
 
 def read(text: str) -> Any:
