@@ -106,7 +106,11 @@ class RegistryServer:
         # The port is taken first: a mistake in it is told before the topic is read.
         self._socket = _listen(self.host, self._port)
         self._port = self._socket.getsockname()[1]
-        self.registry.start()
+        try:
+            self.registry.start()
+        except BaseException:
+            self._socket.close()
+            raise
         config = uvicorn.Config(
             make_app(self.registry),
             log_level=logging.ERROR,
