@@ -1,1 +1,1 @@
-"""The connectors that come with strom; each kind is imported when it is first used."""
+"""The connectors that come with strom, one folder for each other side; imported when first used."""

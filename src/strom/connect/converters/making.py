@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from strom.connect.api import InvalidSettings
+from strom.connect.api import ConnectorSettings, InvalidSettings
 from strom.connect.converters.contract import Converter, HeaderByConverter, HeaderConverter
 
 _HERE = "strom.connect.converters"
@@ -41,9 +41,15 @@ CONVERTERS = (
         )
         for name in ("ByteArray", "Short", "Integer", "Long", "Float", "Double", "Boolean")
     ),
+    ConverterPlugin(
+        "JSON",
+        "org.apache.kafka.connect.json.JsonConverter",
+        f"{_HERE}.json_converter:JsonConverter",
+    ),
 )
 
 DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_SIMPLE_HEADERS = {"Simple", "SimpleHeaderConverter", DEFAULT_HEADER_CONVERTER}
 
 
 def make_converter(class_name: str, settings: Mapping[str, str], *, is_key: bool) -> Converter:
@@ -57,6 +63,11 @@ def make_converter(class_name: str, settings: Mapping[str, str], *, is_key: bool
 
 def make_header_converter(class_name: str, settings: Mapping[str, str]) -> HeaderConverter:
     """The converter of headers of that name: any of the converters, or the simple one."""
+    if class_name in _SIMPLE_HEADERS:
+        from strom.connect.converters.headers import SimpleHeaderConverter
+
+        _read(SimpleHeaderConverter.settings_class, settings, "header.converter")
+        return SimpleHeaderConverter()
     return HeaderByConverter(
         _make(_find(class_name, "header.converter"), settings, "header.converter", is_key=False)
     )
@@ -86,13 +97,18 @@ def _make(
     plugin: ConverterPlugin, settings: Mapping[str, str], place: str, is_key: bool
 ) -> Converter:
     loaded = plugin.load()
-    # Kafka hands these to every converter by itself, so configurations may hold them.
+    made: Converter = loaded(_read(loaded.settings_class, settings, place), is_key=is_key)
+    return made
+
+
+def _read(
+    declared: type[ConnectorSettings], settings: Mapping[str, str], place: str
+) -> ConnectorSettings:
+    # Kafka hands this to every converter by itself, so configurations may hold it.
     own = {name: text for name, text in settings.items() if name != "converter.type"}
     try:
-        read = loaded.settings_class.read(own)
+        return declared.read(own)
     except InvalidSettings as error:
         raise InvalidSettings(
             {f"{place}.{name}": texts for name, texts in error.problems.items()}
         ) from None
-    made: Converter = loaded(read, is_key=is_key)
-    return made
