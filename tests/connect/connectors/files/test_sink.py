@@ -97,6 +97,20 @@ def test_what_is_in_the_file_already_is_not_written_again(tmp_path):
     assert (tmp_path / "out").read_text() == "a\nb\nc\nother\n"
 
 
+def test_records_that_a_transform_gave_another_topic_count_in_their_own(tmp_path):
+    driver, _ = started(tmp_path / "out")
+    here = SinkRecord("all", 0, 5, "a", original_topic="t")
+    there = SinkRecord("all", 0, 5, "b", original_topic="other")
+    driver.put([here, there])
+    driver.put([here, there])
+    driver.flush()
+    driver.stop()
+    assert (tmp_path / "out").read_text() == "a\nb\n"
+    again, positions = started(tmp_path / "out")
+    assert positions == {PARTITION: 6}
+    again.stop()
+
+
 def test_a_poison_record_leaves_the_file_alone_and_is_named_by_its_place(tmp_path):
     driver, _ = started(tmp_path / "out", format="json")
     driver.put([record(0, 1)])

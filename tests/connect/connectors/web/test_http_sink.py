@@ -108,6 +108,20 @@ def test_after_a_failure_only_what_was_not_sent_is_sent(web):
     assert [asked.body for asked in web.asked] == [b"0", b"1", b"2", b"2", b"3"]
 
 
+def test_what_the_runtime_brings_again_before_a_flush_is_not_sent_twice(web):
+    driver = started(web)
+    records = [record(offset, offset) for offset in range(3)]
+    driver.put(records)
+    driver.task.close([TopicPartition("t", 0)])  # as after a failure of a later call
+    driver.task.open([TopicPartition("t", 0)])
+    driver.put([*records, SinkRecord("t", 0, 1, "x", original_topic="other")])
+    driver.flush()
+    driver.put([record(0, "after an offset reset")])
+    driver.stop()
+    sent = [json.loads(asked.body) for asked in web.asked]
+    assert sent == [0, 1, 2, "x", "after an offset reset"]
+
+
 def test_a_refused_record_is_named_by_its_place_and_the_others_are_sent(web):
     web.reply = lambda asked: Reply("bad one", status=422 if b"13" in asked.body else 200)
     driver = started(web, **{"batch.size": 10})

@@ -13,7 +13,6 @@ from strom.connect.api import (
     SinkContext,
     SinkRecord,
     SinkTask,
-    TopicPartition,
     setting,
 )
 from strom.connect.connectors.amqp.link import LinkSettings
@@ -26,6 +25,7 @@ from strom.connect.connectors.amqp.publisher import (
 )
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import RecordTemplate
+from strom.connect.connectors.sent_since_flush import SentSinceFlush
 
 PERSISTENT = 2
 
@@ -77,21 +77,15 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
         super().__init__(settings, context)
         self._template = RecordTemplate(settings.routing_key)
         self._publisher: Publisher | None = None
-        self._confirmed: set[tuple[str, int, int]] = set()
-        """Of a call that has failed and will be made again: what the broker has already."""
+        self._sent = SentSinceFlush()
 
     def start(self) -> None:
         """Connect."""
         self._connected()
 
-    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Begin where the consumer group says."""
-        self._confirmed.clear()
-        return {}
-
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Publish, and wait for the confirms."""
-        places = [n for n, record in enumerate(records) if record[:3] not in self._confirmed]
+        places = [n for n, record in enumerate(records) if record not in self._sent]
         messages = [self._message(records[place], place) for place in places]
         if not messages:
             return
@@ -114,7 +108,11 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
                 f"the routing key `{key}`: {reason}",
                 places[place],
             )
-        self._confirmed.clear()
+        self._sent.note_all(records)
+
+    def flush(self) -> None:
+        """Nothing is left to do: `put` returns when everything is confirmed."""
+        self._sent.clear()
 
     def stop(self) -> None:
         """Close the connection."""
@@ -132,9 +130,8 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
         return self._publisher
 
     def _remember(self, records: Sequence[SinkRecord], places: list[int], outcome: Outcome) -> None:
-        for number in outcome.confirmed - outcome.returned.keys():
-            record = records[places[number]]
-            self._confirmed.add((record.topic, record.partition, record.offset))
+        taken = outcome.confirmed - outcome.returned.keys()
+        self._sent.note_apart(records[places[number]] for number in taken)
 
     def _message(self, record: SinkRecord, place: int) -> Message:
         import pika
@@ -147,7 +144,8 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
                 raise ValueError(f"The routing key {routing_key:.40}… is longer than 255 bytes")
         except ValueError as error:
             raise PoisonRecord(str(error), place) from None
-        properties.setdefault("message_id", f"{record.topic}-{record.partition}-{record.offset}")
+        topic, partition = record.origin
+        properties.setdefault("message_id", f"{topic}-{partition}-{record.offset}")
         properties.setdefault("content_type", content_type)
         if record.timestamp is not None:
             properties["timestamp"] = record.timestamp // 1000

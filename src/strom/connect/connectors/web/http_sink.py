@@ -25,6 +25,7 @@ from strom.connect.api import (
 )
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import RecordTemplate
+from strom.connect.connectors.sent_since_flush import SentSinceFlush
 from strom.connect.connectors.web.calling import Answer, Caller, CallSettings, start_of
 
 _NOT_THE_RECORDS_FAULT = {401, 403, 407}
@@ -109,8 +110,7 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
         self._template = RecordTemplate(settings.url, lambda text: quote(text, safe=""))
         self._caller: Caller | None = None
         self._threads: ThreadPoolExecutor | None = None
-        self._sent: dict[TopicPartition, int] = {}
-        """Up to where each partition was sent, for calls that are repeated after a failure."""
+        self._sent = SentSinceFlush()
 
     def start(self) -> None:
         """Be ready to call; nothing is sent yet."""
@@ -120,25 +120,21 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
         )
         self._threads = ThreadPoolExecutor(count, "http-sink") if count > 1 else None
 
-    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Begin where the consumer group says."""
-        for partition in partitions:
-            self._sent.pop(partition, None)
-        return {}
-
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Send everything; what a repeated call brings again is not sent twice."""
         items: dict[TopicPartition, list[_Item]] = {}
         for index, record in enumerate(records):
-            partition = TopicPartition(record.topic, record.partition)
-            if record.offset >= self._sent.get(partition, 0):
-                if record.value is None and self.settings.null_values == "ignore":
-                    continue
+            ignored = record.value is None and self.settings.null_values == "ignore"
+            if not ignored and record not in self._sent:
                 item = _Item(index, record, self._address(index, record))
-                items.setdefault(partition, []).append(item)
+                items.setdefault(record.origin, []).append(item)
         failures = self._send_partitions(items)
         if failures:
             raise min(failures, key=_patience)
+
+    def flush(self) -> None:
+        """Nothing is left to do: `put` returns when the server has answered."""
+        self._sent.clear()
 
     def stop(self) -> None:
         """Close all connections."""
@@ -185,14 +181,14 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
                 raise PoisonRecord(problem, batch[0].place)
             for item in batch:
                 self._send(url, [item])
-        last = batch[-1].record
-        self._sent[TopicPartition(last.topic, last.partition)] = last.offset + 1
+        self._sent.note_up_to(batch[-1].record)
 
     def _request(self, url: str, batch: list[_Item]) -> Answer:
         if self._caller is None:
             raise ConnectError("The task was not started.")
         first, last = batch[0].record, batch[-1].record
-        name = f"{self.context.connector}-{first.topic}-{first.partition}-{first.offset}"
+        topic, partition = first.origin
+        name = f"{self.context.connector}-{topic}-{partition}-{first.offset}"
         if last is not first:
             name = f"{name}-{last.offset}"
         headers = {self.settings.idempotency_header: name}
