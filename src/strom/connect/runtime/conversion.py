@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from strom.connect.api import Header, InvalidSettings, SinkRecord, SourceRecord
+from strom.connect.api import Header, RetriableError, SinkRecord, SourceRecord
 from strom.connect.converters import (
     Converter,
     HeaderConverter,
@@ -14,6 +14,7 @@ from strom.connect.converters import (
     make_header_converter,
 )
 from strom.connect.runtime.settings import CommonSettings, WorkerSettings, with_prefix
+from strom.connect.transforms import make_chain
 
 Chain = Callable[[Any], Any]
 """Transforms, one after the other; None drops the record."""
@@ -187,8 +188,6 @@ def _from_topic(topic: str, record: SinkRecord | None) -> SinkRecord | None:
 
 
 def _at(stage: str, executor: Any, call: Callable[..., Any], *arguments: Any) -> Any:
-    from strom.connect.api import RetriableError
-
     try:
         return call(*arguments)
     except RetriableError:
@@ -221,14 +220,5 @@ def make_conversion(
         make_converter(key, key_settings, is_key=True),
         make_converter(value, value_settings, is_key=False),
         make_header_converter(header, header_settings),
-        _make_chain(config) if common.transforms else None,
+        make_chain(config) if common.transforms else None,
     )
-
-
-def _make_chain(config: Mapping[str, str]) -> Chain:
-    try:
-        from strom.connect.transforms import make_chain
-    except ImportError:
-        raise InvalidSettings({"transforms": ["There are no transforms here."]}) from None
-    chain: Chain = make_chain(config)
-    return chain
