@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from strom.connect.plugins import plugin
-from strom.connect.runtime.settings import SinkSettings, SourceSettings
+from strom.connect.runtime.secrets import Secrets
+from strom.connect.runtime.settings import WorkerSettings
+from strom.connect.runtime.validation import Checker
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "connectors"
 
@@ -16,8 +17,8 @@ def commands():
     found = []
     for page in sorted(FOLDER.glob("*.md")):
         text = page.read_text("utf-8").replace("\\\n", " ")
-        for line in re.findall(r"^strom connect add (.*)$", text, re.M):
-            found.append(pytest.param(line, id=f"{page.name}: {line.split()[0]}"))
+        lines = re.findall(r"^strom connect add (.*)$", text, re.M)
+        found += [pytest.param(line, id=f"{page.name}: {line.split()[0]}") for line in lines]
     return found
 
 
@@ -27,8 +28,8 @@ def test_there_is_something_to_check():
 
 @pytest.mark.parametrize("command", commands())
 def test_its_settings_are_right(command):
-    _, *words = shlex.split(command)
-    texts = dict(word.split("=", 1) for word in words)
-    kind = plugin(texts["connector.class"])
-    every = SourceSettings if kind.kind == "source" else SinkSettings
-    kind.load().settings_class.read(texts, known_elsewhere=every.definitions())
+    name, *words = shlex.split(command)
+    texts = {"name": name, **dict(word.split("=", 1) for word in words)}
+    checker = Checker(WorkerSettings(), {}, Secrets())
+    assert checker.common(texts).name == name
+    checker.own(texts)
