@@ -27,7 +27,9 @@ def test_there_is_something_to_check():
 
 
 @pytest.mark.parametrize("command", commands())
-def test_its_settings_are_right(command):
+def test_its_settings_are_right(command, monkeypatch):
+    for variable in re.findall(r"\$\{env:(\w+)\}", command):
+        monkeypatch.setenv(variable, "anything")
     name, *words = shlex.split(command)
     texts = {"name": name, **dict(word.split("=", 1) for word in words)}
     checker = Checker(WorkerSettings(), {}, Secrets())
