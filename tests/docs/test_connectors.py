@@ -29,7 +29,7 @@ def test_there_is_something_to_check():
 @pytest.mark.parametrize("command", commands())
 def test_its_settings_are_right(command, monkeypatch):
     for variable in re.findall(r"\$\{env:(\w+)\}", command):
-        monkeypatch.setenv(variable, "anything")
+        monkeypatch.setenv(variable, "mongodb://anything")  # an address, where one is wanted
     name, *words = shlex.split(command)
     texts = {"name": name, **dict(word.split("=", 1) for word in words)}
     checker = Checker(WorkerSettings(), {}, Secrets())
