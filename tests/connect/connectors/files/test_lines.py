@@ -48,6 +48,9 @@ def test_rows_of_csv_may_span_lines(rows, size):
     found = []
     for start in range(0, len(data), size):
         found += splitter.feed(data[start : start + size]).texts
+        assert splitter.given <= splitter.position
+    again = CsvSplitter(splitter.given, 1000).feed(data[splitter.given :])
+    assert again.texts == []  # nothing whole is left there, and nothing of it was given out
     assert [next(csv.reader(io.StringIO(line.decode(), newline=""))) for line in found] == rows
 
 

@@ -289,6 +289,8 @@ def test_keys_come_from_records_and_texts_may_be_records(web):
     ("wrong", "name"),
     [
         ({"url": "ftp://x"}, "url"),
+        ({"url": "http://u:secret@x/"}, "url"),
+        ({"url": "http://["}, "url"),
         ({"records.pointer": "data"}, "records.pointer"),
         ({"paging": "cursor", "paging.pointer": "/c"}, "paging.parameter"),
         ({"paging": "link"}, "paging.pointer"),
@@ -303,3 +305,4 @@ def test_wrong_settings_are_refused_by_name(wrong, name):
     with pytest.raises(InvalidSettings) as refused:
         HttpSource.settings_class.read({"url": "http://x/", "topic": "t", **wrong})
     assert name in refused.value.problems
+    assert "secret" not in str(refused.value)
