@@ -102,9 +102,10 @@ class Conversion:
                 self._headers(topic, headers) if headers else (),
             )
             if chain is not None:
-                record = chain(record)
-                if record is None:
+                changed = _from_topic(topic, chain(record))
+                if changed is None:
                     continue
+                record = changed
             add(record)
         return converted
 
@@ -156,7 +157,9 @@ class Conversion:
             message.timestamp()[1],
             headers,
         )
-        return record if self.chain is None else self._transformed(record)
+        if self.chain is None:
+            return record
+        return _from_topic(topic, self._transformed(record))
 
     def _transformed(self, record: Any) -> Any:
         return _at("TRANSFORMATION", self.chain, self.chain, record) if self.chain else record
@@ -175,6 +178,13 @@ class Conversion:
             schema, value = self.header.header_from_bytes(topic, name, data)
             made.append(Header(name, value, schema))
         return tuple(made)
+
+
+def _from_topic(topic: str, record: SinkRecord | None) -> SinkRecord | None:
+    """A transformed record that still says which topic it was read from."""
+    if record is None or record.topic == topic:
+        return record
+    return record._replace(original_topic=topic)
 
 
 def _at(stage: str, executor: Any, call: Callable[..., Any], *arguments: Any) -> Any:

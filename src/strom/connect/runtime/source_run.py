@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from strom.connect.api import ConnectError, RetriableError, SourceRecord, SourceTask
+from strom.connect.api import ConnectError, PoisonRecord, RetriableError, SourceRecord, SourceTask
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.conversion import Conversion, Outgoing, StageError
@@ -96,13 +96,22 @@ class SourceRun(Runner):
                 self._store()
                 return
             self.check()
-            records = self.insist(self._task.poll, "Reading the source")
+            records = self._polled()
             if records:
                 self._send(records)
             now = time.monotonic()
             if interval == 0 or now >= due or not records:
                 self._store()
                 due = now + interval
+
+    def _polled(self) -> Sequence[SourceRecord]:
+        """What the task has read; what it says to be malformed is let go, or fails the task."""
+        try:
+            return self.insist(self._task.poll, "Reading the source")
+        except PoisonRecord as error:
+            self._store()  # first, so that a restart begins at the bad record and repeats nothing
+            self._failures.handle("TASK_POLL", type(self._task).__qualname__, error)
+            return []
 
     def _interval(self) -> float:
         settings = self._job.settings
