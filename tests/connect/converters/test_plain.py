@@ -100,6 +100,8 @@ def test_every_converter_is_known_by_short_and_by_full_name(plugin):
     by_short = make_converter(plugin.name, settings, is_key=True)
     by_full = make_converter(plugin.class_name, settings, is_key=True)
     assert type(by_short) is type(by_full) is plugin.load()
+    by_short.close()
+    by_full.close()
 
 
 def test_an_unknown_class_is_refused_with_the_nearest():

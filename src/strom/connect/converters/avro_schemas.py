@@ -76,7 +76,8 @@ class ToAvro:
 
     def __init__(self) -> None:
         self._unnamed = 0
-        self._defined: set[str] = set()
+        self._entries = 0
+        self._defined: dict[str, Schema] = {}
 
     def schema(self, schema: Schema) -> Any:
         """The schema as Avro's JSON."""
@@ -121,9 +122,8 @@ class ToAvro:
         if full_name is None:
             self._unnamed += 1
             full_name = f"{NAMESPACE}.{DEFAULT_NAME}{self._unnamed if self._unnamed > 1 else ''}"
-        if full_name in self._defined:
+        if self._is_defined(full_name, schema):
             return full_name
-        self._defined.add(full_name)
         shape = {"type": "record", **_named(full_name)}
         if (doc := schema.parameter(_RECORD_DOC)) is not None:
             shape["doc"] = doc
@@ -144,24 +144,34 @@ class ToAvro:
     def _map(self, schema: Schema) -> dict[str, Any]:
         if is_avro_map(schema):
             return {"type": "map", "values": self._inner(schema.value)}
-        full_name = schema.name or f"{NAMESPACE}.{MAP_ENTRY}"
-        if full_name in self._defined:
-            return {"type": "array", "items": full_name}
-        self._defined.add(full_name)
-        entry: dict[str, Any] = {"type": "record", **_named(full_name)}
-        entry["fields"] = [
+        fields = [
             {"name": name, "type": self._inner(part)}
             | ({"default": None} if part is not None and part.optional else {})
             for name, part in (("key", schema.key), ("value", schema.value))
         ]
-        if schema.name is not None:
+        self._entries += 1
+        number = self._entries if self._entries > 1 else ""
+        full_name = schema.name or f"{NAMESPACE}.{MAP_ENTRY}{number}"
+        if self._is_defined(full_name, schema):
+            return {"type": "array", "items": full_name}
+        entry: dict[str, Any] = {"type": "record", **_named(full_name), "fields": fields}
+        if full_name != f"{NAMESPACE}.{MAP_ENTRY}":
             entry["connect.internal.type"] = MAP_ENTRY
         return {"type": "array", "items": entry}
 
+    def _is_defined(self, full_name: str, schema: Schema) -> bool:
+        """Whether the name was met before, with the same meaning; from now on it was."""
+        bare = dataclasses.replace(schema, optional=False, default=NO_DEFAULT)
+        if full_name not in self._defined:
+            self._defined[full_name] = bare
+            return False
+        if self._defined[full_name] != bare:
+            raise PoisonRecord(f"Two schemas of different shape are called {full_name}.")
+        return True
+
     def _enum(self, schema: Schema, full_name: str) -> Any:
-        if full_name in self._defined:
+        if self._is_defined(full_name, schema):
             return full_name
-        self._defined.add(full_name)
         symbols = [
             name.removeprefix(ENUM + ".")
             for name, _ in schema.parameters
@@ -172,9 +182,8 @@ class ToAvro:
     def _fixed(self, schema: Schema, size: int) -> Any:
         usual = schema.name is None or schema.name == DECIMAL
         full_name = f"{NAMESPACE}.Fixed{size}" if usual else str(schema.name)
-        if full_name in self._defined:
+        if self._is_defined(full_name, schema):
             return full_name
-        self._defined.add(full_name)
         return {"type": "fixed", **_named(full_name), "size": size}
 
 

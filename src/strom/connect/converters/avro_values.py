@@ -10,7 +10,7 @@ from typing import Any
 from strom.connect.api import PoisonRecord, Schema, Type
 from strom.connect.api.schema import DECIMAL
 from strom.connect.converters.avro_schemas import FIXED_SIZE, UNION, is_avro_map
-from strom.connect.converters.json_values import as_single
+from strom.connect.converters.json_values import as_single, checked_integer
 from strom.connect.logical_values import (
     decimal_scale,
     decimal_to_unscaled,
@@ -82,6 +82,8 @@ def _writer_of_present(schema: Schema) -> Change:
             return _checked(schema.type, lambda value: [item(one) for one in value])
         case Type.MAP:
             return _map_writer(schema)
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            return checked_integer(schema.type)
         case _:
             return _checked(schema.type, _same)
 

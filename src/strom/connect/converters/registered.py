@@ -103,6 +103,10 @@ class RegisteredConverter(Converter):
         strategy = settings.key_strategy if is_key else settings.value_strategy
         self._strategy = strategy.rpartition(".")[2]
 
+    def close(self) -> None:
+        """Close the connections to the registry."""
+        self._registry.close()
+
     def subject(self, topic: str, schema_name: str | None) -> str:
         """What the schema of a topic's records goes by in the registry."""
         if self._strategy == "TopicNameStrategy":
