@@ -133,7 +133,7 @@ def test_a_lost_connection_is_tried_again():
         connection = listening.accept()[0]
         connection.recv(4096)
         connection.sendall(
-            b'HTTP/1.1 200 OK\r\nContent-Length: 17\r\nConnection: close\r\n\r\n{"schema":"\\"a\\""}'
+            b'HTTP/1.1 200 OK\r\nContent-Length: 18\r\nConnection: close\r\n\r\n{"schema":"\\"a\\""}'
         )
         connection.close()
 

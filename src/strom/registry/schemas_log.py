@@ -29,6 +29,14 @@ START_S = 60.0
 BATCH = 500
 POLL_S = 0.2
 FIRST_PAUSE_S = 0.01
+LEADER_PAUSE_S = 0.05
+_PASSES_SOON = {
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_PARTITION",
+    "_UNKNOWN_TOPIC",
+}
 WRITE_HEADER = "strom-write"
 """Tells one's own records from others', when the answer to a commit was lost."""
 log = logging.getLogger(__name__)
@@ -100,15 +108,20 @@ class SchemasLog:
         from confluent_kafka.admin import OffsetSpec
 
         asked = TopicPartition(self.topic, 0)
-        try:
-            found = self._admin.list_offsets(
-                {asked: OffsetSpec.latest()},
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=ANSWER_S,
-            )
-            return int(found[asked].result().offset)
-        except KafkaException as error:
-            store_failed(error.args[0].str())
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                found = self._admin.list_offsets(
+                    {asked: OffsetSpec.latest()},
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=ANSWER_S,
+                )
+                return int(found[asked].result().offset)
+            except KafkaException as error:
+                # A topic that has just been created has no leader for a moment.
+                if error.args[0].name() not in _PASSES_SOON or time.monotonic() > deadline:
+                    store_failed(error.args[0].str())
+            time.sleep(LEADER_PAUSE_S)
 
     def _wait(self, arrived: Callable[[], bool], timeout_s: float) -> None:
         with self._news:

@@ -149,7 +149,7 @@ def test_any_value_written_is_read_as_kafka_reads_it(judge: Judge, value):
 
 def _singles(value):
     """Java before version 19 does not always print the shortest digits of a float."""
-    if isinstance(value, float):
+    if type(value) in (int, float):
         return struct_of_bytes.pack(">f", value)
     if isinstance(value, dict):
         return {key: _singles(item) for key, item in value.items()}

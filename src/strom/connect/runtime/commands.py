@@ -131,7 +131,7 @@ class Commands:
     def offsets(self, name: str) -> list[Offset]:
         """How far a connector has come."""
         if self.kind(name) == "source":
-            self._stores.offsets.catch_up()
+            self._stores.offsets.look()
             return list(self._stores.offsets.of(name))
         asked = ConsumerGroupTopicPartitions(group_of(name))
         try:
@@ -176,7 +176,7 @@ class Commands:
             json.dumps([partition, offset])
         records = self._stores.offsets.records(name, offsets)
         self._stores.offsets.write(records)
-        self._stores.offsets.catch_up()
+        self._stores.offsets.look()
 
     def _alter_group(self, name: str, offsets: Sequence[Offset]) -> None:
         group, places = group_of(name), []

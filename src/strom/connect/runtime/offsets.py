@@ -31,8 +31,12 @@ class Offsets:
         self._log.stop()
 
     def catch_up(self) -> None:
-        """Return when everything that was stored until now is known."""
+        """Return when everything that was stored until now is known: open transactions are awaited."""
         self._log.catch_up(timeout_s=120)
+
+    def look(self) -> None:
+        """Return when everything that can be seen now is known."""
+        self._log.catch_up(behind_open=False)
 
     def get(self, connector: str, source_partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """How far a partition was delivered."""

@@ -41,6 +41,8 @@ class SinkJob:
     conversion: Conversion
     clients: Clients
     flush_s: float
+    session_ms: int
+    """How soon a dead task's partitions go to another: as soon as a dead worker's tasks do."""
     uses_topic: Callable[[Unit, str], None]
 
 
@@ -114,6 +116,8 @@ class SinkRun(Runner):
                 "client.id": f"connector-consumer-{self.unit}",
                 "isolation.level": "read_committed",
                 "topic.metadata.refresh.interval.ms": 10_000,
+                "session.timeout.ms": self._job.session_ms,
+                "heartbeat.interval.ms": min(3000, self._job.session_ms // 3),
             }
         )
 

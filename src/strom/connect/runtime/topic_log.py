@@ -7,7 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import NewTopic, OffsetSpec
 
 from strom.connect.api import ConnectError, RetriableError
@@ -42,7 +50,7 @@ class TopicLog:
         )
 
     def start(self, partitions: int, replication: int) -> None:
-        """Create the topic if it is not there, and read it to its present end."""
+        """Create the topic if it is not there, and read what can be read of it now."""
         self._create(partitions, replication)
         count = self._partition_count()
         self._consumer = self._clients.consumer(
@@ -57,7 +65,7 @@ class TopicLog:
         self._ends = dict.fromkeys(range(count), 0)
         self._consumer.assign([TopicPartition(self.topic, number, 0) for number in range(count)])
         self._thread.start()
-        self.catch_up()
+        self.catch_up(behind_open=False)
 
     def stop(self) -> None:
         """End following."""
@@ -65,14 +73,15 @@ class TopicLog:
         if self._thread.is_alive():
             self._thread.join()
 
-    def catch_up(self, timeout_s: float = ANSWER_S) -> None:
+    def catch_up(self, timeout_s: float = ANSWER_S, *, behind_open: bool = True) -> None:
         """Return when everything that is in the topic at this moment was applied.
 
-        Of a log that reads what is committed, this waits until all transactions that were open
-        have ended: what lies behind an open one cannot be seen before.
+        Of a log that reads what is committed, this waits until all transactions that are open
+        have ended: what lies behind an open one cannot be seen before. Without `behind_open` it
+        is content with what can be seen now.
         """
         deadline = time.monotonic() + timeout_s
-        ends = self._present_ends(timeout_s)
+        ends = self._present_ends(timeout_s, behind_open)
         with self.changed:
             while any(self._ends[number] < end for number, end in ends.items()):
                 left = deadline - time.monotonic()
@@ -80,10 +89,15 @@ class TopicLog:
                     raise RetriableError(f"The end of {self.topic} was not reached in time.")
                 self.changed.wait(left)
 
-    def _present_ends(self, timeout_s: float) -> dict[int, int]:
+    def _present_ends(self, timeout_s: float, behind_open: bool) -> dict[int, int]:
+        level = IsolationLevel.READ_UNCOMMITTED
+        if self._committed and not behind_open:
+            level = IsolationLevel.READ_COMMITTED
         asked = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in self._ends}
         try:
-            futures = self._admin.list_offsets(asked, request_timeout=timeout_s)
+            futures = self._admin.list_offsets(
+                asked, isolation_level=level, request_timeout=timeout_s
+            )
             return {place.partition: future.result().offset for place, future in futures.items()}
         except KafkaException as error:
             raise RetriableError(f"{self.topic} cannot be read: {error.args[0].str()}") from None

@@ -174,6 +174,7 @@ class ConnectWorker:
             self._conversion(config, common),
             self._clients_of(config),
             self.settings.flush_interval_ms / 1000,
+            self.settings.session_ms,
             self._use_topic,
         )
 

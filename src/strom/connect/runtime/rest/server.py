@@ -33,6 +33,7 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen(128)  # whoever comes early waits, and is not refused
     except OSError as error:
         listener.close()
         raise ConnectError(f"REST cannot listen at {host}:{port}: {error.strerror}.") from None
