@@ -43,7 +43,7 @@ class OneAnswer:
 
 
 @given(bodies, st.sampled_from(["json", "lines", "text"]))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_of_an_interface(body, form):
     texts = {"url": "http://x/", "topic": "t", "format": form, "poll.interval.ms": "0"}
     if form == "json":
@@ -69,6 +69,7 @@ def test_of_a_page(text):
 @given(
     st.text("*$/ab:#\n UserAgentDisallow-Crawldey0.", max_size=120), st.text("/ab*$", max_size=20)
 )
+@settings(deadline=None)
 def test_of_robots_txt(text, path):
     robots = Robots(f"User-agent: *\nDisallow: /a*b\n{text}", "strom")
     assert robots.allows(path) in {True, False}
@@ -76,6 +77,7 @@ def test_of_robots_txt(text, path):
 
 
 @given(st.text('<>;,=" relnxtp:/ab[]', max_size=60))
+@settings(deadline=None)
 def test_of_a_link_header(text):
     answer = Answer("http://x/a", 200, Headers(link=text), b"")
     page = LinkedPages(None).after(None, answer, None, 1)
@@ -83,6 +85,7 @@ def test_of_a_link_header(text):
 
 
 @given(st.text(max_size=30) | st.none())
+@settings(deadline=None)
 def test_of_retry_after(text):
     seconds = retry_after_seconds(text, 1_700_000_000)
     assert seconds is None or seconds >= 0
@@ -101,6 +104,7 @@ def test_dates_of_retry_after_are_understood():
 
 
 @given(st.binary(max_size=60))
+@settings(deadline=None)
 def test_of_a_sitemap(body):
     with contextlib.suppress(ConnectError):
         assert isinstance(page_source._sitemap_text(b"\x1f\x8b" + body, 1000), str)
