@@ -94,6 +94,18 @@ def test_partitions_and_offsets_carry_over_from_kafkas_own(tmp_path):
     assert records[0].value_schema == STRING
 
 
+@pytest.mark.parametrize(
+    "offset", [{}, {"position": -1}, {"position": "4"}, {"position": 4, "head": "x"}]
+)
+def test_an_offset_that_is_none_is_told(tmp_path, offset):
+    path = tmp_path / "in"
+    path.write_text("x\n")
+    offsets = StoredOffsets()
+    offsets._offsets[json.dumps({"filename": str(path)})] = json.dumps({"other": 1, **offset})
+    with pytest.raises(ConnectError, match="position"):
+        read(1, offsets, file=path)
+
+
 def test_a_line_without_its_end_waits(tmp_path):
     path = tmp_path / "in"
     path.write_bytes(b"whole\nhal")

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 
+from httpx2 import Headers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,10 +19,6 @@ html = st.text("<>/=\"' abdhilnpr#:&;!-[]", max_size=60)
 bodies = st.binary(max_size=80) | st.text('[]{}":,0123456789.eE-truefalsn\\ud', max_size=40).map(
     str.encode
 )
-
-
-class Headers(dict):
-    """What a server sends along, by names in small letters."""
 
 
 class Context:
@@ -49,7 +46,7 @@ def test_of_an_interface(body, form):
     if form == "json":
         texts |= {"key.pointer": "/a/0", "incremental.pointer": "/b"}
     task = http_source.HttpSourceTask(http_source.HttpSourceSettings.read(texts), Context())
-    task._caller = OneAnswer(body)
+    setattr(task, "_caller", OneAnswer(body))  # noqa: B010 - it need not be a whole one
     for _ in range(2):
         with contextlib.suppress(ConnectError):
             assert isinstance(task.poll(), list)
@@ -79,9 +76,9 @@ def test_of_robots_txt(text, path):
 @given(st.text('<>;,=" relnxtp:/ab[]', max_size=60))
 @settings(deadline=None)
 def test_of_a_link_header(text):
-    answer = Answer("http://x/a", 200, Headers(link=text), b"")
+    answer = Answer("http://x/a", 200, Headers({"link": text}), b"")
     page = LinkedPages(None).after(None, answer, None, 1)
-    assert page is None or page.startswith("http://x")
+    assert page is None or str(page).startswith("http://x")
 
 
 @given(st.text(max_size=30) | st.none())
@@ -94,7 +91,7 @@ def test_of_retry_after(text):
 def test_what_is_no_address_is_no_page():
     page = WebPage("http://x/", b'<base href="http://["><a href="http://[">a</a><a href=b>b</a>')
     assert list(page.links()) == ["http://x/b"]
-    answer = Answer("http://x/a", 200, Headers(link="<http://[>; rel=next"), b"")
+    answer = Answer("http://x/a", 200, Headers({"link": "<http://[>; rel=next"}), b"")
     assert LinkedPages(None).after(None, answer, None, 1) is None
     assert retry_after_seconds("²", 0) is None
 

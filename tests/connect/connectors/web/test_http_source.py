@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_pages_without_end_are_left_in_the_end(web):
 
 
 def test_an_unchanged_answer_is_asked_for_by_its_tag_and_gives_no_records(web):
-    state = {"tag": '"1"', "rows": [{"id": 1}]}
+    state: dict[str, Any] = {"tag": '"1"', "rows": [{"id": 1}]}
 
     def reply(asked):
         if asked.headers.get("if-none-match") == state["tag"]:
