@@ -111,9 +111,12 @@ def test_a_lost_connection_is_made_again_and_nothing_is_lost(queues):
         list(poll_often)
     driver.tasks[0].delivered(driver.offsets.keep(late))  # too late: they will come again
     queues.gate.open()
-    second = driver.read(5)
+    found = [int(record.value) for record in first]
+    while 5 not in found and len(found) < 50:
+        found += [int(record.value) for record in driver.read(1)]
     driver.stop()
-    assert [int(record.value) for record in (*first, *second)] == list(range(6))
+    # An acknowledgement may have been lost with the connection: then its message comes once more.
+    assert list(dict.fromkeys(found)) == list(range(6))
     assert queues.count() == 0
 
 
