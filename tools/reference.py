@@ -1,12 +1,15 @@
-"""Writes docs/reference/ from the code: settings, api keys, error codes.
+"""Writes docs/reference/ from the code: settings, api keys, error codes, connectors.
 
 `python -m tools.reference` writes the pages; a test fails while a committed page is stale.
 """
 
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 
+from strom.connect.api.settings import SettingDefinition
+from strom.connect.plugins import BUILT_IN
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
@@ -127,12 +130,47 @@ def error_codes() -> str:
     return f"{NOTICE}\n# Error codes\n\n" + _table(("code", "name", "retry", "meaning"), rows)
 
 
+def _can_be_imported(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def connector_settings() -> str:
+    """The page on the settings of all connectors."""
+    parts = [
+        f"{NOTICE}\n# Connectors and their settings\n\nSettings in bold must be given. Those that every "
+        "connector has are in the worker's documentation.\n"
+    ]
+    for plugin in BUILT_IN:
+        if not _can_be_imported(plugin.location.partition(":")[0]):
+            continue
+        rows = [
+            (
+                f"**`{definition.name}`**" if definition.required else f"`{definition.name}`",
+                "" if definition.default in (None, ()) else _default(definition),
+                _bounds(definition),
+                definition.doc,
+            )
+            for definition in plugin.load().settings_class.definitions().values()
+            if isinstance(definition, SettingDefinition)
+        ]
+        names = f" Also known as {', '.join(f'`{name}`' for name in plugin.aliases)}." * bool(
+            plugin.aliases
+        )
+        parts.append(f"\n## {plugin.name}\n\nA {plugin.kind}. {plugin.doc}{names}\n\n")
+        parts.append(_table(("setting", "default", "allowed", "what it does"), rows))
+    return "".join(parts)
+
+
 PAGES = {
     "topic-settings.md": topic_settings,
     "group-settings.md": group_settings,
     "broker-settings.md": broker_settings,
     "api-keys.md": api_keys,
     "error-codes.md": error_codes,
+    "connectors.md": connector_settings,
 }
 
 
