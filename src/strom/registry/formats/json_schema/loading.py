@@ -54,19 +54,22 @@ class Loader:
             "array": self._array,
         }
 
-    def root(self) -> Node:
-        """Load the schema itself."""
-        return self.follow(Pointer(source=None, uri=self._documents.base))
+    def root(self) -> Pointer:
+        """Give the way to the schema itself."""
+        return self._pointer(None, self._documents.base)
 
-    def follow(self, node: Node) -> Node:
-        """Go from a reference to what it means, however many steps that takes."""
+    def _pointer(self, source: Any, uri: str) -> Pointer:
+        return Pointer(source=source, follow=partial(self._follow, uri))
+
+    def _follow(self, uri: str) -> Node:
         for _ in range(MAX_HOPS):
+            if uri not in self._places:
+                self._places[uri] = self._documents.find(uri)
+            place = self._places[uri]
+            node = self._load(place.value, place.base)
             if not isinstance(node, Pointer):
                 return node
-            if node.uri not in self._places:
-                self._places[node.uri] = self._documents.find(node.uri)
-            place = self._places[node.uri]
-            node = self._load(place.value, place.base)
+            uri = urljoin(base_inside(place.value, place.base), _reference(place.value))
         return Anything(source=True)  # references in a circle restrict nothing
 
     def _load(self, schema: Any, base: str) -> Node:
@@ -90,11 +93,10 @@ class Loader:
 
     def _parts(self, schema: dict[str, Any], base: str) -> list[Node]:
         parts: list[Node] = []
-        for word in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if isinstance(schema.get(word), str):
-                parts.append(Pointer(source=schema, uri=urljoin(base, schema[word])))
-                if not self._siblings_count:
-                    return parts
+        if reference := _reference(schema):
+            parts.append(self._pointer(schema, urljoin(base, reference)))
+            if not self._siblings_count:
+                return parts
         if "enum" in schema:
             parts.append(Enum(source=schema, values=schema["enum"]))
         parts += [
@@ -191,6 +193,14 @@ KEYWORDS = {
     "string": frozenset((*STRING_BOUNDS, "pattern")),
 }
 """By which keywords a schema without a type speaks of one."""
+
+
+def _reference(schema: Json) -> str:
+    """Return where a schema refers to, if it does; a dynamic reference means the static place."""
+    for word in ("$ref", "$dynamicRef", "$recursiveRef"):
+        if isinstance(schema.get(word), str):
+            return str(schema[word])
+    return ""
 
 
 def _string(schema: Json, base: str, strict: bool) -> String:

@@ -8,6 +8,7 @@ from strom.registry.formats import bounded_json
 from strom.registry.formats.json_schema import differences
 from strom.registry.formats.json_schema.documents import ROOT, Documents
 from strom.registry.formats.json_schema.loading import Loader
+from strom.registry.formats.json_schema.nodes import Pointer
 from strom.registry.formats.schema import InvalidSchema, Kind, Parsed, Problem, Referenced
 
 DRAFTS = {
@@ -52,10 +53,10 @@ class JsonSchema(Parsed):
 
     def differences(self, written: Self) -> list[Problem]:
         """Compare what both accept."""
-        return differences.problems(self._loader(), written._loader())
+        return differences.problems(self._root(), written._root())
 
-    def _loader(self) -> Loader:
-        return Loader(self._documents, siblings_count=self._draft in NEW_DRAFTS)
+    def _root(self) -> Pointer:
+        return Loader(self._documents, siblings_count=self._draft in NEW_DRAFTS).root()
 
     def _check(self) -> None:
         import jsonschema_rs
