@@ -2,7 +2,7 @@
 
 A schema grows a field. Consumers that have not heard of it read on, and new ones read old data. A change
 that would break somebody is refused when it is registered, and not found out in production. The same
-bytes are read by two Avro libraries that have nothing in common; Java's clients and Spark read them alike.
+bytes are read by two Avro libraries that have nothing in common; Java's clients and Spark do so too.
 """
 
 import io

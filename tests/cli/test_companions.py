@@ -27,7 +27,7 @@ def eventually(condition, what):
     raise AssertionError(what)
 
 
-def free_port() -> int:
+def free_port():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return taken.getsockname()[1]
 
@@ -59,7 +59,7 @@ def broker_with_registry(tmp_path):
     process.communicate()
 
 
-def registry_of(process) -> psutil.Process:
+def registry_of(process):
     return eventually(
         lambda: next(iter(psutil.Process(process.pid).children()), None), "no registry was started"
     )

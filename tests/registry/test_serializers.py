@@ -44,7 +44,7 @@ def through(target, topic, serialize, values):
     assert producer.flush(30) == 0
     consumer = Consumer({**servers, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    found = []
+    found: list[bytes] = []
     while len(found) < len(values):
         message = consumer.poll(30)
         assert message is not None
@@ -103,14 +103,16 @@ def message_class(topic):
             descriptor_pb2.DescriptorProto(
                 name="Click",
                 field=[
-                    {"name": "page", "number": 1, "type": "TYPE_STRING", "label": "LABEL_OPTIONAL"},
-                    {
-                        "name": "at",
-                        "number": 2,
-                        "type": "TYPE_MESSAGE",
-                        "type_name": ".google.protobuf.Timestamp",
-                        "label": "LABEL_OPTIONAL",
-                    },
+                    descriptor_pb2.FieldDescriptorProto(
+                        name="page", number=1, type="TYPE_STRING", label="LABEL_OPTIONAL"
+                    ),
+                    descriptor_pb2.FieldDescriptorProto(
+                        name="at",
+                        number=2,
+                        type="TYPE_MESSAGE",
+                        type_name=".google.protobuf.Timestamp",
+                        label="LABEL_OPTIONAL",
+                    ),
                 ],
             )
         ],

@@ -308,7 +308,7 @@ class SchemasLog:
         if found["cleanup.policy"].value != "compact":
             raise UserError(
                 f"The topic {self.topic} is not compacted, so schemas would be lost in time. Change it "
-                f"with: strom topics alter {self.topic} --config cleanup.policy=compact"
+                f"with: strom topics alter {self.topic} cleanup.policy=compact"
             )
 
 
