@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.registry.conftest import optional, record
 
+Field = descriptor_pb2.FieldDescriptorProto
 CLICK = record({"name": "page", "type": "string"}, {"name": "ms", "type": "long"})
 CLICK_2 = record(
     {"name": "page", "type": "string"}, {"name": "ms", "type": "long"}, optional("user")
@@ -103,15 +104,15 @@ def message_class(topic):
             descriptor_pb2.DescriptorProto(
                 name="Click",
                 field=[
-                    descriptor_pb2.FieldDescriptorProto(
-                        name="page", number=1, type="TYPE_STRING", label="LABEL_OPTIONAL"
+                    Field(
+                        name="page", number=1, type=Field.TYPE_STRING, label=Field.LABEL_OPTIONAL
                     ),
-                    descriptor_pb2.FieldDescriptorProto(
+                    Field(
                         name="at",
                         number=2,
-                        type="TYPE_MESSAGE",
+                        type=Field.TYPE_MESSAGE,
                         type_name=".google.protobuf.Timestamp",
-                        label="LABEL_OPTIONAL",
+                        label=Field.LABEL_OPTIONAL,
                     ),
                 ],
             )
