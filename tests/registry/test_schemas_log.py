@@ -106,18 +106,20 @@ def test_what_was_acknowledged_survives_kill_9_of_the_registry(strom_server, top
     for life in range(3):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ))
         url = json.loads(process.stdout.readline())["registry_url"]
-        killer = threading.Timer(0.4, process.send_signal, [signal.SIGKILL])
-        killer.start()
+        # In the midst of things: some are acknowledged by then, and one is under way.
+        killer = threading.Timer(0.03 * life, process.send_signal, [signal.SIGKILL])
         with RegistryClient(url, retry_pauses_s=()) as client:
             for number in range(1000 * life, 1000 * life + 1000):
                 try:
                     acknowledged[f"s{number}"] = client.register(f"s{number}", schema(number))
                 except RegistryUnreachable:
                     break
+                if number == 1000 * life + 4:
+                    killer.start()
         process.wait(20)
         process.stdout.close()
         killer.join()
-    assert len(acknowledged) > 3, "it was killed before it could do anything"
+    assert len(acknowledged) >= 15
     with RegistryServer(strom_server.bootstrap_servers, topic=topic) as server:
         with RegistryClient(server.url) as client:
             for subject, schema_id in acknowledged.items():
