@@ -8,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strom.registry.formats import InvalidSchema, Kind, Referenced, parse
-from tests.registry.formats.json_cases import CASES, INT, NUMBER, TEXT, thing
+from tests.registry.formats import json_cases, json_combined_cases
+from tests.registry.formats.json_cases import INT, NUMBER, TEXT, thing
 from tests.registry.formats.json_schemas import instances, versions
 
+CASES = [*json_cases.CASES, *json_combined_cases.CASES]
 NAMES = [case.what for case in CASES]
 
 
@@ -61,6 +63,8 @@ INVALID = {
     "a reference to nowhere": '{"$ref": "#/definitions/none"}',
     "a reference to nobody": '{"$ref": "other.json"}',
     "a reference to the network": '{"$ref": "http://127.0.0.1:1/other.json"}',
+    "a reference to what is no schema": '{"$ref": "#/x", "x": {"type": ["none"]}}',
+    "a reference to data": '{"$ref": "#/default", "default": {"required": 3}}',
     "no JSON": '{"type": ',
     "draft 4 with a word of draft 6": json.dumps(
         {"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": 3}

@@ -251,6 +251,12 @@ def test_any_bytes_are_read_or_refused(data):
         assert parse(Kind.PROTOBUF, base64.b64encode(data).decode()).canonical
 
 
+def test_every_one_of_many_messages_is_compared():
+    text = proto3("".join(f"message M{n} {{ message N {{ int32 a = 1; }} }}" for n in range(500)))
+    found = schema(text.replace("int32", "string")).problems_reading(schema(text))
+    assert len(found) == 500
+
+
 def test_a_chain_of_messages_is_compared_however_long():
     chain = "".join(f"message M{n} {{ M{n + 1} next = 1; }}" for n in range(3000))
     read = schema(proto3(f"{chain} message M3000 {{}}"))

@@ -76,7 +76,9 @@ class _Comparison:
         self.found: list[Problem] = []
         self._reader_types = reader_types
         self._writer_types = writer_types
-        self._compared: set[tuple[int, int]] = set()
+        # By identity, which holds only as long as the objects are kept: the library makes them
+        # when they are asked for.
+        self._compared: dict[tuple[int, int], tuple[DescriptorProto, DescriptorProto]] = {}
         self._waiting: list[tuple[DescriptorProto, DescriptorProto, str]] = []
 
     def compare_waiting(self) -> None:
@@ -102,7 +104,7 @@ class _Comparison:
     def _message(self, reader: DescriptorProto, writer: DescriptorProto, path: str) -> None:
         if (id(reader), id(writer)) in self._compared:
             return
-        self._compared.add((id(reader), id(writer)))
+        self._compared[id(reader), id(writer)] = reader, writer
         self.found += _choices_made(reader, writer, path)
         self.found += _fields_gone_and_new(reader, writer, path)
         written = {field.number: field for field in writer.field}
