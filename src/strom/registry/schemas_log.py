@@ -62,6 +62,8 @@ class SchemasLog:
         self._settings: dict[str, Any] = {
             "client.id": "strom-registry",
             "log_level": 0,
+            # A request waits while the broker is away: ten seconds after it is back are too long.
+            "reconnect.backoff.max.ms": 500,
             **(settings or {}),
             "bootstrap.servers": servers,
         }
