@@ -5,11 +5,8 @@
 
 import sys
 from collections.abc import Iterable
-from importlib.util import find_spec
 from pathlib import Path
 
-from strom.connect.api.settings import SettingDefinition
-from strom.connect.plugins import BUILT_IN
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
@@ -130,47 +127,62 @@ def error_codes() -> str:
     return f"{NOTICE}\n# Error codes\n\n" + _table(("code", "name", "retry", "meaning"), rows)
 
 
-def _can_be_imported(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
+def connect() -> str:
+    """The page on the settings of Connect: workers, what every connector has, and each kind."""
+    from strom.connect.plugins import BUILT_IN
+    from strom.connect.runtime.settings import CommonSettings, SinkSettings, SourceSettings
+    from strom.connect.runtime.settings import WorkerSettings as Worker
 
-
-def connector_settings() -> str:
-    """The page on the settings of all connectors."""
+    common = set(CommonSettings.definitions())
     parts = [
-        f"{NOTICE}\n# Connectors and their settings\n\nSettings in bold must be given. Those that every "
-        "connector has are in the worker's documentation.\n"
+        f"{NOTICE}\n# Settings of Connect\n\nA worker's are set with `strom connect worker --set "
+        "name=value`, a connector's with `strom connect add NAME name=value`.\n",
+        _connect_table("Workers", Worker.definitions().values()),
+        _connect_table("Every connector", CommonSettings.definitions().values()),
     ]
+    for title, cls in (("Every source", SourceSettings), ("Every sink", SinkSettings)):
+        own = [one for name, one in cls.definitions().items() if name not in common]
+        parts.append(_connect_table(title, own))
     for plugin in BUILT_IN:
-        if not _can_be_imported(plugin.location.partition(":")[0]):
+        try:
+            loaded = plugin.load()
+        except ImportError:
             continue
-        rows = [
-            (
-                f"**`{definition.name}`**" if definition.required else f"`{definition.name}`",
-                "" if definition.default in (None, ()) else _default(definition),
-                _bounds(definition),
-                definition.doc,
-            )
-            for definition in plugin.load().settings_class.definitions().values()
-            if isinstance(definition, SettingDefinition)
-        ]
-        names = f" Also known as {', '.join(f'`{name}`' for name in plugin.aliases)}." * bool(
-            plugin.aliases
+        definitions = loaded.settings_class.definitions().values()
+        doc = plugin.doc
+        if plugin.aliases:
+            doc += f" Also known as {', '.join(f'`{name}`' for name in plugin.aliases)}."
+        parts.append(_connect_table(plugin.name, definitions, doc))
+    return "\n".join(parts)
+
+
+def _connect_table(title: str, definitions: Iterable[Definition], doc: str = "") -> str:
+    rows = [
+        (
+            f"`{one.name}`",
+            _connect_default(one),
+            _bounds(one),
+            one.doc,
         )
-        parts.append(f"\n## {plugin.name}\n\nA {plugin.kind}. {plugin.doc}{names}\n\n")
-        parts.append(_table(("setting", "default", "allowed", "what it does"), rows))
-    return "".join(parts)
+        for one in definitions
+    ]
+    text = f"## {title}\n\n" + (f"{doc}\n\n" if doc else "")
+    return text + _table(("setting", "default", "allowed", "what it does"), rows)
+
+
+def _connect_default(definition: Definition) -> str:
+    if getattr(definition, "required", False):
+        return "required"
+    return "" if definition.default in (None, ()) else _default(definition)
 
 
 PAGES = {
+    "connect.md": connect,
     "topic-settings.md": topic_settings,
     "group-settings.md": group_settings,
     "broker-settings.md": broker_settings,
     "api-keys.md": api_keys,
     "error-codes.md": error_codes,
-    "connectors.md": connector_settings,
 }
 
 

@@ -135,7 +135,7 @@ def test_a_project_brings_its_connectors_to_the_declared_state(worker, run, tmp_
     bring_to_declared("shop", changed, rest)
     assert sorted(rest.ask("GET", "connectors")) == ["by-hand", "declared-in"]
     assert rest.ask("GET", "connectors", "declared-in", "config")["batch.size"] == "7"
-    with pytest.raises(UserError, match="Connector broken: .*file"):
+    with pytest.raises(UserError, match=r"Connector broken: .*file"):
         bring_to_declared("shop", {"broken": {"connector.class": "FileStreamSource"}}, rest)
     bring_to_declared("shop", {}, rest)
     run("remove", "by-hand")
