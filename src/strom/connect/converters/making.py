@@ -51,6 +51,11 @@ CONVERTERS = (
         "io.confluent.connect.avro.AvroConverter",
         f"{_HERE}.avro_converter:AvroConverter",
     ),
+    ConverterPlugin(
+        "Protobuf",
+        "io.confluent.connect.protobuf.ProtobufConverter",
+        f"{_HERE}.protobuf_converter:ProtobufConverter",
+    ),
 )
 
 DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
