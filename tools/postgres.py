@@ -22,6 +22,8 @@ from typing import Self
 
 _USER = "postgres"
 _START_DEADLINE_S = 60
+# Processes may be killed in tests, but the machine does not lose power.
+FOR_TESTS = {"fsync": "off", "full_page_writes": "off"}
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "wal_level": "logical",
@@ -159,16 +161,16 @@ class RealPostgres:
                 text = output.read().decode(errors="replace")
                 raise RuntimeError(f"{program.name} failed:\n{text[-2000:]}")
 
-    def stop(self) -> None:
-        """Cut all clients off and end, as if the machine went away in order."""
+    def stop(self, mode: str = "fast") -> None:
+        """Cut all clients off and end; `immediate` ends as a crash does."""
         assert self._folder is not None
-        self._run(locate() / "pg_ctl", "stop", "-m", "immediate", "-D", str(self._folder / "data"))
+        self._run(locate() / "pg_ctl", "stop", "-m", mode, "-D", str(self._folder / "data"))
 
     def close(self) -> None:
         """End it and remove its data. Closing twice is harmless."""
         if self._folder is not None:
             with contextlib.suppress(RuntimeError, UnavailableError):
-                self.stop()
+                self.stop("immediate")
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 

@@ -56,6 +56,8 @@ class TableReader:
         self._columns: tuple[Column, ...] = ()
         self._schema = Schema(Type.STRUCT)
         self._order: tuple[Order, ...] = ()
+        self.has_more = False
+        """Whether the last batch was full, so that the next can be read at once."""
 
     def prepare(self) -> None:
         """Look the columns up; ConnectError if one that is named is not there."""
@@ -127,6 +129,7 @@ class TableReader:
         limit = self._settings.batch_rows
         conditions, parameters = self._after()
         rows = self._select(conditions, parameters, limit)
+        self.has_more = len(rows) >= limit
         if self._settings.mode == TIMESTAMP and len(rows) >= limit:
             rows = self._whole_moments(rows)
         return list(self._records(rows))
@@ -141,7 +144,11 @@ class TableReader:
     def _selected(self) -> list[str]:
         names = [self._database.quote(column.name) for column in self._columns]
         names += [order.expression for order in self._order]
-        return [self._database.selected(name) for name in names]
+        # Names of their own, lest ORDER BY means what is selected instead of the column.
+        return [
+            f'{self._database.selected(name)} AS "strom {place}"'
+            for place, name in enumerate(names)
+        ]
 
     def _select(
         self, conditions: Sequence[str], parameters: Sequence[Any], limit: int

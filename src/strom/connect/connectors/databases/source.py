@@ -86,7 +86,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
             # The others first, next time: a table that never ends must not keep them waiting.
             self._readers.remove(reader)
             self._readers.append(reader)
-            if len(records) < self.settings.batch_rows:
+            if not reader.has_more:
                 self._wait_for(reader)
             if records:
                 return records
@@ -174,13 +174,16 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
         """The tables shared out evenly."""
         if self.settings.query:
             return [{}]
-        database = open_database(self.settings.address(), self.settings.numeric_mapping)
-        try:
-            database.open()
-            tables = [str(table) for table in chosen_tables(database, self.settings)]
-        finally:
-            database.close()
+        tables = list(self.settings.included) or self._all_tables()
         if not tables:
             raise InvalidSettings({"table.whitelist": ["The database has no table to read."]})
         shares = [tables[first::max_tasks] for first in range(min(max_tasks, len(tables)))]
         return [{"tables": ",".join(share)} for share in shares]
+
+    def _all_tables(self) -> list[str]:
+        database = open_database(self.settings.address())
+        try:
+            database.open()
+            return [str(table) for table in chosen_tables(database, self.settings)]
+        finally:
+            database.close()
