@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.connect.connectors.databases.other_side import PostgresSide, Side, SqliteSide
+from tests.connect.connectors.other_side import PostgresSide, Side, SqliteSide
 from tools.postgres import RealPostgres
 
 

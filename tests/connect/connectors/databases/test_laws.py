@@ -11,7 +11,7 @@ from strom.connect.api.schema import INT64, STRING, struct
 from strom.connect.connectors.databases.sink import JdbcSink
 from strom.connect.connectors.databases.source import JdbcSource
 from strom.testing.connectors import TOPIC, SinkLaws, SourceLaws
-from tests.connect.connectors.databases.other_side import PostgresSide, Side, SqliteSide
+from tests.connect.connectors.other_side import PostgresSide, Side, SqliteSide
 from tools import postgres
 
 ROW = struct({"id": INT64, "name": STRING})
@@ -124,9 +124,9 @@ class TestPostgresSource(OnPostgres, JdbcSourceLaws):
 
 
 class TestSqliteSourceByTime(OnSqlite, JdbcSourceLaws):
-    more = {"mode": "timestamp+incrementing", "timestamp.column.name": "changed"}
+    more: ClassVar = {"mode": "timestamp+incrementing", "timestamp.column.name": "changed"}
 
 
 @pytest.mark.postgres
 class TestPostgresSourceByTime(OnPostgres, JdbcSourceLaws):
-    more = {"mode": "timestamp+incrementing", "timestamp.column.name": "changed"}
+    more: ClassVar = {"mode": "timestamp+incrementing", "timestamp.column.name": "changed"}

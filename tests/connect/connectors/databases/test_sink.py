@@ -23,7 +23,7 @@ from strom.connect.connectors.databases.dialect import Fenced
 from strom.connect.connectors.databases.sink import JdbcSink, table_of
 from strom.connect.connectors.databases.sink_settings import JdbcSinkSettings
 from strom.testing.connectors import SinkDriver
-from tests.connect.connectors.databases.other_side import Side
+from tests.connect.connectors.other_side import Side
 
 PERSON = struct({"id": INT64, "name": OPTIONAL_STRING})
 KEY = struct({"id": INT64})

@@ -9,7 +9,7 @@ from strom.connect.api import ConnectError, InvalidSettings, RetriableError
 from strom.connect.connectors.databases.source import JdbcSource
 from strom.connect.connectors.databases.source_settings import JdbcSourceSettings
 from strom.testing.connectors import SourceDriver, StoredOffsets
-from tests.connect.connectors.databases.other_side import PostgresSide, Side, SqliteSide
+from tests.connect.connectors.other_side import PostgresSide, Side, SqliteSide
 
 QUICK = {"topic.prefix": "db-", "poll.interval.ms": "20"}
 
@@ -197,5 +197,5 @@ def test_an_away_database_is_no_problem_at_creation() -> None:
     texts = {"connection.url": "postgresql://127.0.0.1:9/x", "mode": "bulk", "topic.prefix": "a"}
     connector = JdbcSource(JdbcSourceSettings.read(texts))
     assert connector.check() == {}
-    with pytest.raises(RetriableError, match="PostgreSQL 127.0.0.1:9/x is away"):
+    with pytest.raises(RetriableError, match=r"PostgreSQL 127\.0\.0\.1:9/x is away"):
         connector.task_settings(1)

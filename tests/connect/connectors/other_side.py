@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,37 @@ from tools.postgres import RealPostgres
 class PostgresSide:
     """The shared server's database, emptied."""
 
+    conflicts = (
+        asyncpg.SerializationError,
+        asyncpg.DeadlockDetectedError,
+        asyncpg.UniqueViolationError,
+    )
+
     def __init__(self, server: RealPostgres) -> None:
         self.server = server
         self.run("DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public;")
+        self.drop_slots()
+
+    def drop_slots(self) -> None:
+        """Let go of what readers before have left."""
+        self.run("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active")
+        for _ in range(100):
+            if not self.run("SELECT 1 FROM pg_replication_slots WHERE active"):
+                break
+            time.sleep(0.05)
+        self.run("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+
+    @property
+    def change_settings(self) -> dict[str, str]:
+        """The database, in the words of change capture."""
+        return {
+            "database.hostname": "127.0.0.1",
+            "database.port": str(self.server.port),
+            "database.user": self.server.user,
+            "database.password": self.server.password,
+            "database.dbname": self.server.database,
+            "topic.prefix": "shop",
+        }
 
     @property
     def settings(self) -> dict[str, str]:
