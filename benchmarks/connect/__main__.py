@@ -29,7 +29,7 @@ from benchmarks.peers import running_both
 from tools import kafka, postgres
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks-connect.md"
-RECORDS, QUICK_RECORDS = 500_000, 100_000
+RECORDS, QUICK_RECORDS = 300_000, 100_000
 ROUNDS = 3
 OURS, OURS_ON_KAFKA, KAFKAS = "strom on strom", "strom on Kafka", "Kafka on Kafka"
 HEAD = """# strom's Connect beside Kafka's
@@ -96,7 +96,7 @@ def _cases(stack: ExitStack) -> list[Case]:
         print(f"Without PostgreSQL: {reason}")
         return cases
     server = stack.enter_context(postgres.RealPostgres())
-    copy = topic_to_postgres(server.url)
+    copy = topic_to_postgres(server.url, server.user)
     return [*cases, Case("topic → PostgreSQL", copy, topic_to_file)]
 
 

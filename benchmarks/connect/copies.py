@@ -109,16 +109,17 @@ def file_to_topic_to_parquet(place: Place, count: int) -> float:
         return _timed(place, configs, count, _ParquetRows(lake).count)
 
 
-def topic_to_postgres(database: str) -> Callable[[Place, int], float]:
+def topic_to_postgres(database: str, user: str) -> Callable[[Place, int], float]:
     """A topic's records into a table of that database."""
 
     def measure(place: Place, count: int) -> float:
         from benchmarks.connect.postgres_rows import PostgresRows
 
-        with topic(place, count) as name, PostgresRows(database, name) as rows:
+        with topic(place, count) as name, PostgresRows(database, user, name) as rows:
             config = {
                 "connector.class": "JdbcSink",
                 "connection.url": database,
+                "connection.user": user,
                 "topics": name,
                 "auto.create": "true",
                 **ROWS,

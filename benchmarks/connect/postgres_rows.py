@@ -10,14 +10,17 @@ import asyncpg
 class PostgresRows:
     """Counts a table's rows; a table that is not there yet has none."""
 
-    def __init__(self, url: str, table: str) -> None:
+    def __init__(self, url: str, user: str, table: str) -> None:
         self._url = url
+        self._user = user
         self._table = table
         self._loop = asyncio.new_event_loop()
         self._connection: Any = None
 
     def __enter__(self) -> Self:
-        self._connection = self._loop.run_until_complete(asyncpg.connect(self._url))
+        self._connection = self._loop.run_until_complete(
+            asyncpg.connect(self._url, user=self._user)
+        )
         return self
 
     def __exit__(

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 ANSWER_S = 30.0
 _BATCH = 1000
+_RETRY_S = 0.1
 Apply = Callable[[str, Any, int], None]
 """Takes key, value (of JSON) and offset of one record."""
 
@@ -94,13 +95,21 @@ class TopicLog:
         if self._committed and not behind_open:
             level = IsolationLevel.READ_COMMITTED
         asked = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in self._ends}
-        try:
-            futures = self._admin.list_offsets(
-                asked, isolation_level=level, request_timeout=timeout_s
-            )
-            return {place.partition: future.result().offset for place, future in futures.items()}
-        except KafkaException as error:
-            raise RetriableError(f"{self.topic} cannot be read: {error.args[0].str()}") from None
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                futures = self._admin.list_offsets(
+                    asked, isolation_level=level, request_timeout=timeout_s
+                )
+                return {
+                    place.partition: future.result().offset for place, future in futures.items()
+                }
+            except KafkaException as error:
+                # A topic that was just created may have no leader for a moment.
+                if time.monotonic() > deadline:
+                    told = error.args[0].str()
+                    raise RetriableError(f"{self.topic} cannot be read: {told}") from None
+                time.sleep(_RETRY_S)
 
     def _create(self, partitions: int, replication: int) -> None:
         new = NewTopic(self.topic, partitions, replication, config={"cleanup.policy": "compact"})
