@@ -56,6 +56,11 @@ CONVERTERS = (
         "io.confluent.connect.protobuf.ProtobufConverter",
         f"{_HERE}.protobuf_converter:ProtobufConverter",
     ),
+    ConverterPlugin(
+        "JsonSchema",
+        "io.confluent.connect.json.JsonSchemaConverter",
+        f"{_HERE}.json_schema_converter:JsonSchemaConverter",
+    ),
 )
 
 DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
