@@ -49,10 +49,11 @@ mongo: install  ## fetch a stand-in of MongoDB, for its connectors' tests
 postgres: install  ## install the real PostgreSQL, the other side of connectors (Debian, as root)
 	$(BIN)/python -m tools.postgres install
 
-bench: install kafka rabbitmq  ## strom beside the real Kafka and RabbitMQ, as ratios
+bench: install kafka rabbitmq postgres  ## strom beside the real Kafka and RabbitMQ, as ratios
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.queues
 	$(BIN)/python -m benchmarks.pipelines
+	$(BIN)/python -m benchmarks.connect
 
 soak: install kafka  ## the long runs
 	$(BIN)/pytest -m soak --timeout=0 -o faulthandler_timeout=0
