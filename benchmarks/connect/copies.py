@@ -103,7 +103,7 @@ def file_to_topic_to_parquet(place: Place, count: int) -> float:
     with topic(place) as name:
         lake = place.folder / f"lake-{name}"
         configs = [
-            {"connector.class": "LakeSink", "path": str(lake), "topics": name, **ROWS},
+            {"connector.class": "LakeSink", "path": str(lake), "topics": name},
             {"connector.class": FILE_SOURCE, "file": str(source), "topic": name},
         ]
         return _timed(place, configs, count, _ParquetRows(lake).count)

@@ -54,12 +54,16 @@ class PartTransform(Transform):
     def __init__(self, settings: Any, part: Part) -> None:
         super().__init__(settings)
         self.part = part
-        self._place = part.place
-        self._behind = part.place + 2
+        self._place: int = part.place
+        self._behind: int = part.place + 2
 
     def apply(self, record: R) -> R | None:
         """The record with its key or value changed."""
-        return self.replaced(record, *self.changed(*self.present(record)))
+        place: int = self._place
+        parts: tuple[Any, ...] = record
+        schema, value = self.changed(parts[place + 1], parts[place])
+        changed = (*parts[:place], value, schema, *parts[self._behind :])
+        return tuple.__new__(type(record), changed)  # a third of the time of `_replace`
 
     def present(self, record: Record) -> tuple[Schema | None, Any]:
         """The schema and value of the record's key or value."""
@@ -67,12 +71,10 @@ class PartTransform(Transform):
         return parts[self._place + 1], parts[self._place]
 
     def replaced(self, record: R, schema: Schema | None, value: Any) -> R:
-        """The record with another key or value.
-
-        Records are made millions of times: this takes a third of the time of `_replace`.
-        """
-        parts = (*record[: self._place], value, schema, *record[self._behind :])
-        return tuple.__new__(type(record), parts)
+        """The record with another key or value."""
+        parts: tuple[Any, ...] = record
+        changed = (*parts[: self._place], value, schema, *parts[self._behind :])
+        return tuple.__new__(type(record), changed)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         """The new schema and value; for transforms that need nothing else of the record."""
