@@ -14,7 +14,8 @@ def converters(table: Table) -> str:
     """Every converter with its names and settings."""
     parts = [
         "# Converters\n\nNamed in `key.converter`, `value.converter` and `header.converter` by the "
-        "short or the full name; settings follow the same prefix, as in `value.converter.schemas.enable=false`.\n"
+        "short or the full name; settings follow the same prefix, as in "
+        "`value.converter.schemas.enable=false`.\n"
     ]
     for plugin in CONVERTERS:
         loaded = plugin.load()

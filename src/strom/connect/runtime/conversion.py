@@ -114,6 +114,11 @@ class Conversion:
             add(record)
         return converted
 
+    def close(self) -> None:
+        """Let go of what the converters have opened."""
+        for converter in (self.key, self.value, self.header):
+            converter.close()
+
     def one_outgoing(self, record: SourceRecord) -> Outgoing | None:
         """One record of a source; StageError tells where it failed."""
         changed = record if self.chain is None else self._transformed(record)

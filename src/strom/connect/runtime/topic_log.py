@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 ANSWER_S = 30.0
 _BATCH = 1000
-_RETRY_S = 0.1
 Apply = Callable[[str, Any, int], None]
 """Takes key, value (of JSON) and offset of one record."""
 
@@ -101,15 +100,13 @@ class TopicLog:
                 futures = self._admin.list_offsets(
                     asked, isolation_level=level, request_timeout=timeout_s
                 )
-                return {
-                    place.partition: future.result().offset for place, future in futures.items()
-                }
+                return {one.partition: future.result().offset for one, future in futures.items()}
             except KafkaException as error:
-                # A topic that was just created may have no leader for a moment.
+                # A topic that was just created may have no leader yet.
                 if time.monotonic() > deadline:
-                    told = error.args[0].str()
-                    raise RetriableError(f"{self.topic} cannot be read: {told}") from None
-                time.sleep(_RETRY_S)
+                    text = f"{self.topic} cannot be read: {error.args[0].str()}"
+                    raise RetriableError(text) from None
+                time.sleep(0.1)
 
     def _create(self, partitions: int, replication: int) -> None:
         new = NewTopic(self.topic, partitions, replication, config={"cleanup.policy": "compact"})
