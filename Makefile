@@ -54,6 +54,7 @@ bench: install kafka rabbitmq postgres  ## strom beside the real Kafka and Rabbi
 	$(BIN)/python -m benchmarks.queues
 	$(BIN)/python -m benchmarks.pipelines
 	$(BIN)/python -m benchmarks.connect
+	$(BIN)/python -m benchmarks.registry
 
 soak: install kafka  ## the long runs
 	$(BIN)/pytest -m soak --timeout=0 -o faulthandler_timeout=0
