@@ -1,1 +1,1 @@
-"""The connectors that come with strom; each kind is imported when it is first used."""
+"""The connectors themselves, one folder for each other side."""
