@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from strom.registry.server import RegistryServer
+from tests.conftest import Target
 from tests.connect.judge import Judge
 from tools import kafka
 
@@ -17,3 +19,10 @@ def judge() -> Iterator[Judge]:
         pytest.skip(f"no real Kafka: {reason}")
     with Judge() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def registry_url(strom_server: Target) -> Iterator[str]:
+    """A schema registry for converters."""
+    with RegistryServer(strom_server.bootstrap_servers, topic="connect-schemas") as server:
+        yield server.url

@@ -129,7 +129,7 @@ values = st.recursive(
     st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats(width=32, allow_nan=False, allow_infinity=False)
-    | st.text("ab ,:é"),
+    | st.text("ab,:é"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab:,"), inner, max_size=3),
     max_leaves=6,
 )
@@ -142,19 +142,15 @@ def test_any_value_written_is_read_as_kafka_reads_it(judge: Judge, value):
     written = text_of(None, value)
     answer = judge.ask({"do": "header from text", "text": written})
     schema, read = parse_text(written)
-    if "value" not in answer or schema == STRING or _blanks(value):
-        return  # Kafka cannot write what it read, cut a part off, or lost blanks in quotes
+    if "value" not in answer or schema == STRING:
+        return  # Kafka cannot write what it read, or cut a part off
     assert _singles(enveloped(schema, read)) == _singles(answer["value"])
 
 
 def _singles(value):
     """Java before version 19 does not always print the shortest digits of a float."""
-    if isinstance(value, float):
+    if type(value) in (int, float):
         return struct_of_bytes.pack(">f", value)
     if isinstance(value, dict):
         return {key: _singles(item) for key, item in value.items()}
     return [_singles(item) for item in value] if isinstance(value, list) else value
-
-
-def _blanks(value):
-    return " " in str(value).replace(", ", "").replace(": ", "")

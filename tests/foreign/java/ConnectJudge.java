@@ -4,6 +4,7 @@
 //   {"do": "transform", "class": …, "settings": {…}, "record": {…}}   → {"record": {…}} or {"dropped": true}
 //   {"do": "predicate", "class": …, "settings": {…}, "record": {…}}   → {"holds": true}
 //   {"do": "configure", "class": …, "settings": {…}}                  → {}
+//   {"do": "names", "class": …, "settings": {…}}                      → {"names": […]}
 //   {"do": "json", "settings": {…}, "data": …}                        → {"data": …}, read and written again
 //   {"do": "header to text", "value": …} and {"do": "header from text", "text": …}
 //
@@ -12,6 +13,7 @@
 import com.fasterxml.jackson.databind.DeserializationFeature;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -19,6 +21,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.SchemaAndValue;
@@ -33,8 +36,11 @@ import org.apache.kafka.connect.transforms.predicates.Predicate;
 
 public class ConnectJudge {
     private static final ObjectMapper JSON =
-        new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS);
-    private static final JsonConverter ENVELOPE = converter(Map.of());
+        new ObjectMapper()
+            .enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS)
+            .setNodeFactory(JsonNodeFactory.withExactBigDecimals(true));
+    private static final JsonConverter ENVELOPE =
+        converter(Map.of("replace.null.with.default", "false"));
     private static final Map<String, Object> CONFIGURED = new HashMap<>();
 
     public static void main(String[] arguments) throws Exception {
@@ -59,6 +65,15 @@ public class ConnectJudge {
             case "configure":
                 configured(request);
                 return answer;
+            case "names": {
+                var names = answer.putArray("names");
+                Object asked = configured(request);
+                ConfigDef known = asked instanceof Transformation
+                    ? ((Transformation) asked).config()
+                    : ((Predicate) asked).config();
+                known.names().stream().sorted().forEach(names::add);
+                return answer;
+            }
             case "transform": {
                 Transformation transform = configured(request);
                 ConnectRecord<?> record = (ConnectRecord<?>) transform.apply(record(request.get("record")));

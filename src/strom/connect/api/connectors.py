@@ -55,7 +55,11 @@ class SourceTask(ABC, Generic[S]):
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord]:
-        """The next records; empty after a short wait (up to a second) if there are none."""
+        """The next records; empty after a short wait (up to a second) if there are none.
+
+        PoisonRecord: something malformed was read, and the next call goes on behind it. The records
+        before it must have been returned by an earlier call.
+        """
 
     def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
         """Hear that everything up to these (source partition, source offset) pairs is in Kafka.

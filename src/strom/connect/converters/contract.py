@@ -28,9 +28,15 @@ class Converter(ABC):
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         """The value that was written, and its schema if it has one."""
 
+    def close(self) -> None:  # noqa: B027
+        """Let go of what was opened (connections to a registry)."""
+
 
 class HeaderConverter(ABC):
     """Turns the values of headers into bytes and back."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what was opened."""
 
     @abstractmethod
     def header_to_bytes(
@@ -50,6 +56,10 @@ class HeaderByConverter(HeaderConverter):
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
+
+    def close(self) -> None:
+        """Close the converter."""
+        self._converter.close()
 
     def header_to_bytes(
         self, topic: str, header: str, schema: Schema | None, value: Any

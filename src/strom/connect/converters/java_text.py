@@ -31,7 +31,10 @@ def double_text(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return _point_text(repr(value), value)
+    shortest = repr(value)
+    if sum(map(str.isdigit, shortest.partition("e")[0].strip("0."))) == 1:
+        shortest = f"{value:.1e}"  # Java takes the better of two digits where one would do
+    return _point_text(shortest, value)
 
 
 def float_text(value: float) -> str:

@@ -128,7 +128,7 @@ def _writer_of_present(
         case Type.FLOAT64:
             return _float_to_json
         case _:
-            return _integer(schema.type)
+            return checked_integer(schema.type)
 
 
 def _reader_of_present(schema: Schema, inner: Callable[[Schema | None], Change]) -> Change:
@@ -136,7 +136,7 @@ def _reader_of_present(schema: Schema, inner: Callable[[Schema | None], Change])
         return _decimal_reader(schema)
     logical = decoder(schema)
     if logical is not None:
-        whole = _integer(schema.type)
+        whole = checked_integer(schema.type)
         return lambda value: logical(whole(value))
     match schema.type:
         case Type.STRUCT:
@@ -160,7 +160,7 @@ def _reader_of_present(schema: Schema, inner: Callable[[Schema | None], Change])
         case Type.FLOAT64:
             return _float_from_json
         case _:
-            return _integer(schema.type)
+            return checked_integer(schema.type)
 
 
 def _checked(kind: type, schema: Schema, change: Change) -> Change:
@@ -172,7 +172,8 @@ def _checked(kind: type, schema: Schema, change: Change) -> Change:
     return check
 
 
-def _integer(kind: Type) -> Change:
+def checked_integer(kind: Type) -> Change:
+    """Lets whole numbers of that type through, and refuses all else."""
     limit = 1 << (_INTEGER_BITS[kind] - 1)
 
     def check(value: Any) -> Any:

@@ -46,6 +46,11 @@ CONVERTERS = (
         "org.apache.kafka.connect.json.JsonConverter",
         f"{_HERE}.json_converter:JsonConverter",
     ),
+    ConverterPlugin(
+        "Avro",
+        "io.confluent.connect.avro.AvroConverter",
+        f"{_HERE}.avro_converter:AvroConverter",
+    ),
 )
 
 DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"

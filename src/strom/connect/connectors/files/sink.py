@@ -116,12 +116,11 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
             sys.stdout.write(self._formatter.lines(records).decode(self.settings.encoding))
             return
         known = self._file.positions
+        origins = [(record.original_topic or record.topic, record.partition) for record in records]
         places: Sequence[int] = range(len(records))
         if known:  # after a failure the runtime may bring again what is in the file
             places = [
-                place
-                for place in places
-                if records[place].offset >= known.get(records[place][:2], 0)
+                place for place in places if records[place].offset >= known.get(origins[place], 0)
             ]
         fresh = [records[place] for place in places]
         if not fresh:
@@ -130,7 +129,7 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
             data = self._formatter.lines(fresh)
         except PoisonRecord as poison:
             raise PoisonRecord(str(poison), places[poison.index]) from None
-        positions = {record[:2]: record.offset + 1 for record in fresh}
+        positions = {origins[place]: records[place].offset + 1 for place in places}
         self._file.append(self._header(fresh[0]) + data, positions)
 
     def flush(self) -> None:
