@@ -216,6 +216,26 @@ def test_a_task_that_was_replaced_stores_nothing(side: Side) -> None:
     assert people(side) == [(0, "Ada"), (1, "once")]
 
 
+def test_topics_that_a_transform_has_joined_keep_positions_of_their_own(side: Side) -> None:
+    joined = [
+        person(5, 1, "Ada")._replace(original_topic="a"),
+        person(0, 2, "Bob")._replace(original_topic="b"),
+        person(1, 3, "Cid")._replace(original_topic="b"),
+    ]
+    driver = sink(side, auto_create="true")
+    driver.start([TopicPartition("a", 0), TopicPartition("b", 0)])
+    driver.task.put(joined[:1])
+    driver.task.put(joined[1:])
+    driver.stop()
+    assert people(side) == [(1, "Ada"), (2, "Bob"), (3, "Cid")]
+    again = sink(side)
+    assert again.start([TopicPartition("a", 0), TopicPartition("b", 0)]) == {
+        ("a", 0): 6,
+        ("b", 0): 2,
+    }
+    again.stop()
+
+
 def test_two_connectors_have_positions_of_their_own(side: Side) -> None:
     put(side, [person(0, 1, "Ada")], auto_create="true")
     other = SinkDriver(JdbcSink, side.settings, name="other")
