@@ -32,12 +32,17 @@ def servers():
 
 
 @pytest.fixture
-def side(postgres_server: RealPostgres) -> PostgresSide:
+def side(postgres_server: RealPostgres, monkeypatch: pytest.MonkeyPatch) -> PostgresSide:
+    monkeypatch.setenv("PASSWORD_OF_TESTS", postgres_server.password)
     return PostgresSide(postgres_server)
 
 
 def underscored(settings: dict[str, str]) -> dict[str, str]:
-    return {name.replace(".", "__"): text for name, text in settings.items()}
+    """As keyword arguments, with the password as a reference."""
+    return {
+        name.replace(".", "__"): "${env:PASSWORD_OF_TESTS}" if name.endswith("password") else text
+        for name, text in settings.items()
+    }
 
 
 def partitioned(servers: str, topic: str, partitions: int) -> None:
@@ -92,6 +97,10 @@ def test_rows_go_from_table_to_topic_to_both_databases_exactly_once(
             worker.start()
         wait_until(lambda: in_sqlite() >= ROWS and in_postgres() >= ROWS)
         assert worker.terminate() == 0
+    except BaseException:
+        print(worker.told()[-6000:])
+        for n in ('pg','lite','orders'): print(worker.rest.ask('GET', f'/connectors/{n}/status')[1])
+        raise
     finally:
         worker.stop()
     rows = side.run("SELECT id, name FROM orders ORDER BY id")
@@ -159,7 +168,7 @@ def test_changes_are_followed_through_kills_in_snapshot_and_stream(
             "stock",
             **underscored(side.change_settings),
             connector__class="PostgresChanges",
-            snapshot__fetch__size=500,
+            snapshot__fetch__size=100,
             max__batch__size=500,
         )
         wait_until(lambda: copy.read(0.1) >= 1000)
@@ -178,7 +187,8 @@ def test_changes_are_followed_through_kills_in_snapshot_and_stream(
         wait_until(lambda: copy.read(0.2) >= 0 and copy.rows == table)
         # Once its snapshot is whole, every change comes exactly once.
         assert copy.operations.count("d") == copy.operations.count("c") == rounds
-        assert copy.operations.count("u") == size
+        gone = sum(1 for number in range(1, rounds + 1) if number * 7 % rounds >= number)
+        assert copy.operations.count("u") == size - gone
         assert worker.terminate() == 0
     finally:
         worker.stop()
