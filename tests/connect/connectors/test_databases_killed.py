@@ -99,7 +99,8 @@ def test_rows_go_from_table_to_topic_to_both_databases_exactly_once(
         assert worker.terminate() == 0
     except BaseException:
         print(worker.told()[-6000:])
-        for n in ('pg','lite','orders'): print(worker.rest.ask('GET', f'/connectors/{n}/status')[1])
+        for n in ("pg", "lite", "orders"):
+            print(worker.rest.ask("GET", f"/connectors/{n}/status")[1])
         raise
     finally:
         worker.stop()

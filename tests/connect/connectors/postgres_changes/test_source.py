@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from strom.connect.api import ConnectError, RetriableError, SourceRecord
+from strom.connect.connectors.postgres_changes.protocol import md5_password
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
 from strom.testing.connectors import SourceDriver, StoredOffsets
@@ -326,6 +327,11 @@ def test_a_server_that_goes_away_under_the_reader_is_waited_for(side: PostgresSi
         records += driver.read(1)
         driver.stop()
     assert [record.key["id"] for record in records] == [1, 2]
+
+
+def test_the_old_proof_of_a_password_is_what_the_server_computes(side: PostgresSide) -> None:
+    ((expected,),) = side.run("SELECT 'md5' || md5(md5('secret' || 'user') || 'salt')")
+    assert md5_password("user", "secret", b"salt") == expected
 
 
 class Copy:

@@ -36,7 +36,9 @@ class PositionedFile:
         self._file: BinaryIO = self._open()
         self.length = os.fstat(self._file.fileno()).st_size
         """How long the file is, including what is not safe yet."""
-        if safe is None:  # else a crash before the first flush would leave lines that are read again
+        if (
+            safe is None
+        ):  # else a crash before the first flush would leave lines that are read again
             self._write_positions(self.length)
         if safe is not None and self.length > safe:
             self._file.truncate(safe)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from strom.connect.api import SourceRecord
-from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import is_known
 from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
@@ -52,7 +51,7 @@ def _statement(database: Postgres, form: TableForm) -> str:
     columns = ", ".join(
         _as_in_the_stream(database, column.name, column.type) for column in relation.columns
     )
-    return f"SELECT {columns} FROM {database.quote_table(TableId(relation.schema, relation.name))}"
+    return f"SELECT {columns} FROM {database.quote_table(form.table)}"
 
 
 def _as_in_the_stream(database: Postgres, column: str, kind: int) -> str:
