@@ -23,7 +23,7 @@ from strom.connect.connectors.databases.dialect import Fenced
 from strom.connect.connectors.databases.sink import JdbcSink, table_of
 from strom.connect.connectors.databases.sink_settings import JdbcSinkSettings
 from strom.testing.connectors import SinkDriver
-from tests.connect.connectors.other_side import Side
+from tests.connect.connectors.other_side import PostgresSide, Side
 
 PERSON = struct({"id": INT64, "name": OPTIONAL_STRING})
 KEY = struct({"id": INT64})
@@ -234,6 +234,17 @@ def test_topics_that_a_transform_has_joined_keep_positions_of_their_own(side: Si
         ("b", 0): 2,
     }
     again.stop()
+
+
+@pytest.mark.postgres
+def test_a_user_who_may_not_make_tables_is_told(postgres_side: PostgresSide) -> None:
+    postgres_side.run("DROP ROLE IF EXISTS reader;")
+    postgres_side.run("CREATE ROLE reader LOGIN PASSWORD 'reader-word';")
+    texts = {"connection.user": "reader", "connection.password": "reader-word"}
+    driver = SinkDriver(JdbcSink, {**postgres_side.settings, **texts})
+    with pytest.raises(ConnectError, match="strom_connect_positions.*cannot be made.*permission"):
+        driver.start([PEOPLE])
+    driver.stop()
 
 
 def test_two_connectors_have_positions_of_their_own(side: Side) -> None:

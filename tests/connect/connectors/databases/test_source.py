@@ -61,8 +61,13 @@ def test_rows_of_one_moment_are_not_parted_though_a_batch_is_full(side: Side) ->
 def test_equal_times_are_told_apart_by_the_growing_column(side: Side) -> None:
     make_log(side)
     log(side, *((key, "2026-01-01 00:00:01") for key in range(10)))
-    by_both = {"mode": "timestamp+incrementing", "timestamp_column_name": "at"}
-    with source(side, batch_max_rows="4", incrementing_column_name="id", **by_both) as driver:
+    with source(
+        side,
+        mode="timestamp+incrementing",
+        timestamp_column_name="at",
+        incrementing_column_name="id",
+        batch_max_rows="4",
+    ) as driver:
         assert keys(driver.poll()) == [0, 1, 2, 3]
         assert keys(driver.read(6)) == [4, 5, 6, 7, 8, 9]
 

@@ -42,7 +42,8 @@ def changes(side: PostgresSide, offsets: StoredOffsets | None = None, **texts: s
 
 def following(driver: SourceDriver) -> None:
     """Poll until the snapshot is over and changes stream."""
-    while driver.tasks[0]._snapshot is not None:
+    task: Any = driver.tasks[0]
+    while task._snapshot is not None:
         driver.poll()
 
 
@@ -204,10 +205,11 @@ def test_what_is_delivered_is_let_go_and_what_is_not_is_kept(side: PostgresSide)
         following(driver)
         side.run("INSERT INTO t VALUES (1);")
         (record,) = driver.read(1, deliver=False)
-        driver.tasks[0]._tell_server()
+        task: Any = driver.tasks[0]
+        task._tell_server()
         assert confirmed(side) <= record.value["source"]["lsn"]
-        driver.tasks[0].delivered(driver.offsets.keep([record]))
-        driver.tasks[0]._tell_server()
+        task.delivered(driver.offsets.keep([record]))
+        task._tell_server()
         until(lambda: confirmed(side) >= record.source_offset["lsn"])
 
 
@@ -218,10 +220,12 @@ def test_an_idle_reader_lets_go_of_what_happens_elsewhere(side: PostgresSide) ->
         side.run("INSERT INTO other SELECT generate_series(1, 1000);")
         ((end,),) = side.run("SELECT (pg_current_wal_lsn() - '0/0')::int8")
 
+        task: Any = driver.tasks[0]
+
         def is_let_go() -> bool:
-            driver.tasks[0]._tell_server()
+            task._tell_server()
             driver.poll()
-            return confirmed(side) >= end
+            return bool(confirmed(side) >= end)
 
         until(is_let_go)
 

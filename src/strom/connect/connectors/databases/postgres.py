@@ -340,11 +340,23 @@ class Postgres(Database):
     ) -> dict[TopicPartition, Claim]:
         """Become the owner; waits for a transaction of the owner before, which then counts."""
         self.open()
-        if self.read("SELECT to_regclass($1) IS NULL", (POSITIONS,))[0][0]:
-            # Two tasks may want to make it at once, and one of them is told that it is there.
-            with contextlib.suppress(ConnectError):
-                self.execute(_CREATE_POSITIONS)
+        self._make_positions()
         return _claims(self.read(_CLAIM, (connector, *_apart(partitions))))
+
+    def _make_positions(self) -> None:
+        failure: ConnectError | None = None
+        for _ in range(2):
+            if self.read("SELECT to_regclass($1) IS NOT NULL", (POSITIONS,))[0][0]:
+                return
+            try:
+                self.execute(_CREATE_POSITIONS)
+            except ConnectError as error:
+                # Two tasks may make it at once, and one of them is told that it is there.
+                failure = error
+        if failure is not None:
+            raise ConnectError(
+                f"The table {POSITIONS}, for how far the sink is, cannot be made: {failure}"
+            ) from failure
 
     def lock_positions(
         self, connector: str, partitions: Sequence[TopicPartition]
