@@ -1,5 +1,6 @@
 """Several workers: every task has one owner at every moment, and kills lose and double nothing."""
 
+import itertools
 import json
 import time
 from collections import defaultdict
@@ -39,7 +40,7 @@ def owned_one_by_one(file, killed):
         lives[place[0]].append([life[0], max(life[1], killed[place[1]])])
     for task, runs in lives.items():
         runs.sort()
-        for (_, end), (begin, _) in zip(runs, runs[1:], strict=False):
+        for (_, end), (begin, _) in itertools.pairwise(runs):
             assert end <= begin, f"task {task} had two owners"
     return {task: len(runs) for task, runs in lives.items()}
 

@@ -86,7 +86,7 @@ class WorkerProcess:
         }
         for name, value in texts.items():
             self._command += ["--set", f"{name}={value}"]
-        self.words = tempfile.TemporaryFile("a+b")
+        self.words = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by stop()
 
     def __enter__(self):
         return self.start()

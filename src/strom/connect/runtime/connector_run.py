@@ -79,8 +79,12 @@ class ConnectorRun(Runner):
     def _commit(self, state: ConnectorState, tasks: Sequence[Mapping[str, str]]) -> None:
         name = self.unit.connector
         for task in tasks:
-            if any(self.around.secrets.hide(text) != text for text in task.values()):
-                raise ConnectError(f"{name} would store a secret in a task's configuration.")
+            own = {key: text for key, text in task.items() if state.config.get(key) != text}
+            if any(self.around.secrets.hide(text) != text for text in own.values()):
+                raise ConnectError(
+                    f"{name} would store a secret in its tasks' configurations: its connector class "
+                    "must not put secrets into task settings."
+                )
         records: list[tuple[str, Mapping[str, object] | None]] = [
             (f"{TASK_PREFIX}{name}-{number}", {"properties": dict(task)})
             for number, task in enumerate(tasks)

@@ -130,7 +130,7 @@ class Membership:
                 self._member_id = ""
                 self._forget()
             except (OSError, ValueError, ConnectError) as error:
-                log.warning("The group's coordinator does not answer: %s", error)
+                log.warning("This worker is not in its group: %s", error)
                 if not self.holds_lease():
                     self._forget()
                 self._stopping.wait(RETRY_S)
@@ -261,7 +261,12 @@ class Membership:
                 f"The group {self._group.name} has members of another kind, such as Kafka's own "
                 "workers. Use another group.id, or stop those."
             )
-        raise ConnectError(f"the coordinator answered with error {error}")
+        if error == group_wire.INVALID_SESSION_TIMEOUT:
+            raise ConnectError(
+                f"The broker does not allow session.timeout.ms={self._group.session_ms}; its limits "
+                "are group.min.session.timeout.ms and group.max.session.timeout.ms."
+            )
+        raise ConnectError(f"The coordinator answered with error {error}.")
 
     def _leave(self, connection: GroupConnection) -> None:
         try:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from strom.connect.api import ConnectorSettings, Importance, Kind, setting
+from strom.connect.declared import DECLARED_BY
 from strom.model.settings import MINUTE_MS, SECOND_MS
 
 DEFAULT_PORT = 8083
@@ -142,6 +143,12 @@ class CommonSettings(ConnectorSettings):
         "Taken as Kafka has it; references are read anew whenever a task starts.",
         "restart",
         choices=("none", "restart"),
+        importance=Importance.LOW,
+    )
+    declared_by: str | None = setting(
+        DECLARED_BY,
+        Kind.STRING,
+        "The project whose strom.toml declares this connector. Kafka has no such setting.",
         importance=Importance.LOW,
     )
     tolerance: str = setting(

@@ -94,13 +94,19 @@ class TopicLog:
         if self._committed and not behind_open:
             level = IsolationLevel.READ_COMMITTED
         asked = {TopicPartition(self.topic, number): OffsetSpec.latest() for number in self._ends}
-        try:
-            futures = self._admin.list_offsets(
-                asked, isolation_level=level, request_timeout=timeout_s
-            )
-            return {place.partition: future.result().offset for place, future in futures.items()}
-        except KafkaException as error:
-            raise RetriableError(f"{self.topic} cannot be read: {error.args[0].str()}") from None
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                futures = self._admin.list_offsets(
+                    asked, isolation_level=level, request_timeout=timeout_s
+                )
+                return {one.partition: future.result().offset for one, future in futures.items()}
+            except KafkaException as error:
+                # A topic that was just created may have no leader yet.
+                if time.monotonic() > deadline:
+                    text = f"{self.topic} cannot be read: {error.args[0].str()}"
+                    raise RetriableError(text) from None
+                time.sleep(0.1)
 
     def _create(self, partitions: int, replication: int) -> None:
         new = NewTopic(self.topic, partitions, replication, config={"cleanup.policy": "compact"})
