@@ -1,6 +1,7 @@
 """Records become rows exactly once, in every mode, whatever happens between."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -285,7 +286,7 @@ STEPS = st.lists(
 @pytest.mark.parametrize("mode", ["upsert", "update"])
 @hypothesis_settings(
     deadline=None,
-    max_examples=25,
+    max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=STEPS, cuts=st.lists(st.integers(1, 10), max_size=6))
@@ -314,3 +315,15 @@ def test_calls_end_as_record_by_record_would_have(sqlite_side, mode, steps, cuts
         records = records[size:]
     driver.stop()
     assert dict(people(sqlite_side)) == model
+
+
+def test_two_tasks_may_want_to_make_the_same_table_at_once(side: Side) -> None:
+    def work(partition: int) -> None:
+        driver = sink(side, auto_create="true")
+        driver.start([TopicPartition("people", partition)])
+        driver.put([person(0, partition, "x")._replace(partition=partition)])
+        driver.stop()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert people(side) == [(0, "x"), (1, "x"), (2, "x"), (3, "x")]

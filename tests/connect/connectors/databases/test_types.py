@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from strom.connect.api import Schema, SinkRecord, TopicPartition, Type
+from strom.connect.api import ConnectError, Schema, SinkRecord, TopicPartition, Type
 from strom.connect.api.schema import (
     BOOLEAN,
     BYTES,
@@ -235,3 +235,10 @@ def test_times_of_sqlite_may_be_milliseconds(sqlite_side: SqliteSide) -> None:
     sqlite_side.run("CREATE TABLE t (at TIMESTAMP); INSERT INTO t VALUES (86400000);")
     (record,) = read_rows(sqlite_side, "t", 1)
     assert record.value["at"] == datetime(1970, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.postgres
+def test_a_number_that_no_decimal_is_is_told(postgres_side: PostgresSide) -> None:
+    postgres_side.run("CREATE TABLE t (v numeric(5, 2)); INSERT INTO t VALUES ('NaN');")
+    with pytest.raises(ConnectError, match=r"holds NaN.*numeric.mapping=best_fit"):
+        read_rows(postgres_side, "t", 1)

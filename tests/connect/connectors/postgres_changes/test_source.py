@@ -401,7 +401,7 @@ async def run_together(side: PostgresSide, scripts: list[list[Any]]) -> None:
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
 @hypothesis_settings(
     deadline=None,
-    max_examples=8,
+    max_examples=6,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

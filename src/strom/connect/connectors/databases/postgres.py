@@ -84,6 +84,8 @@ class Postgres(Database):
         self._numeric_mapping = numeric_mapping
         self._runner: asyncio.Runner | None = None
         self._connection: Any = None
+        self._filled: set[str] = set()
+        """The session's tables that this transaction has put rows into."""
 
     def open(self) -> None:
         """Connect; RetriableError if it is away."""
@@ -220,6 +222,7 @@ class Postgres(Database):
     def begin(self) -> None:
         """Start a transaction."""
         self.open()
+        self._filled.clear()
         self.execute("BEGIN")
 
     def commit(self) -> None:
@@ -317,7 +320,9 @@ class Postgres(Database):
         )
         name = f"strom_batch_{zlib.crc32(f'{table} {declared}'.encode()):08x}"
         self.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} ({declared}) ON COMMIT DELETE ROWS")
-        self.execute(f"TRUNCATE {name}")
+        if name in self._filled:
+            self.execute(f"TRUNCATE {name}")
+        self._filled.add(name)
         self._copy(name, columns, rows)
         return name
 

@@ -195,8 +195,8 @@ def _parse_decimal(text: str) -> Decimal:
     number = Decimal(text)
     if not number.is_finite():
         raise ConnectError(
-            f"A numeric column holds {text}, which a decimal cannot say; "
-            "numeric.mapping=best_fit_eager_double reads such columns as doubles."
+            f"A numeric column holds {text}, which a decimal cannot say; numeric.mapping=best_fit (or "
+            "decimal.handling.mode=double) reads such columns as doubles."
         )
     return number
 
