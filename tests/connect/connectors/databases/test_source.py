@@ -1,6 +1,7 @@
 """Rows become records: what is new, what has changed, of several tables."""
 
 import contextlib
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -115,6 +116,23 @@ def test_a_query_is_read_like_a_table(side: Side) -> None:
         records = driver.read(2)
     assert [record.value for record in records] == [{"id": 1, "ten": 10}, {"id": 2, "ten": 20}]
     assert {record.topic for record in records} == {"tens"}
+
+
+@pytest.mark.parametrize(
+    ("granularity", "value"),
+    [
+        ("connect_logical", datetime(2026, 1, 1, 0, 0, 1, 234567, tzinfo=UTC)),
+        ("micros_long", 1_767_225_601_234_567),
+        ("micros_string", "1767225601234567"),
+        ("micros_iso_datetime_string", "2026-01-01T00:00:01.234567"),
+    ],
+)
+def test_times_may_keep_their_microseconds(side: Side, granularity: str, value: Any) -> None:
+    make_log(side)
+    log(side, (1, "2026-01-01 00:00:01.234567"))
+    with source(side, mode="incrementing", timestamp_granularity=granularity) as driver:
+        (record,) = driver.read(1)
+    assert record.value["at"] == value
 
 
 def test_a_new_column_is_in_the_next_records(side: Side) -> None:
