@@ -25,7 +25,7 @@ def test_one_plan_brings_the_declared_state_and_a_second_has_nothing_to_do(
     declared, by_hand, earlier
 ):
     existing = {name: {**config, "name": name} for name, config in by_hand.items()}
-    existing |= plan("p", earlier, {}).create
+    existing |= dict(plan("p", earlier, {}).create)
     after = carried_out(plan("p", declared, existing), existing)
     for name, config in declared.items():
         assert after[name] == {**config, "name": name, DECLARED_BY: "p"}

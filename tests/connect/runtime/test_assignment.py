@@ -15,7 +15,7 @@ workers_st = st.lists(st.sampled_from(["w1", "w2", "w3", "w4", "w5"]), unique=Tr
 def claims_st(draw):
     """Workers that claim disjoint sets, some of them work that is gone."""
     workers = draw(workers_st)
-    claims = {worker: set() for worker in workers}
+    claims: dict[str, set[Unit]] = {worker: set() for worker in workers}
     for unit in sorted(draw(units_st)):
         owner = draw(st.sampled_from([*workers, None]))
         if owner is not None:

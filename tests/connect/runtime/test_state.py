@@ -44,7 +44,7 @@ def seen(state):
 @st.composite
 def histories(draw):
     """What the runtime writes: tasks and their commit come together, a removal takes them along."""
-    records = []
+    records: list[tuple[str, object]] = []
     for _ in range(draw(st.integers(0, 25))):
         name = draw(st.sampled_from(["a", "b-1"]))
         what = draw(st.sampled_from(["config", "tasks", "target", "remove", "fence", "restart"]))

@@ -76,7 +76,12 @@ def received(servers, topic, count):
     )
     consumer.subscribe([topic])
     found = []
-    wait_until(lambda: found.extend(consumer.consume(100, 0.2)) or len(good(found)) >= count)
+
+    def enough():
+        found.extend(consumer.consume(100, 0.2))
+        return len(good(found)) >= count
+
+    wait_until(enough)
     found += consumer.consume(100, 0.3)
     consumer.close()
     return [(message.value(), dict(message.headers() or ())) for message in good(found)]

@@ -47,7 +47,7 @@ def owned_one_by_one(file, killed):
 
 def spread(rest):
     """How many running tasks each worker has."""
-    counts = defaultdict(int)
+    counts: defaultdict[str, int] = defaultdict(int)
     for state in rest.states("marks").values():
         if state["state"] == "RUNNING":
             counts[state["worker_id"]] += 1
@@ -93,7 +93,8 @@ def committed(servers, topic, count):
         }
     )
     consumer.subscribe([topic])
-    values, ended = [], False
+    values: list[bytes] = []
+    ended = False
     while not ended or len(values) < count:
         for message in consumer.consume(10_000, 5):
             if message.error():

@@ -43,7 +43,7 @@ class Scene:
                 raise errors.pop(0)
 
 
-scenes = defaultdict(Scene)
+scenes: defaultdict[str, Scene] = defaultdict(Scene)
 
 
 @dataclass(frozen=True, kw_only=True)

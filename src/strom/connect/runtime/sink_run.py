@@ -29,6 +29,7 @@ from strom.connect.runtime.settings import SinkSettings
 
 BATCH = 5000
 POLL_S = 0.2
+GATHER_S = 0.01
 _FIRST_RETRY_S = 0.1
 
 
@@ -129,7 +130,7 @@ class SinkRun(Runner):
                 return
             self.check()
             self._follow_pause()
-            messages = self._consumer.consume(BATCH, POLL_S)
+            messages = self._consumed(POLL_S)
             if messages:
                 self._waiting += self._good(messages)
             if self._waiting:
@@ -140,6 +141,11 @@ class SinkRun(Runner):
             if now >= due or (not messages and self._ends and now >= due - self._job.flush_s + 1):
                 self._flush_and_commit()
                 due = now + self._job.flush_s
+
+    def _consumed(self, seconds: float) -> list[Message]:
+        """What is there, or comes within so long; a little longer for what comes right behind it."""
+        first = self._consumer.poll(seconds)
+        return [] if first is None else [first, *self._consumer.consume(BATCH - 1, GATHER_S)]
 
     def _follow_pause(self) -> None:
         if self.paused.is_set() and self.state != "PAUSED":
@@ -213,7 +219,7 @@ class SinkRun(Runner):
         """Wait without reading on, but answer the group: it may take partitions away."""
         self.check()
         self._consumer.pause(_native(self._assigned))
-        late = self._good(self._consumer.consume(BATCH, seconds))
+        late = self._good(self._consumed(seconds))
         if late:
             self._waiting = [*self._waiting, *late]
         self.check()

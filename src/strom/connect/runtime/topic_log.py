@@ -132,10 +132,10 @@ class TopicLog:
         if consumer is None:
             return
         while not self._stopping.is_set():
-            messages = consumer.consume(_BATCH, 0.1)
-            if messages:
+            first = consumer.poll(0.1)  # `consume` alone would wait on for a whole batch
+            if first is not None:
                 with self.changed:
-                    for message in messages:
+                    for message in (first, *consumer.consume(_BATCH, 0)):
                         self._take(message)
                     self.changed.notify_all()
         consumer.close()
