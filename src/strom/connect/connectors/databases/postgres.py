@@ -190,6 +190,10 @@ class Postgres(Database):
         """Text again, and the server makes the type of it: nothing is lost between."""
         return f"${number}::text::{type_name}"
 
+    def given(self, value: Any) -> str:
+        """As text, whatever a stored cursor has made of it."""
+        return str(value)
+
     def is_before(self, expression: str, delay_ms: int) -> str:
         """By the server's clock."""
         return f"({expression}) < now() - interval '{delay_ms} milliseconds'"

@@ -162,15 +162,8 @@ class TableReader:
         ending = f" LIMIT {limit}" if limit else ""
         return self._database.read(
             f"SELECT {', '.join(self._selected())} FROM {self._from}{where} ORDER BY {order}{ending}",
-            [
-                self._given(order, value)
-                for order, value in zip(self._order, parameters, strict=False)
-            ],
+            [self._database.given(value) for value in parameters],
         )
-
-    def _given(self, order: Order, value: Any) -> Any:
-        """A cursor's value as the parameter that it was read as."""
-        return str(value) if self._database.parameter(1, order.type).count("text") else value
 
     def _after(self) -> tuple[list[str], list[Any]]:
         """The condition for what is behind the cursor, and its parameters."""
