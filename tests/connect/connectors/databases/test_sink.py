@@ -1,6 +1,7 @@
 """Records become rows exactly once, in every mode, whatever happens between."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +24,7 @@ from strom.connect.connectors.databases.dialect import Fenced
 from strom.connect.connectors.databases.sink import JdbcSink, table_of
 from strom.connect.connectors.databases.sink_settings import JdbcSinkSettings
 from strom.testing.connectors import SinkDriver
-from tests.connect.connectors.other_side import Side
+from tests.connect.connectors.other_side import PostgresSide, Side
 
 PERSON = struct({"id": INT64, "name": OPTIONAL_STRING})
 KEY = struct({"id": INT64})
@@ -216,6 +217,37 @@ def test_a_task_that_was_replaced_stores_nothing(side: Side) -> None:
     assert people(side) == [(0, "Ada"), (1, "once")]
 
 
+def test_topics_that_a_transform_has_joined_keep_positions_of_their_own(side: Side) -> None:
+    joined = [
+        person(5, 1, "Ada")._replace(original_topic="a"),
+        person(0, 2, "Bob")._replace(original_topic="b"),
+        person(1, 3, "Cid")._replace(original_topic="b"),
+    ]
+    driver = sink(side, auto_create="true")
+    driver.start([TopicPartition("a", 0), TopicPartition("b", 0)])
+    driver.task.put(joined[:1])
+    driver.task.put(joined[1:])
+    driver.stop()
+    assert people(side) == [(1, "Ada"), (2, "Bob"), (3, "Cid")]
+    again = sink(side)
+    assert again.start([TopicPartition("a", 0), TopicPartition("b", 0)]) == {
+        ("a", 0): 6,
+        ("b", 0): 2,
+    }
+    again.stop()
+
+
+@pytest.mark.postgres
+def test_a_user_who_may_not_make_tables_is_told(postgres_side: PostgresSide) -> None:
+    postgres_side.run("DROP ROLE IF EXISTS reader;")
+    postgres_side.run("CREATE ROLE reader LOGIN PASSWORD 'reader-word';")
+    texts = {"connection.user": "reader", "connection.password": "reader-word"}
+    driver = SinkDriver(JdbcSink, {**postgres_side.settings, **texts})
+    with pytest.raises(ConnectError, match=r"strom_connect_positions.*cannot be made: .*refuses"):
+        driver.start([PEOPLE])
+    driver.stop()
+
+
 def test_two_connectors_have_positions_of_their_own(side: Side) -> None:
     put(side, [person(0, 1, "Ada")], auto_create="true")
     other = SinkDriver(JdbcSink, side.settings, name="other")
@@ -254,7 +286,7 @@ STEPS = st.lists(
 @pytest.mark.parametrize("mode", ["upsert", "update"])
 @hypothesis_settings(
     deadline=None,
-    max_examples=25,
+    max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=STEPS, cuts=st.lists(st.integers(1, 10), max_size=6))
@@ -283,3 +315,15 @@ def test_calls_end_as_record_by_record_would_have(sqlite_side, mode, steps, cuts
         records = records[size:]
     driver.stop()
     assert dict(people(sqlite_side)) == model
+
+
+def test_two_tasks_may_want_to_make_the_same_table_at_once(side: Side) -> None:
+    def work(partition: int) -> None:
+        driver = sink(side, auto_create="true")
+        driver.start([TopicPartition("people", partition)])
+        driver.put([person(0, partition, "x")._replace(partition=partition)])
+        driver.stop()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert people(side) == [(0, "x"), (1, "x"), (2, "x"), (3, "x")]

@@ -1,6 +1,7 @@
 """Rows become records: what is new, what has changed, of several tables."""
 
 import contextlib
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -61,8 +62,13 @@ def test_rows_of_one_moment_are_not_parted_though_a_batch_is_full(side: Side) ->
 def test_equal_times_are_told_apart_by_the_growing_column(side: Side) -> None:
     make_log(side)
     log(side, *((key, "2026-01-01 00:00:01") for key in range(10)))
-    by_both = {"mode": "timestamp+incrementing", "timestamp_column_name": "at"}
-    with source(side, batch_max_rows="4", incrementing_column_name="id", **by_both) as driver:
+    with source(
+        side,
+        mode="timestamp+incrementing",
+        timestamp_column_name="at",
+        incrementing_column_name="id",
+        batch_max_rows="4",
+    ) as driver:
         assert keys(driver.poll()) == [0, 1, 2, 3]
         assert keys(driver.read(6)) == [4, 5, 6, 7, 8, 9]
 
@@ -110,6 +116,23 @@ def test_a_query_is_read_like_a_table(side: Side) -> None:
         records = driver.read(2)
     assert [record.value for record in records] == [{"id": 1, "ten": 10}, {"id": 2, "ten": 20}]
     assert {record.topic for record in records} == {"tens"}
+
+
+@pytest.mark.parametrize(
+    ("granularity", "value"),
+    [
+        ("connect_logical", datetime(2026, 1, 1, 0, 0, 1, 234567, tzinfo=UTC)),
+        ("micros_long", 1_767_225_601_234_567),
+        ("micros_string", "1767225601234567"),
+        ("micros_iso_datetime_string", "2026-01-01T00:00:01.234567"),
+    ],
+)
+def test_times_may_keep_their_microseconds(side: Side, granularity: str, value: Any) -> None:
+    make_log(side)
+    log(side, (1, "2026-01-01 00:00:01.234567"))
+    with source(side, mode="incrementing", timestamp_granularity=granularity) as driver:
+        (record,) = driver.read(1)
+    assert record.value["at"] == value
 
 
 def test_a_new_column_is_in_the_next_records(side: Side) -> None:

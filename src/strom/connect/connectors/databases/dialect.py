@@ -105,6 +105,10 @@ class Database(ABC):
         """The place of a parameter (from 1) that was read from an expression of that type."""
 
     @abstractmethod
+    def given(self, value: Any) -> Any:
+        """What was read from such an expression, as that parameter."""
+
+    @abstractmethod
     def is_before(self, expression: str, delay_ms: int) -> str:
         """The condition that a time lies further back than this many milliseconds."""
 

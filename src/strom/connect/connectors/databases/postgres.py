@@ -84,6 +84,8 @@ class Postgres(Database):
         self._numeric_mapping = numeric_mapping
         self._runner: asyncio.Runner | None = None
         self._connection: Any = None
+        self._filled: set[str] = set()
+        """The session's tables that this transaction has put rows into."""
 
     def open(self) -> None:
         """Connect; RetriableError if it is away."""
@@ -188,6 +190,10 @@ class Postgres(Database):
         """Text again, and the server makes the type of it: nothing is lost between."""
         return f"${number}::text::{type_name}"
 
+    def given(self, value: Any) -> str:
+        """As text, whatever a stored cursor has made of it."""
+        return str(value)
+
     def is_before(self, expression: str, delay_ms: int) -> str:
         """By the server's clock."""
         return f"({expression}) < now() - interval '{delay_ms} milliseconds'"
@@ -220,6 +226,7 @@ class Postgres(Database):
     def begin(self) -> None:
         """Start a transaction."""
         self.open()
+        self._filled.clear()
         self.execute("BEGIN")
 
     def commit(self) -> None:
@@ -317,7 +324,9 @@ class Postgres(Database):
         )
         name = f"strom_batch_{zlib.crc32(f'{table} {declared}'.encode()):08x}"
         self.execute(f"CREATE TEMP TABLE IF NOT EXISTS {name} ({declared}) ON COMMIT DELETE ROWS")
-        self.execute(f"TRUNCATE {name}")
+        if name in self._filled:
+            self.execute(f"TRUNCATE {name}")
+        self._filled.add(name)
         self._copy(name, columns, rows)
         return name
 
@@ -340,11 +349,23 @@ class Postgres(Database):
     ) -> dict[TopicPartition, Claim]:
         """Become the owner; waits for a transaction of the owner before, which then counts."""
         self.open()
-        if self.read("SELECT to_regclass($1) IS NULL", (POSITIONS,))[0][0]:
-            # Two tasks may want to make it at once, and one of them is told that it is there.
-            with contextlib.suppress(ConnectError):
-                self.execute(_CREATE_POSITIONS)
+        self._make_positions()
         return _claims(self.read(_CLAIM, (connector, *_apart(partitions))))
+
+    def _make_positions(self) -> None:
+        failure: ConnectError | None = None
+        for _ in range(2):
+            if self.read("SELECT to_regclass($1) IS NOT NULL", (POSITIONS,))[0][0]:
+                return
+            try:
+                self.execute(_CREATE_POSITIONS)
+            except ConnectError as error:
+                # Two tasks may make it at once, and one of them is told that it is there.
+                failure = error
+        if failure is not None:
+            raise ConnectError(
+                f"The table {POSITIONS}, for how far the sink is, cannot be made: {failure}"
+            ) from failure
 
     def lock_positions(
         self, connector: str, partitions: Sequence[TopicPartition]

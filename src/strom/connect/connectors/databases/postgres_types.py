@@ -5,6 +5,7 @@ all three get the same text for the same value. It needs `TimeZone=UTC`, `DateSt
 `bytea_output=hex` and `IntervalStyle=iso_8601`.
 """
 
+import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -39,6 +40,7 @@ SESSION: Final[Mapping[str, str]] = {
 }
 """What a session must have set for its texts to be those of this module."""
 
+_SINGLE: Final = struct.Struct("f")
 Parse = Callable[[str], Any]
 
 
@@ -62,6 +64,17 @@ def _parse_boolean(text: str) -> bool:
 
 def _parse_bytes(text: str) -> bytes:
     return bytes.fromhex(text[2:])
+
+
+def _parse_single(text: str) -> float:
+    """The number of single precision that is meant: the text has just as many digits as tell it."""
+    number: float = _SINGLE.unpack(_SINGLE.pack(float(text)))[0]
+    return number
+
+
+def _parse_padded(text: str) -> str:
+    """The blanks that fill char(n) up mean nothing, and not every way to read it shows them."""
+    return text.rstrip(" ")
 
 
 def parse_date(text: str) -> date:
@@ -105,9 +118,9 @@ _BUILTIN: Final = (
     _Builtin(26, 1028, INT64, int),  # oid
     _Builtin(114, 199, _NAMED_STRING[JSON_NAME], None),
     _Builtin(142, 143, _NAMED_STRING[XML_NAME], None),
-    _Builtin(700, 1021, Schema(Type.FLOAT32), float),
+    _Builtin(700, 1021, Schema(Type.FLOAT32), _parse_single),
     _Builtin(701, 1022, FLOAT64, float),
-    _Builtin(1042, 1014, STRING, None),
+    _Builtin(1042, 1014, STRING, _parse_padded),
     _Builtin(1043, 1015, STRING, None),
     _Builtin(1082, 1182, DATE, parse_date),
     _Builtin(1083, 1183, TIME, _parse_time),
@@ -182,8 +195,8 @@ def _parse_decimal(text: str) -> Decimal:
     number = Decimal(text)
     if not number.is_finite():
         raise ConnectError(
-            f"A numeric column holds {text}, which a decimal cannot say; "
-            "numeric.mapping=best_fit_eager_double reads such columns as doubles."
+            f"A numeric column holds {text}, which a decimal cannot say; numeric.mapping=best_fit (or "
+            "decimal.handling.mode=double) reads such columns as doubles."
         )
     return number
 

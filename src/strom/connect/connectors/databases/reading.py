@@ -14,6 +14,7 @@ from strom.connect.api import ConnectError, Schema, SourceRecord, Type
 from strom.connect.api.schema import struct
 from strom.connect.connectors.databases.connection_settings import did_you_mean
 from strom.connect.connectors.databases.dialect import Column, Database, Row, TableId
+from strom.connect.connectors.databases.granularity import with_granularity
 from strom.connect.connectors.databases.source_settings import JdbcSourceSettings
 
 TIMESTAMP: Final = "timestamp"
@@ -70,6 +71,9 @@ class TableReader:
                 raise ConnectError(
                     f"There is no table {self._table}.{did_you_mean(str(self._table), known)}"
                 )
+        self._columns = tuple(
+            with_granularity(column, self._settings.granularity) for column in self._columns
+        )
         name = None if self._table is None else self._table.name
         fields = {column.name: column.schema for column in self._columns}
         schema = struct(fields, name=name)
@@ -158,15 +162,8 @@ class TableReader:
         ending = f" LIMIT {limit}" if limit else ""
         return self._database.read(
             f"SELECT {', '.join(self._selected())} FROM {self._from}{where} ORDER BY {order}{ending}",
-            [
-                self._given(order, value)
-                for order, value in zip(self._order, parameters, strict=False)
-            ],
+            [self._database.given(value) for value in parameters],
         )
-
-    def _given(self, order: Order, value: Any) -> Any:
-        """A cursor's value as the parameter that it was read as."""
-        return str(value) if self._database.parameter(1, order.type).count("text") else value
 
     def _after(self) -> tuple[list[str], list[Any]]:
         """The condition for what is behind the cursor, and its parameters."""

@@ -97,7 +97,7 @@ def _key(
         names = settings.key_fields or KAFKA_COLUMNS
         schemas = (STRING, INT32, INT64)
         columns = [NewColumn(name, of, True) for name, of in zip(names, schemas, strict=True)]
-        return columns, [itemgetter(0), itemgetter(1), itemgetter(2)]
+        return columns, [_read_topic, itemgetter(1), itemgetter(2)]
     if mode == "record_value":
         chosen = _chosen(settings.key_fields, fields, "value")
         return chosen, [_from_value(column.name) for column in chosen]
@@ -125,6 +125,10 @@ def _chosen(names: Sequence[str], fields: Sequence[Field], part: str) -> list[Ne
                 f"{did_you_mean(name, known)}"
             )
     return [NewColumn(name, known[name], True) for name in (names or known)]
+
+
+def _read_topic(record: SinkRecord) -> str:
+    return record.original_topic or record.topic
 
 
 def _whole_key(record: SinkRecord) -> Any:

@@ -77,7 +77,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         """Store the records that are not stored yet, and how far that is."""
         if not records:
             return
-        new = {TopicPartition(one.topic, one.partition) for one in records} - self._claims.keys()
+        new = set(map(_origin, records)) - self._claims.keys()
         if new:
             self.open(sorted(new))
         try:
@@ -109,12 +109,12 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         with self._database.transaction():
             fresh = self._not_stored(records)
             self._write(planned if fresh is records else self._planned(fresh))
-            ends = {TopicPartition(one.topic, one.partition): one.offset + 1 for one in fresh}
+            ends = {_origin(one): one.offset + 1 for one in fresh}
             self._database.store(self.context.connector, ends)
 
     def _not_stored(self, records: Sequence[SinkRecord]) -> Sequence[SinkRecord]:
         """Lock the positions, and leave out what a call before has stored without our knowing."""
-        partitions = sorted({TopicPartition(one.topic, one.partition) for one in records})
+        partitions = sorted(set(map(_origin, records)))
         found = self._database.lock_positions(self.context.connector, partitions)
         for partition in partitions:
             now = found.get(partition)
@@ -123,11 +123,11 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                     f"Another task of connector {self.context.connector} has taken over partition "
                     f"{partition.partition} of topic {partition.topic}; this one stores nothing more."
                 )
-        starts = {tuple(one): claim.next_offset or 0 for one, claim in found.items()}
-        first = {(one.topic, one.partition): one.offset for one in reversed(records)}
+        starts = {one: claim.next_offset or 0 for one, claim in found.items()}
+        first = {_origin(one): one.offset for one in reversed(records)}
         if all(offset >= starts[one] for one, offset in first.items()):
             return records
-        return [one for one in records if one.offset >= starts[one.topic, one.partition]]
+        return [one for one in records if one.offset >= starts[_origin(one)]]
 
     def _write(self, planned: Iterable["_Run"]) -> None:
         for batch in self._batches(planned):
@@ -310,6 +310,11 @@ class _Plan:
 
 _Run = tuple[_Plan, Sequence[SinkRecord]]
 """Records one after the other that are written in the same way."""
+
+
+def _origin(record: SinkRecord) -> TopicPartition:
+    """Where it was read, whatever a transform has made of its topic."""
+    return TopicPartition(record.original_topic or record.topic, record.partition)
 
 
 def _is_declared(record: SinkRecord, column: Column) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from strom.connect.api import Importance, Kind, setting
 from strom.connect.connectors.databases.connection_settings import ConnectionSettings
+from strom.connect.connectors.databases.granularity import CHOICES, LOGICAL
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,14 @@ class JdbcSourceSettings(ConnectionSettings):
         "timestamp.initial",
         Kind.LONG,
         "Where to begin, in milliseconds since 1970; -1 begins now. Without it: with the first row.",
+    )
+    granularity: str = setting(
+        "timestamp.granularity",
+        Kind.STRING,
+        "connect_logical: Connect's timestamps, to the millisecond; the others keep microseconds, as a "
+        "number or a text.",
+        LOGICAL,
+        choices=CHOICES,
     )
     validate_non_null: bool = setting(
         "validate.non.null",

@@ -147,6 +147,10 @@ class Sqlite(Database):
         """Values come back as they were read."""
         return f"?{number}"
 
+    def given(self, value: Any) -> Any:
+        """As it was read."""
+        return value
+
     def is_before(self, expression: str, delay_ms: int) -> str:
         """By this machine's clock, in whole seconds; numbers are milliseconds since 1970."""
         seconds = -(-delay_ms // 1000)

@@ -23,16 +23,13 @@ from strom.connect.connectors.postgres_changes.scram import MECHANISM, LoginRefu
 
 _TIMEOUT_S: Final = 10.0
 _RECEIVE_BYTES: Final = 1 << 18
-_AWAY: Final = ("08", "57", "53", "40")
+_EXISTS: Final = "42710"
+_AWAY: Final = ("08", "57", "53", "40", _EXISTS)
+"""Beginnings of the error codes that go away by waiting; a slot that just appeared is then found."""
 _SLOT_IN_USE: Final = "55006"
 _NOT_READY: Final = "55000"
 _NO_RIGHT: Final = "42501"
 _UNKNOWN: Final = "42704"
-_EXISTS: Final = "42710"
-
-
-class SlotExists(ConnectError):
-    """There is a replication slot of that name already."""
 
 
 class ReplicationConnection:
@@ -109,20 +106,14 @@ class ReplicationConnection:
         self._send(protocol.query(text))
         rows: list[list[str | None]] = []
         failure: ConnectError | None = None
-        while True:
-            try:
-                answer = self._next()
-            except ConnectError as error:
-                if isinstance(error, RetriableError) and not isinstance(error, _Refused):
-                    raise
-                failure = failure or error
-                continue
+        while (answer := self._next_of_any_kind()).kind != b"Z":
             if answer.kind == b"D":
                 rows.append(protocol.parse_row(answer.body))
-            elif answer.kind == b"Z":
-                if failure is not None:
-                    raise failure
-                return rows
+            elif answer.kind == b"E" and failure is None:
+                failure = self._told(protocol.parse_error(answer.body))
+        if failure is not None:
+            raise failure
+        return rows
 
     def create_slot(self, name: str) -> tuple[int, str]:
         """Make a slot; from where its changes come, and the name of the snapshot before them."""
@@ -175,15 +166,18 @@ class ReplicationConnection:
             raise RetriableError(f"{self._address} is away: {error}") from error
 
     def _next(self) -> Message:
+        message = self._next_of_any_kind()
+        if message.kind == b"E":
+            raise self._told(protocol.parse_error(message.body))
+        return message
+
+    def _next_of_any_kind(self) -> Message:
         deadline = time.monotonic() + _TIMEOUT_S * 6
         while not self._waiting:
             if time.monotonic() > deadline:
                 raise RetriableError(f"{self._address} does not answer.")
             self._waiting = self._arrived(_TIMEOUT_S)
-        message = self._waiting.pop(0)
-        if message.kind == b"E":
-            raise self._told(protocol.parse_error(message.body))
-        return message
+        return self._waiting.pop(0)
 
     def _arrived(self, timeout: float) -> list[Message]:
         try:
@@ -203,11 +197,9 @@ class ReplicationConnection:
         """The server's error in our words, with what to do about it."""
         text = f"{self._address}: {error.text}" + (f" ({error.detail})" if error.detail else "")
         if error.code.startswith(_AWAY):
-            return _Refused(text)
+            return RetriableError(text)
         if error.code == _SLOT_IN_USE:
-            return _Refused(f"{text}. Another reader has the slot; waiting until it is free.")
-        if error.code == _EXISTS:
-            return SlotExists(text)
+            return RetriableError(f"{text}. Another reader has the slot; waiting until it is free.")
         if error.code == _NOT_READY and "wal_level" in error.text:
             return ConnectError(
                 f"{self._address} writes no changes for others to read: set wal_level = logical in "
@@ -221,10 +213,6 @@ class ReplicationConnection:
                 f'"{self._address.user}" REPLICATION, and a line for it in pg_hba.conf.'
             )
         return ConnectError(f"{text}.")
-
-
-class _Refused(RetriableError):
-    """The server answers that it cannot do it now; the connection goes on."""
 
 
 SLOT_LOST: Final = (

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from strom.connect.api import Field, Schema, Type
 from strom.connect.api.schema import INT64, OPTIONAL_STRING, STRING, struct
+from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres_types import Mapped, optional
 from strom.connect.connectors.postgres_changes.pgoutput import (
     UNCHANGED,
@@ -69,6 +70,7 @@ class TableForm:
         tombstones: bool,
     ) -> None:
         self.relation = relation
+        self.table = TableId(relation.schema, relation.name)
         self.topic = f"{server}.{relation.schema}.{relation.name}"
         self._server, self._database = server, database
         self._tombstones = tombstones

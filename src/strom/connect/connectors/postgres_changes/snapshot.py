@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from strom.connect.api import SourceRecord
-from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
+from strom.connect.connectors.databases.postgres_types import is_known
 from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
 from strom.connect.connectors.postgres_changes.positions import Position
 
@@ -49,6 +49,14 @@ def snapshot_records(
 def _statement(database: Postgres, form: TableForm) -> str:
     relation = form.relation
     columns = ", ".join(
-        f"{database.selected(database.quote(column.name))}" for column in relation.columns
+        _as_in_the_stream(database, column.name, column.type) for column in relation.columns
     )
-    return f"SELECT {columns} FROM {database.quote_table(TableId(relation.schema, relation.name))}"
+    return f"SELECT {columns} FROM {database.quote_table(form.table)}"
+
+
+def _as_in_the_stream(database: Postgres, column: str, kind: int) -> str:
+    """The text that the change stream has for the same value; a cast makes another of some types."""
+    name = database.quote(column)
+    if is_known(kind):
+        return database.selected(name)
+    return f"CASE WHEN {name} IS NOT NULL THEN format('%s', {name}) END"

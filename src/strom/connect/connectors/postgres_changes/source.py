@@ -63,6 +63,8 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._progress = Progress(Position(0))
         self._snapshot_lsn = 0
         self._snapshot_is_empty = True
+        self._commit_ms = 0
+        """When the transaction under way was committed."""
         self._held: SourceRecord | None = None
         """The last change of a transaction that goes on: its offset is known when it is over."""
         self._last_status = self._last_heartbeat = time.monotonic()
@@ -223,6 +225,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         match decode(piece.body):
             case Begin() as begin:
                 self._progress.begin(begin)
+                self._commit_ms = int(begin.at.timestamp() * 1000)
             case Commit() as commit:
                 end = self._progress.commit(commit)
                 if records:
@@ -239,24 +242,26 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         if not self._progress.change() or self._progress.transaction is None:
             return
         begin = self._progress.transaction
-        where = Where(int(begin.at.timestamp() * 1000), lsn, begin.transaction)
+        where = Where(self._commit_ms, lsn, begin.transaction)
         oids = change.relations if isinstance(change, Truncate) else (change.relation,)
-        made: list[SourceRecord] = []
-        for oid in oids:
-            form = self._forms[oid]
-            if TableId(form.relation.schema, form.relation.name) not in self._followed:
-                continue
-            for key, value in form.entries(change, where, _now_ms()):
-                made.append(
-                    SourceRecord(
-                        self._partition, before.to_offset(), form.topic, value,
-                        None if value is None else form.value_schema, key,
-                        None if key is None else form.key_schema,
-                    )
-                )  # fmt: skip
-        if made:
-            made[-1] = made[-1]._replace(source_offset=self._progress.position.to_offset())
-            records += made
+        entries = [
+            (form, entry)
+            for form in (self._forms[oid] for oid in oids)
+            if form.table in self._followed
+            for entry in form.entries(change, where, _now_ms())
+        ]
+        # A change of several records is delivered when its last one is.
+        offset = before.to_offset() if len(entries) > 1 else {}
+        for place, (form, (key, value)) in enumerate(entries, 1):
+            if place == len(entries):
+                offset = self._progress.position.to_offset()
+            records.append(
+                SourceRecord(
+                    self._partition, offset, form.topic, value,
+                    None if value is None else form.value_schema, key,
+                    None if key is None else form.key_schema,
+                )
+            )  # fmt: skip
 
     def _form(self, relation: Relation) -> TableForm:
         """How a table's rows become records from now on."""
