@@ -83,6 +83,7 @@ class SourceRun(Runner):
         finally:
             quietly(self._abort, self.log)
             quietly(self._task.stop, self.log)
+            quietly(self._job.conversion.close, self.log)
 
     def _loop(self) -> None:
         interval = self._interval()
