@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: settings, api keys, error codes.
+"""Writes docs/reference/ from the code: settings, api keys, error codes, connectors.
 
 `python -m tools.reference` writes the pages; a test fails while a committed page is stale.
 """
@@ -149,7 +149,10 @@ def connect() -> str:
         except ImportError:
             continue
         definitions = loaded.settings_class.definitions().values()
-        parts.append(_connect_table(plugin.name, definitions, plugin.doc))
+        doc = plugin.doc
+        if plugin.aliases:
+            doc += f" Also known as {', '.join(f'`{name}`' for name in plugin.aliases)}."
+        parts.append(_connect_table(plugin.name, definitions, doc))
     return "\n".join(parts)
 
 
