@@ -9,6 +9,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.model.errors import UserError
@@ -99,6 +100,28 @@ def test_who_was_fenced_off_decides_again(strom_server, topic):
     two.stop()
 
 
+def test_a_change_whose_answer_was_lost_is_answered_all_the_same(strom_server, topic, monkeypatch):
+    """Without care the second try would say that it was done already, and that would be a refusal."""
+    lost: list[object] = []
+
+    def append_and_lose_the_answer(self, producer, entries):
+        real_append(self, producer, entries)
+        if len(lost) < 2:
+            lost.append(entries)
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    real_append = SchemasLog._append
+    with RegistryServer(strom_server.bootstrap_servers, topic=topic) as server:
+        with RegistryClient(server.url) as client:
+            client.register("s", schema(1))
+            monkeypatch.setattr(SchemasLog, "_append", append_and_lose_the_answer)
+            assert client.register("s2", schema(2)) == 2
+            assert client.ask("DELETE", "subjects", "s") == [1]
+        assert len(lost) == 2
+        with server.registry.reading() as subjects:
+            assert subjects.subjects() == ["s2"]
+
+
 def test_what_was_acknowledged_survives_kill_9_of_the_registry(strom_server, topic):
     command = [sys.executable, "-m", "strom", "registry", "-b", strom_server.bootstrap_servers]
     command += ["--port", "0", "--topic", topic, "--json"]
@@ -106,18 +129,20 @@ def test_what_was_acknowledged_survives_kill_9_of_the_registry(strom_server, top
     for life in range(3):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ))
         url = json.loads(process.stdout.readline())["registry_url"]
-        killer = threading.Timer(0.4, process.send_signal, [signal.SIGKILL])
-        killer.start()
+        # In the midst of things: some are acknowledged by then, and one is under way.
+        killer = threading.Timer(0.03 * life, process.send_signal, [signal.SIGKILL])
         with RegistryClient(url, retry_pauses_s=()) as client:
             for number in range(1000 * life, 1000 * life + 1000):
                 try:
                     acknowledged[f"s{number}"] = client.register(f"s{number}", schema(number))
                 except RegistryUnreachable:
                     break
+                if number == 1000 * life + 4:
+                    killer.start()
         process.wait(20)
         process.stdout.close()
         killer.join()
-    assert len(acknowledged) > 3, "it was killed before it could do anything"
+    assert len(acknowledged) >= 15
     with RegistryServer(strom_server.bootstrap_servers, topic=topic) as server:
         with RegistryClient(server.url) as client:
             for subject, schema_id in acknowledged.items():

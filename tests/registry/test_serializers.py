@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.registry.conftest import optional, record
 
+Field = descriptor_pb2.FieldDescriptorProto
 CLICK = record({"name": "page", "type": "string"}, {"name": "ms", "type": "long"})
 CLICK_2 = record(
     {"name": "page", "type": "string"}, {"name": "ms", "type": "long"}, optional("user")
@@ -44,7 +45,7 @@ def through(target, topic, serialize, values):
     assert producer.flush(30) == 0
     consumer = Consumer({**servers, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    found = []
+    found: list[bytes] = []
     while len(found) < len(values):
         message = consumer.poll(30)
         assert message is not None
@@ -103,14 +104,16 @@ def message_class(topic):
             descriptor_pb2.DescriptorProto(
                 name="Click",
                 field=[
-                    {"name": "page", "number": 1, "type": "TYPE_STRING", "label": "LABEL_OPTIONAL"},
-                    {
-                        "name": "at",
-                        "number": 2,
-                        "type": "TYPE_MESSAGE",
-                        "type_name": ".google.protobuf.Timestamp",
-                        "label": "LABEL_OPTIONAL",
-                    },
+                    Field(
+                        name="page", number=1, type=Field.TYPE_STRING, label=Field.LABEL_OPTIONAL
+                    ),
+                    Field(
+                        name="at",
+                        number=2,
+                        type=Field.TYPE_MESSAGE,
+                        type_name=".google.protobuf.Timestamp",
+                        label=Field.LABEL_OPTIONAL,
+                    ),
                 ],
             )
         ],

@@ -1,6 +1,6 @@
 """The state of all subjects is what the log adds up to, however it was compacted."""
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strom.registry.configuring import set_config, set_mode
@@ -11,11 +11,12 @@ from strom.registry.registering import Wish, register
 from strom.registry.subjects import Subjects
 from tests.registry.operations import OPERATIONS, Played, compacted, content, replayed
 
+PATIENTLY = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 HISTORIES = st.lists(OPERATIONS, max_size=60)
 
 
 @given(HISTORIES)
-@settings(deadline=None, max_examples=300)
+@PATIENTLY
 def test_the_log_played_again_gives_the_same_state(operations):
     live = Played()
     for operation in operations:
@@ -24,7 +25,7 @@ def test_the_log_played_again_gives_the_same_state(operations):
 
 
 @given(HISTORIES, st.integers(0, 200), st.booleans())
-@settings(deadline=None, max_examples=300)
+@PATIENTLY
 def test_compaction_takes_nothing_from_the_state(operations, upto, tombstones):
     live = Played()
     for operation in operations:
@@ -34,7 +35,7 @@ def test_compaction_takes_nothing_from_the_state(operations, upto, tombstones):
 
 
 @given(HISTORIES, st.integers(0, 200))
-@settings(deadline=None, max_examples=300)
+@PATIENTLY
 def test_an_id_means_one_schema_for_ever_and_a_schema_has_one_id(operations, restart_at):
     live = Played()
     for index, operation in enumerate(operations):
@@ -51,7 +52,7 @@ def test_an_id_means_one_schema_for_ever_and_a_schema_has_one_id(operations, res
 
 
 @given(HISTORIES)
-@settings(deadline=None, max_examples=300)
+@PATIENTLY
 def test_what_is_referred_to_is_always_there(operations):
     live = Played()
     for operation in operations:

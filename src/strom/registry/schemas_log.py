@@ -62,6 +62,8 @@ class SchemasLog:
         self._settings: dict[str, Any] = {
             "client.id": "strom-registry",
             "log_level": 0,
+            # A request waits while the broker is away: ten seconds after it is back are too long.
+            "reconnect.backoff.max.ms": 500,
             **(settings or {}),
             "bootstrap.servers": servers,
         }
@@ -141,6 +143,7 @@ class SchemasLog:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 100,
                 "fetch.error.backoff.ms": 50,
             }
@@ -188,14 +191,17 @@ class SchemasLog:
         """
         deadline = time.monotonic() + CHANGE_S
         pause = FIRST_PAUSE_S
+        sent: Change[Answer] | None = None
         with self._writing:
             while True:
-                self._token = None
-                change: Change[Answer] | None = None
                 try:
                     producer = self._writer()
+                    if sent is not None and self._seen == self._token:
+                        return sent.answer  # it was committed: only the answer got lost
+                    sent = None
                     change = self._decided(decide)
                     if change.entries:
+                        sent = change
                         self._append(producer, change.entries)
                         self._wait(lambda: self._seen == self._token, ANSWER_S)
                     return change.answer
@@ -203,8 +209,6 @@ class SchemasLog:
                     self._producer = None
                     if time.monotonic() > deadline:
                         store_timed_out(str(error))
-                    if change is not None and self._committed_after_all():
-                        return change.answer
                 # Two who fence each other off again and again get apart by chance.
                 time.sleep(random.uniform(0, pause))  # noqa: S311
                 pause = min(1.0, pause * 2)
@@ -222,6 +226,9 @@ class SchemasLog:
             return decide()
 
     def _writer(self) -> "Producer":
+        """The one producer that may write. A new one ends what earlier ones had in the air, and all of
+        that has been read when it is returned.
+        """
         from confluent_kafka import Producer
 
         if self._producer is None:
@@ -256,17 +263,6 @@ class SchemasLog:
                 too_large()
             raise
         producer.commit_transaction(ANSWER_S)
-
-    def _committed_after_all(self) -> bool:
-        """Whether a commit whose answer was lost took place."""
-        if self._token is None:
-            return False
-        try:
-            self._writer()  # ends what was in the air, and reads to the end
-        except _kafka_errors():
-            self._producer = None
-            return False
-        return self._seen == self._token
 
     # ── the topic ────────────────────────────────────────────────────────────────────────────────
 
@@ -308,7 +304,7 @@ class SchemasLog:
         if found["cleanup.policy"].value != "compact":
             raise UserError(
                 f"The topic {self.topic} is not compacted, so schemas would be lost in time. Change it "
-                f"with: strom topics alter {self.topic} --config cleanup.policy=compact"
+                f"with: strom topics alter {self.topic} cleanup.policy=compact"
             )
 
 

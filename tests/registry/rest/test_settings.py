@@ -53,6 +53,8 @@ def test_a_subject_can_be_told_to_normalize(ask, subject):
     schema = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "string"}}}
     turned = {"properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "type": "object"}
     ask("PUT", f"/config/{subject}", {"normalize": True, "compatibility": "NONE"})
+    told = {"normalize": True, "compatibilityLevel": "NONE"}
+    assert ask("GET", f"/config/{subject}").body == told
     first = ask.register(subject, schema, schemaType="JSON").body["id"]
     assert ask.register(subject, turned, schemaType="JSON").body["id"] == first
 

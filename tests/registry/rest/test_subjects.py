@@ -128,6 +128,14 @@ def test_bad_input_is_refused_in_words(ask, subject, body, code):
     assert subject not in ask("GET", "/subjects").body
 
 
+def test_a_schema_that_is_too_large_for_a_record_is_refused(ask, subject):
+    large = record({"name": "a", "type": "int", "doc": '"' * 450_000})
+    answer = ask.register(subject, large)
+    assert (answer.status, answer.error) == (422, 42209)
+    # The registry goes on as if nothing had happened.
+    assert ask.register(subject, ONE).status == 200
+
+
 def test_a_body_that_is_no_json_is_refused(ask, subject):
     assert ask.raw("POST", f"/subjects/{subject}/versions", b"{").error == 400
     assert ask.raw("POST", f"/subjects/{subject}/versions", b"[" * 100_000).error == 400

@@ -20,6 +20,8 @@ def parse(kind: Kind, text: str, references: Sequence[Referenced] = ()) -> Parse
         )
     if not text.strip():
         raise InvalidSchema("The schema is empty.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidSchema("The schema has half of a surrogate pair.")
     try:
         return _parse(kind, text, references)
     except RecursionError as error:

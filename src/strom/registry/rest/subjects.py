@@ -108,6 +108,7 @@ class SubjectCalls:
         deleted = flag(request, "deleted")
 
         def found() -> SchemaVersion:
+            self._registry.prepare(wish.content)
             with self._registry.reading() as subjects:
                 entry = lookup(subjects, wish, deleted=deleted)
                 if entry is None:

@@ -51,7 +51,7 @@ class Queues:
 
     def bodies(self) -> list[bytes]:
         """Everything in the queue; it is empty afterwards."""
-        found = []
+        found: list[bytes] = []
         while True:
             _, _, body = self.channel.basic_get(self.name, auto_ack=True)
             if body is None:
@@ -59,7 +59,7 @@ class Queues:
             found.append(body)
 
     def count(self) -> int:
-        return self.channel.queue_declare(self.name, passive=True).method.message_count
+        return int(self.channel.queue_declare(self.name, passive=True).method.message_count)
 
     def close(self) -> None:
         self.gate.shut()

@@ -3,7 +3,7 @@
 import csv
 import io
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom.connect.connectors.files.lines import CsvSplitter, LineSplitter
@@ -12,6 +12,7 @@ blocks = st.lists(st.text("ab\n", max_size=6).map(str.encode), max_size=12)
 
 
 @given(blocks)
+@settings(deadline=None)
 def test_however_blocks_are_cut_the_lines_are_the_same(pieces):
     whole = b"".join(pieces)
     splitter = LineSplitter(100, 1000)
@@ -29,6 +30,7 @@ def test_however_blocks_are_cut_the_lines_are_the_same(pieces):
 
 
 @given(blocks, st.integers(1, 4))
+@settings(deadline=None)
 def test_a_line_that_is_too_long_is_marked_and_the_others_are_kept(pieces, longest):
     splitter = LineSplitter(0, longest)
     texts = [text for piece in pieces for text in splitter.feed(piece).texts]
@@ -40,6 +42,7 @@ def test_a_line_that_is_too_long_is_marked_and_the_others_are_kept(pieces, longe
     st.lists(st.lists(st.text('x,"\n', max_size=4), min_size=2, max_size=3), max_size=6),
     st.integers(1, 7),
 )
+@settings(deadline=None)
 def test_rows_of_csv_may_span_lines(rows, size):
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -48,6 +51,9 @@ def test_rows_of_csv_may_span_lines(rows, size):
     found = []
     for start in range(0, len(data), size):
         found += splitter.feed(data[start : start + size]).texts
+        assert splitter.given <= splitter.position
+    again = CsvSplitter(splitter.given, 1000).feed(data[splitter.given :])
+    assert again.texts == []  # nothing whole is left there, and nothing of it was given out
     assert [next(csv.reader(io.StringIO(line.decode(), newline=""))) for line in found] == rows
 
 

@@ -114,9 +114,14 @@ STEPS = ["write", "read", "rename", "copy_and_cut", "compress", "restart"]
 
 
 @settings(max_examples=150, deadline=None)
-@given(steps=st.lists(st.sampled_from(STEPS), max_size=25))
-def test_every_line_is_read_once_and_in_order(tmp_path_factory, steps):
-    play(tmp_path_factory.mktemp("rotation"), steps)
+@given(steps=st.lists(st.sampled_from(STEPS), max_size=25), most_open=st.sampled_from([0, 50]))
+def test_every_line_is_read_once_and_in_order(tmp_path_factory, steps, most_open):
+    """With `most_open` = 0 the file is closed whenever its end is reached."""
+    usual, source.MOST_OPEN = source.MOST_OPEN, most_open
+    try:
+        play(tmp_path_factory.mktemp("rotation"), steps)
+    finally:
+        source.MOST_OPEN = usual
 
 
 @pytest.mark.parametrize(

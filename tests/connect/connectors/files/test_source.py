@@ -3,12 +3,16 @@
 import gzip
 import json
 import logging
+import os
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from strom.connect.api import ConnectError, InvalidSettings, PoisonRecord
 from strom.connect.api.schema import OPTIONAL_STRING, STRING, struct
-from strom.connect.connectors.files.source import FileStreamSource
+from strom.connect.connectors.files import source
+from strom.connect.connectors.files.source import FileReader, FileStreamSource
 from strom.connect.plugins import plugin
 from strom.testing.connectors import SourceDriver, SourceLaws, StoredOffsets
 
@@ -88,6 +92,18 @@ def test_partitions_and_offsets_carry_over_from_kafkas_own(tmp_path):
     assert records[0].source_partition == {"filename": str(path)}
     assert records[0].source_offset["position"] == 8
     assert records[0].value_schema == STRING
+
+
+@pytest.mark.parametrize(
+    "offset", [{}, {"position": -1}, {"position": "4"}, {"position": 4, "head": "x"}]
+)
+def test_an_offset_that_is_none_is_told(tmp_path, offset):
+    path = tmp_path / "in"
+    path.write_text("x\n")
+    offsets = StoredOffsets()
+    offsets._offsets[json.dumps({"filename": str(path)})] = json.dumps({"other": 1, **offset})
+    with pytest.raises(ConnectError, match="position"):
+        read(1, offsets, file=path)
 
 
 def test_a_line_without_its_end_waits(tmp_path):
@@ -204,6 +220,84 @@ def test_a_patterns_files_are_shared_among_tasks_each_read_once(tmp_path):
     (tmp_path / "3.log.1").write_text("older\n")  # a part of 3.log, not a file of its own
     records = read(12, file=tmp_path / "*.log*", max_tasks=3)
     assert sorted(values(records)) == sorted(map(str, range(12)))
+
+
+def test_a_byte_order_mark_belongs_to_no_line(tmp_path):
+    for form, text, value in (
+        ("csv", "id\n1\n", {"id": "1"}),
+        ("json", "1\n", 1),
+        ("lines", "x\n", "x"),
+    ):
+        path = tmp_path / form
+        path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+        assert values(read(1, file=path, format=form)) == [value]
+
+
+def test_long_fields_of_csv_are_read(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("id\n" + "x" * 200_000 + "\n")
+    assert len(values(read(1, file=path, format="csv"))[0]["id"]) == 200_000
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_of_many_files_only_those_that_are_read_are_held_open(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr(source, "MOST_OPEN", 3)
+    monkeypatch.setattr(source, "LOOK_FOR_FILES_S", 0)
+    names = [f"{number}.{'gz' if packed else 'log'}" for number in range(20)]
+    for name in names:
+        text = f'"{name}"\n\n\n"half\n'.encode()
+        (tmp_path / name).write_bytes(gzip.compress(text + b'"\n') if packed else text)
+    texts = {"file": str(tmp_path / "*"), "topic": "t", "format": "csv", "csv.columns": "a"}
+    driver = SourceDriver(FileStreamSource, texts)
+    driver.start()
+    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+    found = values(driver.read(40 if packed else 20))
+    for _ in range(3):
+        driver.poll()
+    if before:
+        assert len(os.listdir("/proc/self/fd")) <= before
+    if not packed:
+        for name in names:
+            with (tmp_path / name).open("a") as file:
+                file.write('"\n')
+        (tmp_path / names[0]).rename(tmp_path / f"{names[0]}.1")
+        (tmp_path / names[0]).write_text("new\n")
+        found += values(driver.read(21))
+    driver.stop()
+    expected = [*names, *["half\n"] * 20, *([] if packed else ["new"])]
+    assert sorted(row["a"] for row in found) == sorted(expected)
+
+
+@given(st.binary(max_size=300), st.sampled_from(["lines", "csv", "json"]), st.integers(1, 60))
+@settings(deadline=None, max_examples=200)
+def test_whatever_is_in_a_file_is_read_or_told(tmp_path_factory, data, form, longest):
+    path = tmp_path_factory.getbasetemp() / "anything"
+    path.write_bytes(data)
+    reader = FileReader(
+        str(path),
+        FileStreamSource.settings_class.read(
+            {
+                "file": str(path),
+                "topic": "t",
+                "format": form,
+                "csv.columns": "a,b",
+                "max.line.bytes": str(longest),
+            }
+        ),
+        None,
+    )
+    positions, told = [], 0
+    for _ in range(2 + 2 * data.count(b"\n")):
+        try:
+            positions += [record.source_offset["position"] for record in reader.records()]
+        except PoisonRecord:
+            told += 1
+    reader.close()
+    lines = data.count(b"\n")
+    assert positions == sorted(set(positions))
+    assert len(positions) + told <= lines
+    if form == "lines":
+        assert len(positions) + told == lines
 
 
 @pytest.mark.parametrize(

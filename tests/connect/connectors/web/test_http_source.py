@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -173,7 +174,7 @@ def test_pages_without_end_are_left_in_the_end(web):
 
 
 def test_an_unchanged_answer_is_asked_for_by_its_tag_and_gives_no_records(web):
-    state = {"tag": '"1"', "rows": [{"id": 1}]}
+    state: dict[str, Any] = {"tag": '"1"', "rows": [{"id": 1}]}
 
     def reply(asked):
         if asked.headers.get("if-none-match") == state["tag"]:
@@ -289,6 +290,8 @@ def test_keys_come_from_records_and_texts_may_be_records(web):
     ("wrong", "name"),
     [
         ({"url": "ftp://x"}, "url"),
+        ({"url": "http://u:secret@x/"}, "url"),
+        ({"url": "http://["}, "url"),
         ({"records.pointer": "data"}, "records.pointer"),
         ({"paging": "cursor", "paging.pointer": "/c"}, "paging.parameter"),
         ({"paging": "link"}, "paging.pointer"),
@@ -303,3 +306,4 @@ def test_wrong_settings_are_refused_by_name(wrong, name):
     with pytest.raises(InvalidSettings) as refused:
         HttpSource.settings_class.read({"url": "http://x/", "topic": "t", **wrong})
     assert name in refused.value.problems
+    assert "secret" not in str(refused.value)

@@ -180,7 +180,7 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
             message = self._arrived.popleft()
             try:
                 records.append(self._record(message))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 problem = (
                     f"A message of the queue {message.queue} is not {self.settings.format}: {error}"
                 )

@@ -33,6 +33,13 @@ class FollowedFile:
         self._generation: Generation | None = None
         self._splitter: LineSplitter | None = None
         self._said_missing = False
+        self._at_its_end = False
+        self._resting: tuple[int, int, int] | None = None
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the file is not held open, because there was nothing more to read."""
+        return self._resting is not None
 
     @property
     def inode(self) -> int | None:
@@ -46,17 +53,40 @@ class FollowedFile:
 
     def next_lines(self) -> Lines:
         """The lines of the next block; none if there are none at present."""
+        if self._resting is not None and self._resting == self._look():
+            return NO_LINES
         if self._generation is None and not self._find():
             return NO_LINES
         splitter = self._opened_splitter()
         if splitter is None or self._generation is None:
             return NO_LINES
         block = self._generation.read(splitter.fed, BLOCK_BYTES)
+        self._at_its_end = not block
         # A file that was cut and written anew shows it in its head: the block may then be of the
         # new text, so the head is looked at after the block was read.
         if not self._generation.note_head():
             return self._cut(splitter)
         return splitter.feed(block) if block else self._at_end(self._generation, splitter)
+
+    def rest(self) -> None:
+        """Hold the file open no longer, if its end was reached; it is opened again when it changes."""
+        current, splitter = self._generation, self._splitter
+        look = self._look()
+        if current is None or splitter is None or look is None or look[0] != current.inode:
+            return
+        if self._at_its_end and (current.compressed or look[1] == splitter.fed):
+            self._mark = Mark(splitter.given, current.inode, head_digest(current.head))
+            self._resting = look
+            self._generation = self._splitter = None
+            current.close()
+
+    def _look(self) -> tuple[int, int, int] | None:
+        """What tells whether there is anything new at the path: inode, length, time."""
+        try:
+            status = self._all.path.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def close(self) -> None:
         """Let go of the file."""
@@ -92,6 +122,7 @@ class FollowedFile:
         self._mark = Mark(position)
         self._splitter = None
         self._said_missing = False
+        self._resting = None
 
     def _opened_splitter(self) -> LineSplitter | None:
         if self._splitter is None and self._generation and self._mark:
@@ -106,10 +137,10 @@ class FollowedFile:
         old = self._generation
         if old is None:
             return NO_LINES
-        mark = Mark(splitter.position, None, head_digest(old.head))
+        mark = Mark(splitter.given, None, head_digest(old.head))
         copied = self._all.marked(mark)
         if copied is not None and copied.inode != old.inode:
-            self._switch(copied, splitter.position)
+            self._switch(copied, splitter.given)
             return NO_LINES
         if copied is not None:
             copied.close()

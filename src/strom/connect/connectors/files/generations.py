@@ -18,9 +18,12 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from strom.connect.api import ConnectError
+
 _log = logging.getLogger(__name__)
 HEAD_BYTES = 1024
 GZIP = ".gz"
+_HEAD = re.compile(r"\d{1,6}:[0-9a-f]+")
 _ROTATED = re.compile(r"[.-](\d[\w.:-]*?|old)(\.gz)?")
 """What follows a log file's name when it was rotated: a number, a date, `.old`."""
 
@@ -39,8 +42,14 @@ class Mark:
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> "Mark":
-        """The mark in a source offset."""
-        return cls(int(offset.get("position", 0)), offset.get("inode"), offset.get("head"))
+        """The mark in a source offset; ConnectError if someone has put nonsense there."""
+        position, inode, head = (offset.get(name) for name in ("position", "inode", "head"))
+        good = isinstance(position, int) and position >= 0
+        good = good and (inode is None or isinstance(inode, int))
+        good = good and (head is None or _HEAD.fullmatch(str(head)) is not None)
+        if not good or not isinstance(position, int):
+            raise ConnectError(f"A file's offset holds a position, not {dict(offset)}: reset it.")
+        return cls(position, inode, head)
 
     def fits(self, generation: "Generation") -> bool:
         """Whether the generation can be the marked one, going by its length and its head."""

@@ -20,10 +20,15 @@ class LineSplitter:
 
     def __init__(self, position: int, longest: int) -> None:
         self.position = position
-        """Where the unfinished line begins: everything before it has been given out."""
+        """Where the unfinished line begins."""
         self._longest = longest
         self._rest = b""
         self._skipped = 0  # bytes already dropped of a line that is too long
+
+    @property
+    def given(self) -> int:
+        """Up to where everything was given out: to begin anew there loses and repeats nothing."""
+        return self.position
 
     @property
     def fed(self) -> int:
@@ -74,6 +79,12 @@ class CsvSplitter(LineSplitter):
         super().__init__(position, longest)
         self._open: list[bytes] = []  # lines of a record whose last quote is not closed yet
         self._open_size = 0
+        self._given = position
+
+    @property
+    def given(self) -> int:
+        """Up to where everything was given out; an open record is not."""
+        return self._given if self._open else self.position
 
     def feed(self, block: bytes) -> Lines:
         """The records that this block completes."""
@@ -89,6 +100,7 @@ class CsvSplitter(LineSplitter):
 
     def _joined(self, lines: Lines) -> Lines:
         if not self._open and not any(text and b'"' in text for text in lines.texts):
+            self._given = self.position
             return lines
         joined = Lines([], [])
         for text, end in zip(lines.texts, lines.ends, strict=True):
@@ -108,3 +120,4 @@ class CsvSplitter(LineSplitter):
         self._open, self._open_size = [], 0
         joined.texts.append(whole)
         joined.ends.append(end)
+        self._given = end

@@ -8,6 +8,10 @@ from typing import Any
 
 from strom.connect.api import Schema
 from strom.connect.api.schema import OPTIONAL_STRING, STRING, struct
+from strom.model.settings import INT_MAX
+
+# Lines are bounded by `max.line.bytes`; the csv module's own bound on fields is lower than that.
+csv.field_size_limit(INT_MAX)
 
 
 class Malformed(Exception):

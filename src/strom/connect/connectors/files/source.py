@@ -39,6 +39,8 @@ from strom.connect.connectors.files.parsing import (
 
 LOOK_FOR_FILES_S = 1.0
 IDLE_S = 0.1
+MOST_OPEN = 50
+"""Of more files than this, only those are held open that are being read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +159,7 @@ class FileReader:
             Generations(Path(path), settings.rotated_pattern),
             Mark.of_offset(offset) if offset else None,
             lambda position: self._splitter(position, settings.max_line_bytes),
-            self._header_end,
+            self._first_line_at,
         )
         self._identity: dict[str, Any] = {}
         self._texts: list[bytes | None] = []
@@ -177,6 +179,16 @@ class FileReader:
         if not self._texts:
             return []
         return self._parsed(*self._take(self._settings.batch_size))
+
+    def rest(self) -> None:
+        """Let go of the file until it changes, if it was read to its end."""
+        if not self._texts:
+            self._followed.rest()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether there is nothing to do until the file changes."""
+        return self._followed.is_resting
 
     def close(self) -> None:
         """Let go of the file."""
@@ -243,15 +255,18 @@ class FileReader:
             for value, end in zip(values, ends, strict=True)
         ]
 
-    def _header_end(self, generation: Generation) -> int | None:
-        """Where a CSV file's rows begin; None while its header is not whole."""
-        if not isinstance(self._parser, CsvParser) or self._settings.csv_columns:
-            return 0
+    def _first_line_at(self, generation: Generation) -> int | None:
+        """Where a file's lines begin, after a byte order mark and a header; None: not known yet."""
         longest = self._settings.max_line_bytes
-        start = generation.first(longest + 1)
-        header = self._splitter(0, longest).feed(start)
+        mark = 0
+        if codecs.lookup(self._settings.encoding).name == "utf-8":
+            mark = len(codecs.BOM_UTF8) if generation.first(3) == codecs.BOM_UTF8 else 0
+        if not isinstance(self._parser, CsvParser) or self._settings.csv_columns:
+            return mark
+        start = generation.first(mark + longest + 1)
+        header = self._splitter(mark, longest).feed(start[mark:])
         if not header.texts:
-            if len(start) > longest:
+            if len(start) - mark > longest:
                 raise ConnectError(
                     f"The header of {generation.path} is longer than {longest} bytes; "
                     "raise max.line.bytes if that is right."
@@ -284,7 +299,10 @@ class FileSourceTask(SourceTask[FileSourceSettings]):
             records = self._readers[path].records()
             if records:
                 return records
-        self.context.stopping.wait(IDLE_S)
+            if len(self._turns) > MOST_OPEN:
+                self._readers[path].rest()
+        # To look at many files takes time too.
+        self.context.stopping.wait(min(1.0, IDLE_S * (1 + len(self._turns) / 100)))
         return []
 
     def stop(self) -> None:
@@ -297,11 +315,15 @@ class FileSourceTask(SourceTask[FileSourceSettings]):
         if now - self._looked < LOOK_FOR_FILES_S or (self._turns and not self.settings.is_pattern):
             return
         self._looked = now
-        for path in files_of_task(self.settings):
+        found = files_of_task(self.settings)
+        for path in found:
             if path not in self._readers:
                 offset = self.context.offset({"filename": path})
                 self._readers[path] = FileReader(path, self.settings, offset)
-                self._turns.append(path)
+        gone = self._readers.keys() - found
+        resting = {path for path in gone if self._readers[path].is_resting}
+        self._turns = [path for path in self._turns if path not in resting]
+        self._turns += [path for path in found if path not in set(self._turns)]
 
 
 def files_of_task(settings: FileSourceSettings) -> list[str]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 from strom.connect.api import ConnectError, ConnectorSettings, Kind, RetriableError, setting
 
@@ -79,6 +80,19 @@ class CallSettings(ConnectorSettings):
     def _header_parts(self) -> list[tuple[str, str, str]]:
         parts = [part.partition(":") for part in (self.headers or "").split("|") if part.strip()]
         return [(name.strip(), colon, value.strip()) for name, colon, value in parts]
+
+
+def address_problem(address: str) -> str | None:
+    """What is wrong with an address that someone has given, if anything is."""
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        return f"{address} is not an address: {error}."
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        return f"{address} is not an address: http://… or https://…"
+    if parts.password is not None:
+        return "An address must not hold a password, for it is shown: use auth.type=basic."
+    return None
 
 
 class Answer(NamedTuple):
@@ -206,7 +220,7 @@ def retry_after_seconds(text: str | None, now: float) -> float | None:
     """What a Retry-After header asks for: seconds, or a date."""
     if text is None:
         return None
-    if text.strip().isdigit():
+    if text.strip().isdecimal():
         return float(text)
     try:
         return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)

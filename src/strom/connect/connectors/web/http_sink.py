@@ -26,7 +26,13 @@ from strom.connect.api import (
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import RecordTemplate
 from strom.connect.connectors.sent_since_flush import SentSinceFlush
-from strom.connect.connectors.web.calling import Answer, Caller, CallSettings, start_of
+from strom.connect.connectors.web.calling import (
+    Answer,
+    Caller,
+    CallSettings,
+    address_problem,
+    start_of,
+)
 
 _NOT_THE_RECORDS_FAULT = {401, 403, 407}
 
@@ -79,9 +85,8 @@ class HttpSinkSettings(CallSettings):
     def clashes(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = dict(super().clashes())
-        if not self.url.startswith(("http://", "https://")):
-            problems["url"] = f"{self.url} is not an address: it begins with http:// or https://."
-        elif (problem := RecordTemplate(self.url).problem()) is not None:
+        problem = address_problem(self.url) or RecordTemplate(self.url).problem()
+        if problem is not None:
             problems["url"] = problem
         return problems
 

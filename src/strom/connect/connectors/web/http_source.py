@@ -25,6 +25,7 @@ from strom.connect.connectors.web.calling import (
     Caller,
     CallSettings,
     NotNow,
+    address_problem,
     start_of,
 )
 from strom.connect.connectors.web.json_pointer import NotThere, is_pointer, look_up, resolve
@@ -118,8 +119,8 @@ class HttpSourceSettings(CallSettings):
     def clashes(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = dict(super().clashes())
-        if not self.url.startswith(("http://", "https://")):
-            problems["url"] = f"{self.url} is not an address: it begins with http:// or https://."
+        if (problem := address_problem(self.url)) is not None:
+            problems["url"] = problem
         for name in ("records.pointer", "key.pointer", "incremental.pointer", "paging.pointer"):
             if not is_pointer(self.value(name) or ""):
                 problems[name] = f"{name} must begin with /, as in /data/items."
@@ -228,8 +229,8 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         """The whole document, the records in it, and their schema."""
         if self.settings.format != "json":
             text = answer.body.decode("utf-8", "replace")
-            records = text.splitlines() if self.settings.format == "lines" else [text]
-            return text, records, STRING
+            lines = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+            return text, (lines if self.settings.format == "lines" and text else [text]), STRING
         try:
             document = json.loads(answer.body) if answer.body.strip() else []
             found = resolve(document, self.settings.records_pointer)

@@ -120,19 +120,22 @@ class WebPage:
     def links(self) -> Iterator[str]:
         """Where the page's links lead, as whole addresses without fragments."""
         base = self._tree.css_first("base[href]")
-        origin = urljoin(self.url, (base.attributes.get("href") or "") if base else "")
+        origin = page_address(self.url, (base.attributes.get("href") or "") if base else "")
         for node in self._tree.css("a[href]"):
             if "nofollow" in (node.attributes.get("rel") or "").lower().split():
                 continue
-            try:
-                address = urldefrag(
-                    urljoin(origin, (node.attributes.get("href") or "").strip())
-                ).url
-                is_page = urlsplit(address).scheme in {"http", "https"}
-            except ValueError:
-                continue  # not an address at all
-            if is_page:
+            address = page_address(origin or self.url, node.attributes.get("href") or "")
+            if address is not None:
                 yield address
+
+
+def page_address(origin: str, link: str) -> str | None:
+    """Where a link leads, without its fragment; None if that is no page."""
+    try:
+        address = urldefrag(urljoin(origin, link.strip())).url
+        return address if urlsplit(address).scheme in {"http", "https"} else None
+    except ValueError:
+        return None  # not an address at all
 
 
 def sitemap_locations(text: str) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Any
-from urllib.parse import urldefrag, urlsplit
+from urllib.parse import urlsplit
 
 from strom.connect.api import (
     ConnectError,
@@ -29,10 +29,12 @@ from strom.connect.connectors.web.calling import (
     CallSettings,
     NotNow,
     TooLong,
+    address_problem,
 )
 from strom.connect.connectors.web.page_reading import (
     WebPage,
     check_selector,
+    page_address,
     parse_fields,
     schema_of,
     sitemap_locations,
@@ -99,10 +101,13 @@ class PageSourceSettings(CallSettings):
         problems = dict(super().clashes())
         if not self.urls and not self.sitemap:
             problems["urls"] = "Say which pages to visit: urls or sitemap."
-        for name, addresses in (("urls", self.urls), ("sitemap", (self.sitemap or "http://",))):
+        for name, addresses in (
+            ("urls", self.urls),
+            ("sitemap", (self.sitemap,) if self.sitemap else ()),
+        ):
             for address in addresses:
-                if not address.startswith(("http://", "https://")):
-                    problems[name] = f"{address} does not begin with http:// or https://."
+                if (problem := address_problem(address)) is not None:
+                    problems[name] = problem
         try:
             names = [field.name for field in parse_fields(self.fields)]
             if self.key_field not in ("url", *names):
@@ -165,11 +170,10 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
 
     def _begin_round(self, caller: Caller) -> None:
         beginning = Round(self.settings.max_pages)
-        for url in self.settings.urls:
-            beginning.add(urldefrag(url).url, 0)
-        if self.settings.sitemap:
-            for url in self._sitemap_pages(caller, self.settings.sitemap):
-                beginning.add(urldefrag(url).url, 0)
+        listed = self._sitemap_pages(caller, self.settings.sitemap) if self.settings.sitemap else []
+        for url in (*self.settings.urls, *listed):
+            if (address := page_address("", url)) is not None:
+                beginning.add(address, 0)
         self._round, self._begun = beginning, True
         self._robots.clear()
 

@@ -54,8 +54,12 @@ class LinkedPages(Paging):
             link = look_up(document, self._pointer)
         if not isinstance(link, str) or not link:
             return None
-        whole = urljoin(answer.url, link)
-        return whole if urlsplit(whole).netloc == urlsplit(answer.url).netloc else None
+        try:
+            whole = urljoin(answer.url, link)
+            same_server = urlsplit(whole).netloc == urlsplit(answer.url).netloc
+        except ValueError:
+            return None  # not an address at all
+        return whole if same_server else None
 
 
 class CursorPages(Paging):

@@ -8,6 +8,8 @@ data has it; but with an open one anything may stand there already.
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 from strom.registry.formats.json_schema.combinations import Comparer
 from strom.registry.formats.json_schema.nodes import Anything, Array, Node, Nothing, Object
@@ -93,10 +95,15 @@ def _rest(node: Object, name: str) -> Node | None:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    try:
-        return re.search(pattern, name) is not None
-    except re.error:  # one of those that JavaScript understands and Python does not
-        return False
+    return bool(_pattern(pattern).is_valid(name))
+
+
+@lru_cache(maxsize=256)
+def _pattern(pattern: str) -> Any:
+    # The validator's expressions are JavaScript's, as they should be, and always come to an end.
+    import jsonschema_rs
+
+    return jsonschema_rs.Draft7Validator({"pattern": pattern})
 
 
 def _patterns(comparer: Comparer, reader: Object, writer: Object) -> Iterator[Problem]:

@@ -6,11 +6,10 @@ the properties, and at a type that is named where none was. It is as strict else
 that schemas are refused that a cleverer comparison would let pass.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from strom.registry.formats.json_schema import containers, scalars
 from strom.registry.formats.json_schema.combinations import combined, is_choice, singleton
-from strom.registry.formats.json_schema.loading import Loader
 from strom.registry.formats.json_schema.nodes import (
     Anything,
     Array,
@@ -24,65 +23,69 @@ from strom.registry.formats.json_schema.nodes import (
     Nothing,
     Number,
     Object,
+    Pointer,
     String,
     Typed,
     identity,
 )
-from strom.registry.formats.schema import Problem
+from strom.registry.formats.schema import Budget, Problem
 
 Pair = tuple[int, int]
 
 
-def problems(reader: Loader, writer: Loader) -> list[Problem]:
+def problems(reader: Pointer, writer: Pointer) -> list[Problem]:
     """List why the reader's schema refuses some of what the writer's accepts."""
-    # A pair that is met inside of itself counts as fitting at first. If it turns out not to fit,
-    # all is done once more with that known, until nothing new turns up.
+    # Schemas refer to each other in circles. So at first every pair of places that a reference
+    # leads to counts as fitting; those that turn out not to are remembered, and all is done once
+    # more with that known, until nothing new turns up.
     refused: dict[Pair, list[Problem]] = {}
+    budget = Budget()
     while True:
-        comparison = Comparison(reader, writer, refused)
-        found = comparison.compare(reader.root(), writer.root())
-        now_refused = {pair: list_ for pair, list_ in comparison.found.items() if list_}
-        if not comparison.assumed or now_refused.keys() == refused.keys():
-            return [problem._replace(path=f"#/{problem.path}") for problem in found]
-        refused = now_refused
+        comparison = Comparison(refused, budget)
+        comparison.compare(reader, writer)
+        found = {pair: comparison.examine(*nodes) for pair, nodes in comparison.met()}
+        new = {pair: reasons for pair, reasons in found.items() if reasons and pair not in refused}
+        if not new:
+            last = found[next(iter(found))]
+            return [problem._replace(path=f"#/{problem.path}") for problem in last]
+        refused |= new
 
 
 class Comparison:
     """One walk over two schemas, in which every pair of nodes is compared once."""
 
-    def __init__(self, reader: Loader, writer: Loader, refused: dict[Pair, list[Problem]]) -> None:
-        self.found: dict[Pair, list[Problem]] = {}
-        self.assumed = False
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, refused: dict[Pair, list[Problem]], budget: Budget) -> None:
         self._refused = refused
-        self._going_on: set[Pair] = set()
-        self._kept: list[Node] = []  # their identities must not be given to others meanwhile
-        self._opposite: Comparison | None = None
+        self._budget = budget
+        self._met: dict[Pair, tuple[Node, Node]] = {}
+        self._found: dict[Pair, list[Problem]] = {}
+
+    def met(self) -> Iterator[tuple[Pair, tuple[Node, Node]]]:
+        """Give the pairs that references led to, those too that are met meanwhile."""
+        done = 0
+        while done < len(self._met):
+            fresh = list(self._met.items())[done:]
+            done += len(fresh)
+            yield from fresh
 
     def compare(self, reader: Node, writer: Node, path: str = "") -> list[Problem]:
         """List what is wrong with a pair of nodes; paths begin with `path`."""
-        reader, writer = self._reader.follow(reader), self._writer.follow(writer)
-        pair = id(reader), id(writer)
-        if pair in self._going_on:
+        self._budget.spend()
+        if isinstance(reader, Pointer) or isinstance(writer, Pointer):
+            nodes = _followed(reader), _followed(writer)
+            pair = id(nodes[0]), id(nodes[1])
+            self._met.setdefault(pair, nodes)
             found = self._refused.get(pair, [])
-            self.assumed = self.assumed or not found
-        elif pair in self.found:
-            found = self.found[pair]
         else:
-            self._going_on.add(pair)
-            self._kept += (reader, writer)
-            found = list(dict.fromkeys(self._compare(reader, writer)))
-            self._going_on.discard(pair)
-            self.found[pair] = found
+            found = self.examine(reader, writer)
         return [problem._replace(path=_joined(path, problem.path)) for problem in found]
 
-    def opposite(self) -> "Comparison":
-        """Give the comparison in which reader and writer have changed places."""
-        if self._opposite is None:
-            self._opposite = Comparison(self._writer, self._reader, {})
-            self._opposite._opposite = self
-        return self._opposite
+    def examine(self, reader: Node, writer: Node) -> list[Problem]:
+        """List what is wrong with two nodes that are no references."""
+        pair = id(reader), id(writer)
+        if pair not in self._found:
+            self._found[pair] = list(dict.fromkeys(self._compare(reader, writer)))
+        return self._found[pair]
 
     def _compare(self, reader: Node, writer: Node) -> list[Problem]:
         if self._passes_by_a_part(reader, writer):
@@ -124,7 +127,7 @@ class Comparison:
             case Combined(), Combined():
                 return combined(self, reader, writer)
             case Negation(), Negation():
-                if self.opposite().compare(writer.part, reader.part):
+                if self.compare(writer.part, reader.part):
                     text = "the reader excludes more than the writer does"
                     return [Problem("NOT_TYPE_EXTENDED", "not", text)]
             case Condition(), Condition():
@@ -139,6 +142,10 @@ def _other_types(reader: Node, writer: Node) -> list[Problem]:
             text = f"the writer accepts values of any type, the reader {reader.word} only"
             return [Problem("TYPE_NARROWED", "", text)]
     return []
+
+
+def _followed(node: Node) -> Node:
+    return node.follow() if isinstance(node, Pointer) else node
 
 
 def _joined(before: str, after: str) -> str:

@@ -1,7 +1,7 @@
 """The JSON documents of a schema and its references, and finding a place in them by its URI."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
 from strom.registry.formats.schema import InvalidSchema
@@ -13,14 +13,11 @@ ROOT = "http://schema.invalid/"
 DATA_WORDS = frozenset(("enum", "const", "default", "examples"))
 
 
-class Place:
+class Place(NamedTuple):
     """A value in a document, with the URI that references inside of it are relative to."""
 
-    __slots__ = ("base", "value")
-
-    def __init__(self, value: Any, base: str) -> None:
-        self.value = value
-        self.base = base
+    value: Any
+    base: str
 
 
 class Documents:
@@ -49,7 +46,7 @@ class Documents:
         if document not in self._places:
             raise InvalidSchema(f"{document.removeprefix(ROOT)} is not among the references")
         place = self._places[document]
-        value, base = place.value, place.base
+        value, base = place
         for step in unquote(fragment).split("/")[1:]:
             value = _child(value, step.replace("~1", "/").replace("~0", "~"), uri)
             base = base_inside(value, base)

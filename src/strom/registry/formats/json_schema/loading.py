@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from strom.registry.formats.json_schema.documents import Documents, Place, base_inside
+from strom.registry.formats.json_schema.drafts import Draft
 from strom.registry.formats.json_schema.nodes import (
     Anything,
     Array,
@@ -24,6 +25,7 @@ from strom.registry.formats.json_schema.nodes import (
     Pointer,
     String,
 )
+from strom.registry.formats.schema import InvalidSchema
 
 MAX_HOPS = 100
 """How many references may lead from one straight to the next."""
@@ -39,10 +41,14 @@ Json = Mapping[str, Any]
 class Loader:
     """Makes nodes of the schemas in documents, one for each place, however often it is met."""
 
-    def __init__(self, documents: Documents, siblings_count: bool) -> None:
+    def __init__(self, documents: Documents, draft: Draft) -> None:
         self._documents = documents
-        self._siblings_count = siblings_count
+        self._draft = draft
+        # Nodes are known by their identity, so a place must always give the same one.
         self._nodes: dict[int, Node] = {}
+        self._anything = Anything(source=True)
+        self._nothing = Nothing(source=False)
+        self._pointers: list[Pointer] = []
         self._places: dict[str, Place] = {}
         self._makers: dict[str, Callable[[Json, str, bool], Node]] = {
             "string": _string,
@@ -54,30 +60,51 @@ class Loader:
             "array": self._array,
         }
 
-    def root(self) -> Node:
-        """Load the schema itself."""
-        return self.follow(Pointer(source=None, uri=self._documents.base))
+    def load(self) -> Pointer:
+        """Load the schema, and everything that it leads to; return the way to it."""
+        root = self._pointer(None, self._documents.base)
+        try:
+            for pointer in self._pointers:  # there are more of them as we go
+                pointer.follow()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # A schema of schemas cannot say of a place that it is one: only references do.
+            raise InvalidSchema("A reference leads to something that is no schema.") from error
+        return root
 
-    def follow(self, node: Node) -> Node:
-        """Go from a reference to what it means, however many steps that takes."""
+    def _pointer(self, source: Any, uri: str) -> Pointer:
+        pointer = Pointer(source=source, follow=partial(self._follow, uri))
+        self._pointers.append(pointer)
+        return pointer
+
+    def _follow(self, uri: str) -> Node:
         for _ in range(MAX_HOPS):
+            if uri not in self._places:
+                self._places[uri] = self._documents.find(uri)
+            place = self._places[uri]
+            node = self._load(place.value, place.base)
             if not isinstance(node, Pointer):
                 return node
-            if node.uri not in self._places:
-                self._places[node.uri] = self._documents.find(node.uri)
-            place = self._places[node.uri]
-            node = self._load(place.value, place.base)
-        return Anything(source=True)  # references in a circle restrict nothing
+            uri = urljoin(base_inside(*place), self._reference(place.value))
+        return self._anything  # references in a circle restrict nothing
+
+    def _reference(self, schema: Json) -> str:
+        """Return where a schema refers to, if it does; a dynamic reference means its static place."""
+        for word in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if isinstance(schema.get(word), str) and word not in self._draft.unknown:
+                return str(schema[word])
+        return ""
 
     def _load(self, schema: Any, base: str) -> Node:
-        if id(schema) not in self._nodes or not isinstance(schema, dict):
+        if not isinstance(schema, dict):
+            return self._nothing if schema is False else self._anything
+        if id(schema) not in self._nodes:
             self._nodes[id(schema)] = self._make(schema, base)
         return self._nodes[id(schema)]
 
-    def _make(self, schema: Any, base: str) -> Node:
-        if not isinstance(schema, dict):
-            return Nothing(source=False) if schema is False else Anything(source=True)
+    def _make(self, schema: dict[str, Any], base: str) -> Node:
         base = base_inside(schema, base)
+        if not self._draft.unknown.isdisjoint(schema):
+            schema = {word: schema[word] for word in schema if word not in self._draft.unknown}
         parts = self._parts(schema, base)
         if not parts:
             node: Node = Anything(source=schema)
@@ -90,11 +117,10 @@ class Loader:
 
     def _parts(self, schema: dict[str, Any], base: str) -> list[Node]:
         parts: list[Node] = []
-        for word in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if isinstance(schema.get(word), str):
-                parts.append(Pointer(source=schema, uri=urljoin(base, schema[word])))
-                if not self._siblings_count:
-                    return parts
+        if reference := self._reference(schema):
+            parts.append(self._pointer(schema, urljoin(base, reference)))
+            if not self._draft.siblings_count:
+                return parts
         if "enum" in schema:
             parts.append(Enum(source=schema, values=schema["enum"]))
         parts += [
@@ -177,18 +203,20 @@ class Loader:
         return None if isinstance(node, Anything) else node
 
 
+ITEM_WORDS = ("items", "additionalItems", "prefixItems", "unevaluatedItems")
+PROPERTY_WORDS = ("properties", "patternProperties", "additionalProperties", "propertyNames")
+DEPENDENCY_WORDS = ("dependencies", "dependentRequired", "dependentSchemas")
 KEYWORDS = {
-    "array": frozenset(
-        (*ARRAY_BOUNDS, "items", "additionalItems", "prefixItems", "unevaluatedItems", "contains")
-    )
-    | {"uniqueItems"},
-    "object": frozenset(
-        (*OBJECT_BOUNDS, "properties", "patternProperties", "required", "additionalProperties")
-    )
-    | {"unevaluatedProperties", "propertyNames", "dependencies", "dependentRequired"}
-    | {"dependentSchemas"},
-    "number": frozenset((*NUMBER_BOUNDS, "multipleOf")),
-    "string": frozenset((*STRING_BOUNDS, "pattern")),
+    "array": {*ARRAY_BOUNDS, *ITEM_WORDS, "contains", "uniqueItems"},
+    "object": {
+        *OBJECT_BOUNDS,
+        *PROPERTY_WORDS,
+        *DEPENDENCY_WORDS,
+        "required",
+        "unevaluatedProperties",
+    },
+    "number": {*NUMBER_BOUNDS, "multipleOf"},
+    "string": {*STRING_BOUNDS, "pattern"},
 }
 """By which keywords a schema without a type speaks of one."""
 

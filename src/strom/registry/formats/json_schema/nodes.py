@@ -5,6 +5,7 @@ nodes, which can be compared one with the other. This is how Confluent's registr
 whose rules of compatibility are followed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -38,7 +39,8 @@ class Nothing(Node):
 class Pointer(Node):
     """Means a schema elsewhere."""
 
-    uri: str
+    follow: Callable[[], Node]
+    """Go there; what is there is no pointer."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

@@ -76,7 +76,9 @@ class _Comparison:
         self.found: list[Problem] = []
         self._reader_types = reader_types
         self._writer_types = writer_types
-        self._compared: set[tuple[int, int]] = set()
+        # By identity, which holds only as long as the objects are kept: the library makes them
+        # when they are asked for.
+        self._compared: dict[tuple[int, int], tuple[DescriptorProto, DescriptorProto]] = {}
         self._waiting: list[tuple[DescriptorProto, DescriptorProto, str]] = []
 
     def compare_waiting(self) -> None:
@@ -102,7 +104,7 @@ class _Comparison:
     def _message(self, reader: DescriptorProto, writer: DescriptorProto, path: str) -> None:
         if (id(reader), id(writer)) in self._compared:
             return
-        self._compared.add((id(reader), id(writer)))
+        self._compared[id(reader), id(writer)] = reader, writer
         self.found += _choices_made(reader, writer, path)
         self.found += _fields_gone_and_new(reader, writer, path)
         written = {field.number: field for field in writer.field}
@@ -160,15 +162,15 @@ def _fields_gone_and_new(
     found = []
     read = {field.number for field in reader.field}
     wrote = {field.number for field in writer.field}
+    kept = _kept_choices(reader, writer)
     for field in writer.field:
         if field.number in read:
             continue
-        place = f"{path}/{field.number}"
         choice = _choice(writer, field)
         if field.label == FieldDescriptorProto.LABEL_REQUIRED:
             text = f"the reader has no field for the writer's required {field.name}"
-            found.append(Problem("REQUIRED_FIELD_REMOVED", place, text))
-        elif choice and not _wholly_gone(choice, reader, writer):
+            found.append(Problem("REQUIRED_FIELD_REMOVED", f"{path}/{field.number}", text))
+        elif choice in kept:
             text = f"the reader has no field for {field.name}, one of the writer's {choice}"
             found.append(Problem("ONEOF_FIELD_REMOVED", f"{path}/{choice}/{field.number}", text))
     for field in reader.field:
@@ -178,31 +180,45 @@ def _fields_gone_and_new(
     return found
 
 
-def _wholly_gone(choice: str, reader: DescriptorProto, writer: DescriptorProto) -> bool:
-    """Tell whether the reader has neither the oneof nor any field that was in it."""
-    numbers = {field.number for field in writer.field if _choice(writer, field) == choice}
-    names = {one.name for one in reader.oneof_decl}
-    return choice not in names and numbers.isdisjoint(field.number for field in reader.field)
+def _kept_choices(reader: DescriptorProto, writer: DescriptorProto) -> set[str]:
+    """Find the oneofs of the writer of which something is left: their name, or one of their fields.
+
+    One that is wholly gone was removed on purpose; of one that is not, a field is missed.
+    """
+    numbers = {field.number for field in reader.field}
+    named = {choice.name for choice in reader.oneof_decl}
+    return {
+        choice
+        for choice, fields in _choices(writer).items()
+        if choice in named or any(field.number in numbers for field in fields)
+    }
 
 
 def _choices_made(reader: DescriptorProto, writer: DescriptorProto, path: str) -> list[Problem]:
     """Find fields that the writer may set together, and of which the reader keeps one."""
     found = []
     written = {field.number: field for field in writer.field}
-    for choice in dict.fromkeys(_choice(reader, field) for field in reader.field):
-        members = [field.number for field in reader.field if _choice(reader, field) == choice]
-        known = [written[number] for number in members if number in written]
+    for choice, members in _choices(reader).items():
+        known = [written[field.number] for field in members if field.number in written]
         alone = [field.name for field in known if not _choice(writer, field)]
         groups = {_choice(writer, field) for field in known} - {""}
-        if not choice or len(alone) + len(groups) < 2:
+        if len(alone) + len(groups) < 2:
             continue
         names = ", ".join(field.name for field in known)
         text = f"the writer can set {names} together; for the reader they exclude each other"
-        rule = (
-            "MULTIPLE_FIELDS_MOVED_TO_ONEOF" if len(alone) > 1 else "FIELD_MOVED_TO_EXISTING_ONEOF"
-        )
+        several = len(alone) > 1
+        rule = "MULTIPLE_FIELDS_MOVED_TO_ONEOF" if several else "FIELD_MOVED_TO_EXISTING_ONEOF"
         found.append(Problem(rule, f"{path}/{choice}", text))
     return found
+
+
+def _choices(message: DescriptorProto) -> dict[str, list[FieldDescriptorProto]]:
+    """List the fields of each oneof."""
+    choices: dict[str, list[FieldDescriptorProto]] = {}
+    for field in message.field:
+        if name := _choice(message, field):
+            choices.setdefault(name, []).append(field)
+    return choices
 
 
 def _choice(message: DescriptorProto, field: FieldDescriptorProto) -> str:

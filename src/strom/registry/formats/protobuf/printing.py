@@ -13,7 +13,6 @@ from google.protobuf.descriptor_pb2 import (
     EnumDescriptorProto,
     FieldDescriptorProto,
     FileDescriptorProto,
-    OneofDescriptorProto,
     ServiceDescriptorProto,
 )
 from google.protobuf.message import Message
@@ -62,8 +61,10 @@ class _Printer:
             self._line(f"package {file.package};")
         self._imports()
         self._option_lines(file.options)
+        groups = {_last(field) for field in file.extension if _is_group(field)}
         for message in file.message_type:
-            self._message(message, _full(file.package, message.name))
+            if message.name not in groups:
+                self._message(message)
         for enum in file.enum_type:
             self._enum(enum)
         self._extensions(file.extension, file.message_type)
@@ -101,77 +102,88 @@ class _Printer:
     def _in_brackets(self, texts: list[str]) -> str:
         return f" [{', '.join(self._ordered(texts))}]" if texts else ""
 
-    def _message(self, message: DescriptorProto, full: str) -> None:
+    def _message(self, message: DescriptorProto) -> None:
         self._open(f"message {message.name}")
-        self._body(message, full)
+        self._body(message)
         self._close()
 
-    def _body(self, message: DescriptorProto, full: str) -> None:
+    def _body(self, message: DescriptorProto) -> None:
         self._option_lines(message.options)
         spans = [(span.start, span.end) for span in message.reserved_range]
         self._reserved(spans, message.reserved_name, FIELD_NUMBERS_END, 1)
         for span in message.extension_range:
             texts = self._in_brackets(self._options.texts(span.options))
             self._line(f"extensions {_span(span.start, span.end, FIELD_NUMBERS_END, 1)}{texts};")
-        maps = {
-            _full(full, nested.name): nested
-            for nested in message.nested_type
-            if nested.options.map_entry
-        }
-        # The nested type of a group is declared by its field, and has to keep its position.
-        groups = {
-            field.type_name.lstrip("."): field
-            for field in (*message.field, *message.extension)
-            if field.type == FieldDescriptorProto.TYPE_GROUP and not field.HasField("oneof_index")
-        }
         fields = list(message.field)
         if self._sort:
             fields.sort(key=lambda field: field.number)
-        self._fields(fields, message.oneof_decl, maps, message.nested_type)
-        for nested in message.nested_type:
-            inner = _full(full, nested.name)
-            if inner in groups:
-                self._group(groups[inner], message.nested_type)
-            elif inner not in maps and not _is_group_of_oneof(inner, message):
-                self._message(nested, inner)
+        self._fields_and_nested(fields, message)
         for enum in message.enum_type:
             self._enum(enum)
         self._extensions(message.extension, message.nested_type)
 
-    def _fields(
-        self,
-        fields: Sequence[FieldDescriptorProto],
-        choices: Sequence[OneofDescriptorProto],
-        maps: dict[str, DescriptorProto],
-        nested: Sequence[DescriptorProto],
+    def _fields_and_nested(
+        self, fields: list[FieldDescriptorProto], message: DescriptorProto
     ) -> None:
+        # Maps and groups bring a nested type with them. They are declared where that type stands
+        # among the others: data of nested messages names them by position.
+        maps = {nested.name for nested in message.nested_type if nested.options.map_entry}
+        choices: dict[int, list[FieldDescriptorProto]] = {}
+        bringing: dict[str, FieldDescriptorProto] = {}
         for field in fields:
-            if not _in_choice(field) and field.type != FieldDescriptorProto.TYPE_GROUP:
-                self._field(field, maps)
-        for index, choice in enumerate(choices):
-            members = [
-                field for field in fields if _in_choice(field) and field.oneof_index == index
-            ]
-            if not members:
-                continue  # a proto3 field that says `optional` is a choice of one, inside
-            self._open(f"oneof {choice.name}")
-            self._option_lines(choice.options)
-            for field in members:
-                if field.type == FieldDescriptorProto.TYPE_GROUP:
-                    self._group(field, nested)
-                else:
-                    self._field(field, maps)
-            self._close()
+            brings = _is_group(field) or _last(field) in maps
+            if brings:
+                bringing[_last(field)] = field
+            if _in_choice(field):
+                choices.setdefault(field.oneof_index, []).append(field)
+            elif not brings:
+                self._field(field)
+        for index in sorted(choices):
+            if not any(map(_is_group, choices[index])):
+                self._choice(message, choices.pop(index))
+        of_extensions = {_last(field) for field in message.extension if _is_group(field)}
+        for nested in message.nested_type:
+            bringer = bringing.get(nested.name)
+            if bringer is None:
+                if nested.name not in of_extensions:
+                    self._message(nested)
+            elif not _in_choice(bringer):
+                self._declaration(bringer, nested)
+            elif bringer.oneof_index in choices:  # with all that is in it, and so only once
+                self._choice(message, choices.pop(bringer.oneof_index))
 
-    def _field(self, field: FieldDescriptorProto, maps: dict[str, DescriptorProto]) -> None:
-        entry = maps.get(field.type_name.lstrip("."))
-        if entry is not None:
-            key, value = entry.field
-            kind = f"map<{_type(key)}, {_type(value)}>"
-        else:
-            kind = f"{self._label(field)}{_type(field)}"
+    def _choice(self, message: DescriptorProto, members: list[FieldDescriptorProto]) -> None:
+        choice = message.oneof_decl[members[0].oneof_index]
+        self._open(f"oneof {choice.name}")
+        self._option_lines(choice.options)
+        for field in members:
+            self._field_or_group(field, message.nested_type)
+        self._close()
+
+    def _field_or_group(
+        self, field: FieldDescriptorProto, nested: Sequence[DescriptorProto]
+    ) -> None:
+        if not _is_group(field):
+            self._field(field)
+            return
+        name = _last(field)
+        self._declaration(field, next(message for message in nested if message.name == name))
+
+    def _field(self, field: FieldDescriptorProto) -> None:
         texts = self._in_brackets(self._field_options(field))
-        self._line(f"{kind} {field.name} = {field.number}{texts};")
+        self._line(f"{self._label(field)}{_type(field)} {field.name} = {field.number}{texts};")
+
+    def _declaration(self, field: FieldDescriptorProto, message: DescriptorProto) -> None:
+        """Write a map or a group, with the type that it brings."""
+        texts = self._in_brackets(self._field_options(field))
+        if _is_group(field):
+            self._open(f"{self._label(field)}group {message.name} = {field.number}{texts}")
+            self._body(message)
+            self._close()
+        else:
+            key, value = message.field
+            kind = f"map<{_type(key)}, {_type(value)}>"
+            self._line(f"{kind} {field.name} = {field.number}{texts};")
 
     def _label(self, field: FieldDescriptorProto) -> str:
         if field.label in LABELS:
@@ -193,24 +205,13 @@ class _Printer:
             texts.append(f"json_name = {quoted(field.json_name)}")
         return texts + self._options.texts(field.options)
 
-    def _group(self, field: FieldDescriptorProto, nested: Sequence[DescriptorProto]) -> None:
-        full = field.type_name.lstrip(".")
-        message = next(one for one in nested if one.name == full.rpartition(".")[2])
-        texts = self._in_brackets(self._options.texts(field.options))
-        self._open(f"{self._label(field)}group {message.name} = {field.number}{texts}")
-        self._body(message, full)
-        self._close()
-
     def _extensions(
         self, fields: Sequence[FieldDescriptorProto], nested: Sequence[DescriptorProto]
     ) -> None:
         for extendee, members in groupby(fields, lambda field: field.extendee):
             self._open(f"extend {extendee}")
             for field in members:
-                if field.type == FieldDescriptorProto.TYPE_GROUP:
-                    self._group(field, nested)
-                else:
-                    self._field(field, {})
+                self._field_or_group(field, nested)
             self._close()
 
     def _enum(self, enum: EnumDescriptorProto) -> None:
@@ -245,14 +246,14 @@ class _Printer:
         for method in service.method:
             taken = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
             given = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
-            self._open(f"rpc {method.name}({taken}) returns ({given})")
+            signature = f"rpc {method.name}({taken}) returns ({given})"
+            if not method.options.ByteSize():
+                self._line(f"{signature};")
+                continue
+            self._open(signature)
             self._option_lines(method.options)
             self._close()
         self._close()
-
-
-def _full(before: str, name: str) -> str:
-    return f"{before}.{name}" if before else name
 
 
 def _type(field: FieldDescriptorProto) -> str:
@@ -263,11 +264,13 @@ def _in_choice(field: FieldDescriptorProto) -> bool:
     return field.HasField("oneof_index") and not field.proto3_optional
 
 
-def _is_group_of_oneof(full: str, message: DescriptorProto) -> bool:
-    return any(
-        field.type == FieldDescriptorProto.TYPE_GROUP and field.type_name.lstrip(".") == full
-        for field in message.field
-    )
+def _is_group(field: FieldDescriptorProto) -> bool:
+    return field.type == FieldDescriptorProto.TYPE_GROUP
+
+
+def _last(field: FieldDescriptorProto) -> str:
+    """Return the name of a field's type without all that it is nested in."""
+    return field.type_name.rpartition(".")[2]
 
 
 def _span(start: int, end: int, limit: int, exclusive: int) -> str:

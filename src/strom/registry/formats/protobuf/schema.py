@@ -73,7 +73,7 @@ def _as_text(text: str, files: Mapping[str, str]) -> str:
     known.pop(stub)
     descriptor.name = "schema.proto"
     try:
-        return print_file(descriptor, known.values())
+        return print_file(descriptor, (*known.values(), descriptor))
     except (KeyError, ValueError, TypeError, StopIteration) as error:
         raise InvalidSchema(f"The descriptor contradicts itself: {error}") from error
 
