@@ -53,11 +53,6 @@ class Conversion:
     header: HeaderConverter
     chain: Chain | None
 
-    def close(self) -> None:
-        """Let go of what converters have opened."""
-        for converter in (self.key, self.value, self.header):
-            converter.close()
-
     def outgoing(self, records: Iterable[SourceRecord]) -> list[Outgoing]:
         """What a source has read, for the producer. Any error: none of them was converted."""
         chain, key_bytes, value_bytes = self.chain, self.key.to_bytes, self.value.to_bytes
