@@ -5,8 +5,10 @@ goes on from what is stored there. A partition's row is locked meanwhile, and ca
 number: a task that was replaced without knowing it finds another number there, and stores nothing.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from itertools import groupby
+from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, Final, NamedTuple
 
 from strom.connect.api import (
@@ -77,11 +79,12 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         """Store the records that are not stored yet, and how far that is."""
         if not records:
             return
-        new = set(map(_origin, records)) - self._claims.keys()
+        spans = offsets_of(records)
+        new = spans.keys() - self._claims.keys()
         if new:
             self.open(sorted(new))
         try:
-            self._store(records)
+            self._store(records, spans)
         except RefusedRows as refusal:
             self._blame(records, refusal)
         except BaseException:
@@ -102,19 +105,23 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._tables.forget()
         self._plans.clear()
 
-    def _store(self, records: Sequence[SinkRecord]) -> None:
+    def _store(self, records: Sequence[SinkRecord], spans: "Spans") -> None:
         # Tables are made before the transaction begins: two tasks may want to make the same one.
         self._database.open()
         planned = list(self._planned(records))
         with self._database.transaction():
-            fresh = self._not_stored(records)
-            self._write(planned if fresh is records else self._planned(fresh))
-            ends = {_origin(one): one.offset + 1 for one in fresh}
+            fresh = self._not_stored(records, spans)
+            if fresh is records:
+                self._write(planned)
+            else:
+                self._write(self._planned(fresh))
+                spans = offsets_of(fresh)
+            ends = {partition: span.end for partition, span in spans.items()}
             self._database.store(self.context.connector, ends)
 
-    def _not_stored(self, records: Sequence[SinkRecord]) -> Sequence[SinkRecord]:
+    def _not_stored(self, records: Sequence[SinkRecord], spans: "Spans") -> Sequence[SinkRecord]:
         """Lock the positions, and leave out what a call before has stored without our knowing."""
-        partitions = sorted(set(map(_origin, records)))
+        partitions = sorted(spans)
         found = self._database.lock_positions(self.context.connector, partitions)
         for partition in partitions:
             now = found.get(partition)
@@ -124,10 +131,9 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                     f"{partition.partition} of topic {partition.topic}; this one stores nothing more."
                 )
         starts = {one: claim.next_offset or 0 for one, claim in found.items()}
-        first = {_origin(one): one.offset for one in reversed(records)}
-        if all(offset >= starts[one] for one, offset in first.items()):
+        if all(span.first >= starts[one] for one, span in spans.items()):
             return records
-        return [one for one in records if one.offset >= starts[_origin(one)]]
+        return [one for one in records if one.offset >= starts[one.origin]]
 
     def _write(self, planned: Iterable["_Run"]) -> None:
         for batch in self._batches(planned):
@@ -208,7 +214,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         low, high = 0, len(records)
         self._database.begin()
         try:
-            records_left = {id(one) for one in self._not_stored(records)}
+            records_left = {id(one) for one in self._not_stored(records, offsets_of(records))}
             while high - low > 1:
                 middle = (low + high) // 2
                 half = [one for one in records[low:middle] if id(one) in records_left]
@@ -312,9 +318,30 @@ _Run = tuple[_Plan, Sequence[SinkRecord]]
 """Records one after the other that are written in the same way."""
 
 
-def _origin(record: SinkRecord) -> TopicPartition:
-    """Where it was read, whatever a transform has made of its topic."""
-    return TopicPartition(record.original_topic or record.topic, record.partition)
+class Span(NamedTuple):
+    """The offsets of one partition in a call, from `first` up to before `end`."""
+
+    first: int
+    end: int
+
+
+Spans = Mapping[TopicPartition, Span]
+_read_from = attrgetter("topic", "partition", "original_topic")
+
+
+def offsets_of(records: Sequence[SinkRecord]) -> dict[TopicPartition, Span]:
+    """The offsets that records have, by where they were read."""
+    spans: dict[TopicPartition, Span] = {}
+    for (topic, partition, original), run in groupby(records, _read_from):
+        origin = TopicPartition(original or topic, partition)
+        first = next(run)
+        last = deque(run, maxlen=1)  # noqa: B031 - what follows the first
+        known = spans.get(origin)
+        spans[origin] = Span(
+            first.offset if known is None else known.first,
+            (last[0] if last else first).offset + 1,
+        )
+    return spans
 
 
 def _is_declared(record: SinkRecord, column: Column) -> bool:
