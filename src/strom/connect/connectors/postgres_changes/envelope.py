@@ -150,16 +150,15 @@ class TableForm:
         return [entry, Entry(key, None)] if self._tombstones and key is not None else [entry]
 
     def _row(self, values: Tuple) -> dict[str, Any]:
-        return {
-            name: value
-            if value is None
-            else placeholder
-            if value is UNCHANGED
-            else (parse(value) if parse else value)
-            for name, value, parse, placeholder in zip(
-                self._names, values, self._parsers, self._unavailable, strict=True
-            )
+        row: dict[str, Any] = {
+            name: value if value is None or parse is None or value is UNCHANGED else parse(value)
+            for name, value, parse in zip(self._names, values, self._parsers, strict=True)
         }
+        if UNCHANGED in values:
+            for name, placeholder in zip(self._names, self._unavailable, strict=True):
+                if row[name] is UNCHANGED:
+                    row[name] = placeholder
+        return row
 
     def _key(self, row: dict[str, Any]) -> dict[str, Any] | None:
         return {name: row[name] for name in self._keys} if self._keys else None

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from strom.connect.connectors.postgres_changes.protocol import EPOCH, ProtocolError
 
+_TEXT, _NULL, _UNTOUCHED = b"tnu"
 _U32: Final = struct.Struct("!I")
 _U16: Final = struct.Struct("!H")
 _I32: Final = struct.Struct("!i")
@@ -119,22 +120,25 @@ class _Reader:
         return raw[:end].decode()
 
     def row(self) -> Tuple:
-        (count,) = self.unpack(_U16)
-        return tuple([self._value() for _ in range(count)])
-
-    def _value(self) -> Value:
-        kind = self.byte()
-        if kind == b"n":
-            return None
-        if kind == b"u":
-            return UNCHANGED
-        if kind != b"t":
-            raise ProtocolError(f"a value of kind {kind!r}")
-        (size,) = self.unpack(_U32)
-        start, self.at = self.at, self.at + size
-        if self.at > len(self._body):
-            raise ProtocolError("a value that ends too early")
-        return str(self._body[start : self.at], "utf-8")
+        body, at = self._body, self.at + _U16.size
+        values: list[Value] = []
+        for _ in range(_U16.unpack_from(body, self.at)[0]):
+            kind = body[at]
+            at += 1
+            if kind == _TEXT:
+                start = at + _U32.size
+                at = start + _U32.unpack_from(body, at)[0]
+                if at > len(body):
+                    raise ProtocolError("a value that ends too early")
+                values.append(str(body[start:at], "utf-8"))
+            elif kind == _NULL:
+                values.append(None)
+            elif kind == _UNTOUCHED:
+                values.append(UNCHANGED)
+            else:
+                raise ProtocolError(f"a value of kind {kind}")
+        self.at = at
+        return tuple(values)
 
 
 def decode(body: memoryview) -> Event | None:
@@ -161,7 +165,7 @@ def decode(body: memoryview) -> Event | None:
                 return _truncate(reader)
             case b"Y" | b"O" | b"M":
                 return None
-    except (struct.error, ValueError) as error:
+    except (struct.error, ValueError, IndexError) as error:
         raise ProtocolError(f"a change that makes no sense: {error}") from None
     raise ProtocolError(f"a change of kind {kind!r}")
 

@@ -65,19 +65,23 @@ class MessageReader:
     def feed(self, data: bytes) -> list[Message]:
         """The messages that are whole now."""
         self._buffer += data
-        found: list[Message] = []
+        ends: list[int] = []
         at = 0
         while len(self._buffer) - at >= _HEAD.size:
-            kind, size = _HEAD.unpack_from(self._buffer, at)
+            _, size = _HEAD.unpack_from(self._buffer, at)
             if not 4 <= size <= MOST_BYTES:
                 raise ProtocolError(f"a message of {size} bytes")
-            end = at + 1 + size
-            if end > len(self._buffer):
+            if at + 1 + size > len(self._buffer):
                 break
-            found.append(Message(kind, memoryview(bytes(self._buffer[at + 5 : end]))))
-            at = end
+            at += 1 + size
+            ends.append(at)
+        whole = memoryview(bytes(self._buffer[:at]))
         del self._buffer[:at]
-        return found
+        starts = [0, *ends]
+        return [
+            Message(bytes(whole[start : start + 1]), whole[start + _HEAD.size : end])
+            for start, end in zip(starts, ends, strict=False)
+        ]
 
 
 def startup(user: str, database: str, options: Mapping[str, str]) -> bytes:
