@@ -49,8 +49,11 @@ def settled(run, name, state):
     while True:
         result = run("list", "--json")
         status = json.loads(result).get(name, {}).get("status")
-        if status and all(one["state"] == state for one in (status["connector"], *status["tasks"])):
-            return
+        tasks = 0 if state == "STOPPED" else 1
+        if status and len(status["tasks"]) == tasks:
+            states = {one["state"] for one in (status["connector"], *status["tasks"])}
+            if states == {state}:
+                return
         assert time.monotonic() < deadline, result
         time.sleep(0.05)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 import strom
+from strom.connect.api import RetriableError
 from strom.connect.runtime.assignment import CONNECTOR, Unit
 from strom.connect.runtime.membership import Share
 from strom.connect.runtime.runner import Runner
@@ -167,9 +168,17 @@ class Herd:
         for _, runner in self._runners.values():
             runner.stop()
         deadline = time.monotonic() + self._graceful_s
-        for unit, (_, runner) in list(self._runners.items()):
-            if runner.join(max(0.0, deadline - time.monotonic())):
-                del self._runners[unit]
-                # Without a lease another may run it, and has said so.
+        ended = [
+            unit
+            for unit, (_, runner) in self._runners.items()
+            if runner.join(max(0.0, deadline - time.monotonic()))
+        ]
+        for unit in ended:
+            del self._runners[unit]
+        try:
+            # Without a lease another may run it, and has said so.
+            for unit in ended:
                 if self.holds_lease() and unit in self._stores.units():
                     self._stores.tell(unit, self.status("UNASSIGNED"))
+        except RetriableError as error:
+            log.warning("States are not told any more: %s", error)

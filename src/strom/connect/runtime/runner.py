@@ -19,6 +19,7 @@ from strom.model.errors import StromError
 T = TypeVar("T")
 
 _FIRST_RETRY_S = 0.1
+_TELL_AGAIN_S = 5.0
 _FRESH_AFTER_S = 60.0
 """Who ran for so long before failing begins again with the shortest wait."""
 
@@ -48,6 +49,8 @@ class Runner(ABC):
         self.paused = threading.Event()
         self.failed = False
         self.state = "UNASSIGNED"
+        self._untold: tuple[str, str | None] | None = None
+        self._tell_again_at = 0.0
         self.log = logging.LoggerAdapter(
             logging.getLogger("strom.connect.task"), {"connector": unit.connector}
         )
@@ -79,13 +82,26 @@ class Runner(ABC):
         """Report a state, once."""
         if state != self.state or trace is not None:
             self.state = state
-            if self.around.holds_lease():  # else it is another's to tell
-                self.around.report(self.unit, state, trace)
+            self._untold = (state, trace)
+            self._tell_state()
+
+    def _tell_state(self) -> None:
+        """Tell a state that is not told yet. Without a lease it is another's to tell."""
+        if self._untold is None or not self.around.holds_lease():
+            return
+        try:
+            self.around.report(self.unit, *self._untold)
+            self._untold = None
+        except RetriableError as error:
+            self.log.warning("The state of %s is not told yet: %s", self.unit, error)
+            self._tell_again_at = time.monotonic() + _TELL_AGAIN_S
 
     def check(self) -> None:
         """Raise Ended when this runner shall not go on."""
         if self.stopping.is_set() or not self.around.holds_lease():
             raise Ended
+        if self._untold is not None and time.monotonic() >= self._tell_again_at:
+            self._tell_state()
 
     def insist(self, call: Callable[[], T], doing: str) -> T:
         """Make a call again and again while the other side is away, with growing waits."""
