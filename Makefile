@@ -49,10 +49,11 @@ postgres: install  ## install the real PostgreSQL, the other side of connectors 
 mongo: install  ## fetch a stand-in of MongoDB, for its connectors' tests
 	$(BIN)/python -m tools.mongo fetch
 
-bench: install kafka rabbitmq  ## strom beside the real Kafka and RabbitMQ, as ratios
+bench: install kafka rabbitmq postgres  ## strom beside the real Kafka and RabbitMQ, as ratios
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.queues
 	$(BIN)/python -m benchmarks.pipelines
+	$(BIN)/python -m benchmarks.connect
 	$(BIN)/python -m benchmarks.registry
 
 soak: install kafka  ## the long runs
