@@ -116,7 +116,8 @@ class RealPostgres:
         try:
             if self._folder is None:
                 self.port = self.port or _free_port()
-                self._folder = self._create(programs)
+                self._folder = Path(tempfile.mkdtemp(prefix="real-postgres-"))
+                self._create(self._folder, programs)
             options = [
                 f"-p {self.port} -k {self._folder}",
                 *(f"-c {name}={value}" for name, value in self.settings.items()),
@@ -130,8 +131,7 @@ class RealPostgres:
             self.close()
             raise
 
-    def _create(self, programs: Path) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix="real-postgres-"))
+    def _create(self, folder: Path, programs: Path) -> None:
         login = ["-A", "trust"]
         if self.password:
             secret = folder / "password"
@@ -142,19 +142,17 @@ class RealPostgres:
                 shutil.chown(path, _USER, _USER)
         self._run(
             programs / "initdb", "-U", self.user, "-E", "UTF8", "--locale", "C.UTF-8", "-N", *login,
-            "-D", str(folder / "data"), cwd=folder,
+            "-D", str(folder / "data"),
         )  # fmt: skip
-        return folder
 
-    def _run(self, program: Path, *arguments: str, cwd: Path | None = None) -> None:
+    def _run(self, program: Path, *arguments: str) -> None:
         command = [str(program), *arguments]
         if _is_root():
             command = ["runuser", "-u", _USER, "--", *command]
-        folder = cwd or self._folder
         # Not a pipe: the server inherits it, and whoever reads it to the end would wait forever.
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
-                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
             if done.returncode:
                 output.seek(0)
