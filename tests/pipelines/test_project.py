@@ -30,6 +30,7 @@ SELECT window('1 minute'), lower(page) AS page, count(*) AS n, avg(ms) AS mean_m
        count(DISTINCT page) AS pages
 FROM clicks WHERE ms > 5 GROUP BY window('1 minute'), lower(page);
 CREATE VIEW slow AS SELECT page, ms * 2 AS twice FROM clicks WHERE ms > 100;
+CREATE VIEW hours AS SELECT window('1 hour'), rollup(n) AS n FROM minutes GROUP BY window('1 hour');
 """
 
 
@@ -68,6 +69,9 @@ def test_sql_defines_the_same(project):
     assert minutes.columns == {"page": "LOWER(page)"}
     assert slow.appends
     assert slow.columns == {"twice": "ms * 2"}
+    assert slow.select == ("page", "twice")
+    assert loaded.views["hours"].rolls_up is minutes
+    assert loaded.views["hours"].measures["n"].describe() == "rollup(n)"
 
 
 @pytest.mark.parametrize(

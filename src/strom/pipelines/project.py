@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -103,10 +103,12 @@ def _collect(project: Project, names: dict[str, object]) -> None:
         if isinstance(value, Stream):
             project.streams.setdefault(name, value)
         if isinstance(value, View):
-            named = value if value.name else replace(value, name=name)
-            if project.views.setdefault(named.name, named) != named:
+            if not value.name:
+                # The value itself, for views that read it hold it.
+                object.__setattr__(value, "name", name)
+            if project.views.setdefault(value.name, value) != value:
                 raise DefinitionError(
-                    value.place, f"There are two views of the name {named.name!r}."
+                    value.place, f"There are two views of the name {value.name!r}."
                 )
 
 

@@ -27,7 +27,7 @@ _DEFINITION = "definition.pickle"
 
 def fingerprint(view: View) -> str:
     """The same text for definitions that compute the same; comments and layout do not count."""
-    steps = [_described(step) for step in view.steps]
+    steps = [_described(step, measured=step is view) for step in view.steps]
     stream = view.stream
     source = [stream.topic, stream.ddl, stream.format, stream.event_time]
     text = json.dumps([source, steps], sort_keys=True, default=repr)
@@ -40,7 +40,8 @@ def summary(view: View) -> str:
         return f"rows of {view.stream.topic}"
     keys = ", ".join(view.key_names) or "all"
     measured = ", ".join(f"{name} = {one.describe()}" for name, one in view.measures.items())
-    return f"{measured} by {keys}"
+    rolled = f", from the groups of {view.rolls_up.name}" if view.rolls_up else ""
+    return f"{measured} by {keys}{rolled}"
 
 
 def current_version(manifest: Manifest | None, view: View) -> Version | None:
@@ -107,18 +108,18 @@ def rolled_back(manifest: Manifest, to: int | None = None) -> Manifest:
     return manifest.switched_to(wanted)
 
 
-def _described(view: View) -> list[Any]:
+def _described(view: View, *, measured: bool) -> list[Any]:
     keys = [
         key if isinstance(key, str) else [key.name, key.length_us, key.every_us]
         for key in view.keys
     ]
     measures = {
         name: [type(one).__name__, *map(repr, dataclasses.astuple(one))]
-        for name, one in view.measures.items()
+        for name, one in (view.folded.items() if measured else ())
     }
     tables = {name: [one.path, one.schema, one.format] for name, one in view.tables.items()}
     prepare = sorted(set(_sources(view.prepare))) if view.prepare else None
-    return [keys, measures, dict(view.columns), view.where, tables, prepare]
+    return [keys, measures, dict(view.columns), view.where, tables, prepare, list(view.select)]
 
 
 def _sources(function: Callable[..., Any], seen: frozenset[int] = frozenset()) -> Iterator[str]:

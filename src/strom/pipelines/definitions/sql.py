@@ -28,9 +28,11 @@ _STREAM = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _VIEW = re.compile(r"CREATE\s+VIEW\s+(\w+)\s+AS\s+(SELECT\b.*)\Z", re.IGNORECASE | re.DOTALL)
-# `window` is a word of SQL's own, which a parser would take for a clause.
+# `window` and `rollup` are words of SQL's own, which a parser would take for clauses.
 _WINDOW = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
 _WINDOW_FUNCTION = "event_window"
+_ROLLUP = re.compile(r"\brollup(?=\s*\()", re.IGNORECASE)
+_ROLLUP_FUNCTION = "measure_rollup"
 _OPTION = re.compile(r"\s*(\w+)\s*=\s*(?:'([^']*)'|(\d+))\s*(?:,|\Z)")
 _STREAM_OPTIONS = {"topic", "time", "format", "dead_letters", "partitions"}
 
@@ -54,6 +56,7 @@ _MEASURES: dict[str, Callable[..., Any]] = {
     "last": measures.last,
     "collect_set": measures.collect_set,
     "array_unique_agg": measures.collect_set,
+    _ROLLUP_FUNCTION: measures.rollup,
 }
 
 
@@ -116,13 +119,14 @@ def _view(name: str, select: str, sources: Mapping[str, Stream | View], place: P
     import sqlglot
     from sqlglot import exp
 
+    text = _ROLLUP.sub(_ROLLUP_FUNCTION, _WINDOW.sub(_WINDOW_FUNCTION, select))
     try:
-        tree = sqlglot.parse_one(_WINDOW.sub(_WINDOW_FUNCTION, select), dialect="spark")
+        tree = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}
         line = place.line + int(first.get("line") or 1) - 1
-        text = str(first.get("description") or error)
-        raise DefinitionError(Place(place.file, line), text) from None
+        told = str(first.get("description") or error)
+        raise DefinitionError(Place(place.file, line), told) from None
     if not isinstance(tree, exp.Select):
         raise UserError("A view is a SELECT.")
     for part in ("joins", "having", "order", "limit", "distinct", "laterals", "windows"):
@@ -153,13 +157,8 @@ def _rows(
             names.append(_name_of(one))
             if one.sql() != one.alias_or_name:
                 columns[names[-1]] = one.unalias().sql(dialect="spark")
-    keep = tuple(names)
-    prepare = (
-        None
-        if "*" in keep
-        else (lambda rows: rows.select(*keep, "_partition", "_offset", "_timestamp"))
-    )
-    return View(reads=reads, columns=columns, where=where, prepare=prepare, name=name, place=place)
+    keep = () if "*" in names else names
+    return View(reads=reads, columns=columns, where=where, select=keep, name=name, place=place)
 
 
 def _aggregate(
