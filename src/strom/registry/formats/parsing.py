@@ -1,0 +1,37 @@
+"""From a text to a schema, whatever its language."""
+
+from collections.abc import Sequence
+
+from strom.registry.formats.schema import (
+    MAX_CHARACTERS,
+    InvalidSchema,
+    Kind,
+    Parsed,
+    Referenced,
+)
+
+
+def parse(kind: Kind, text: str, references: Sequence[Referenced] = ()) -> Parsed:
+    """Read a schema, or tell by InvalidSchema where and why it is none."""
+    total = len(text) + sum(map(_size, references))
+    if total > MAX_CHARACTERS:
+        raise InvalidSchema(
+            f"The schema and what it refers to have {total:,} characters; {MAX_CHARACTERS:,} are allowed."
+        )
+    try:
+        return _parse(kind, text, references)
+    except RecursionError as error:
+        raise InvalidSchema("The schema is nested too deeply.") from error
+
+
+def _size(referenced: Referenced) -> int:
+    return len(referenced.text) + sum(map(_size, referenced.references))
+
+
+def _parse(kind: Kind, text: str, references: Sequence[Referenced]) -> Parsed:
+    # Each language is loaded when it is first met: their libraries are large.
+    if kind is Kind.AVRO:
+        from strom.registry.formats.avro.schema import AvroSchema
+
+        return AvroSchema.parse(text, references)
+    raise InvalidSchema(f"Schemas of type {kind} are not supported.")

@@ -1,0 +1,83 @@
+"""What every schema language offers to the registry, and what goes wrong in all of them."""
+
+from abc import ABC, abstractmethod
+from enum import StrEnum
+from typing import NamedTuple, Self
+
+from strom.model.errors import UserError
+
+MAX_CHARACTERS = 1_000_000
+"""A longer schema would not fit into one record of the registry's topic."""
+
+
+class Kind(StrEnum):
+    """A schema language, spelled as Confluent's interface spells it."""
+
+    AVRO = "AVRO"
+    JSON = "JSON"
+    PROTOBUF = "PROTOBUF"
+
+
+class Reference(NamedTuple):
+    """A schema's word that a name in it means a version of another subject."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class Referenced(NamedTuple):
+    """What a reference stands for, with what that text refers to in turn."""
+
+    name: str
+    text: str
+    references: tuple["Referenced", ...] = ()
+
+
+class InvalidSchema(UserError):
+    """A text that is no schema of its language; says where and why."""
+
+
+class Problem(NamedTuple):
+    """One reason why a reader cannot read what a writer wrote."""
+
+    rule: str
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.path}: {self.text}"
+
+
+class Parsed(ABC):
+    """A schema that is known to be valid."""
+
+    kind: Kind
+
+    @property
+    @abstractmethod
+    def canonical(self) -> str:
+        """The text without accidents of layout: schemas with equal ones are the same schema."""
+
+    @property
+    @abstractmethod
+    def normalized(self) -> str:
+        """The text without accidents of order as well, for those who ask for it."""
+
+    @abstractmethod
+    def differences(self, written: Self) -> list[Problem]:
+        """Tell why data written with `written`, of the same kind, cannot be read with this."""
+
+    def problems_reading(self, written: "Parsed") -> list[str]:
+        """Tell in plain words why data written with `written` cannot be read with this.
+
+        None means that all of it can be read.
+        """
+        if not isinstance(written, type(self)):
+            return [
+                f"The reader is a schema of type {self.kind}, the writer one of {written.kind}."
+            ]
+        try:
+            return [str(problem) for problem in self.differences(written)]
+        except RecursionError:
+            return ["The schemas are nested too deeply to be compared."]
