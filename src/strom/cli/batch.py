@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from strom.cli.printing import human_count
-from strom.cli.project import opened, project_option, spark_of
+from strom.cli.project import opened_to_compute, project_option, spark_of
 from strom.cli.run import plain_error
 from strom.model.errors import StromError
 
@@ -19,7 +19,7 @@ def batch(view: str, folder: Path) -> None:
 
     If the definition has changed, this makes a new version and switches to it.
     """
-    project = opened(folder)
+    project = opened_to_compute(folder)
     definition = project.defined_view(view)
     from strom.pipelines.batch import run_batch
     from strom.pipelines.feeds import feed_of

@@ -6,7 +6,7 @@ import click
 
 from strom.cli.printing import human_count, notice
 from strom.cli.progress import towards
-from strom.cli.project import log_of, opened, project_option, spark_of
+from strom.cli.project import log_of, opened_to_compute, project_option, spark_of
 from strom.cli.run import plain_error
 from strom.model.errors import StromError
 
@@ -28,7 +28,7 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
 
     Queries see the new version as soon as it has caught up. `strom views rollback` goes back.
     """
-    project = opened(folder)
+    project = opened_to_compute(folder)
     definition = project.defined_view(view)
     with log_of(project) as kafka:
         from strom.pipelines.replay import Step, replay, starting_point

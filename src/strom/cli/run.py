@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from strom.cli.printing import human_count, notice
-from strom.cli.project import log_of, opened, project_option, spark_of
+from strom.cli.project import log_of, opened_to_compute, project_option, spark_of
 from strom.model.errors import StromError, UserError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
 
     It ends cleanly with Ctrl-C or SIGTERM.
     """
-    project = opened(folder)
+    project = opened_to_compute(folder)
     from strom.pipelines.runner import Runner, refuse_changed
 
     for name in refuse_changed(project):

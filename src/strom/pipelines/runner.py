@@ -11,6 +11,7 @@ from strom.pipelines.batch import run_batch
 from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
 from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.master import MasterDataset
@@ -240,10 +241,20 @@ def refuse_changed(project: Project) -> list[str]:
             raise UserError(
                 f"{view.place}: View {name} is not the one that version {active.number} was "
                 f"computed by ({active.definition}). Compute the new one with "
-                f"`strom replay {name}`, or undo the change."
+                f"`strom replay {name}`, or undo the change.{_about_schema(view)}"
             )
         rolled_back.append(name)
     return rolled_back
+
+
+def _about_schema(view: View) -> str:
+    stream = view.stream
+    if stream.registry is None:
+        return ""
+    return (
+        f" Its stream is read as version {stream.version} of {stream.value_subject} in the registry; "
+        "`version=` in the stream names another."
+    )
 
 
 def lag_of(project: Project, kafka: KafkaLog) -> dict[str, int]:

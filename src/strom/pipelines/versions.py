@@ -29,7 +29,7 @@ def fingerprint(view: View) -> str:
     """The same text for definitions that compute the same; comments and layout do not count."""
     steps = [_described(step, measured=step is view) for step in view.steps]
     stream = view.stream
-    source = [stream.topic, stream.ddl, stream.format, stream.event_time]
+    source = [stream.topic, stream.ddl, stream.format, stream.event_time, bool(stream.registry)]
     text = json.dumps([source, steps], sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

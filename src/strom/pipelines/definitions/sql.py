@@ -34,7 +34,16 @@ _WINDOW_FUNCTION = "event_window"
 _ROLLUP = re.compile(r"\brollup(?=\s*\()", re.IGNORECASE)
 _ROLLUP_FUNCTION = "measure_rollup"
 _OPTION = re.compile(r"\s*(\w+)\s*=\s*(?:'([^']*)'|(\d+))\s*(?:,|\Z)")
-_STREAM_OPTIONS = {"topic", "time", "format", "dead_letters", "partitions"}
+_STREAM_OPTIONS = {
+    "topic",
+    "time",
+    "format",
+    "dead_letters",
+    "partitions",
+    "schema",
+    "subject",
+    "version",
+}
 
 _MEASURES: dict[str, Callable[..., Any]] = {
     "count": measures.count,
@@ -106,11 +115,13 @@ def _stream(name: str, schema: str | None, options: str | None, place: Place) ->
         )
     return Stream(
         given.get("topic", name),
-        schema=(schema or "").strip(),
+        schema=(schema or given.get("schema") or "").strip(),
         time=given.get("time"),
         format=cast("Format", given.get("format", "json")),
         dead_letters=given.get("dead_letters"),
         partitions=int(given.get("partitions", 3)),
+        subject=given.get("subject"),
+        version=int(given["version"]) if "version" in given else None,
         place=place,
     )
 

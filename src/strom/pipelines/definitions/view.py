@@ -107,7 +107,7 @@ class View:
     @property
     def known_columns(self) -> dict[str, str] | None:
         """The rows' columns with their types; None where only Spark can tell."""
-        if self.prepare or self.columns:
+        if self.prepare or self.columns or not self.stream.resolved:
             return None
         before = (
             self.stream.columns
