@@ -39,6 +39,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "strom.cli.queues:queues",
         "List, declare, look into, purge and delete message queues.",
     ),
+    "registry": ("strom.cli.registry:registry", "Run a schema registry on any Kafka."),
+    "schemas": (
+        "strom.cli.schemas:schemas",
+        "List, show, register, check and compare schemas.",
+    ),
     "exchanges": ("strom.cli.exchanges:exchanges", "List, declare and delete exchanges."),
     "bindings": (
         "strom.cli.exchanges:bindings",

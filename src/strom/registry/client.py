@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from strom.model.errors import UserError
+from strom.registry.formats.schema import Reference
 from strom.registry.framing import (
     NotFramed,
     frame,
@@ -40,14 +41,6 @@ __all__ = [
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 RETRY_PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
 NOT_FOUND = 404
-
-
-class Reference(NamedTuple):
-    """Another schema that a schema uses: the name it is used by, and where it is registered."""
-
-    name: str
-    subject: str
-    version: int
 
 
 @dataclass(frozen=True)

@@ -95,13 +95,7 @@ class HighestId:
 
 
 Entry = (
-    SchemaVersion
-    | SchemaGone
-    | SubjectDeleted
-    | SubjectCleared
-    | Configured
-    | ModeSet
-    | HighestId
+    SchemaVersion | SchemaGone | SubjectDeleted | SubjectCleared | Configured | ModeSet | HighestId
 )
 
 
@@ -143,7 +137,7 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Entry | None:
     match key["keytype"]:
         case "SCHEMA" if value is None:
             return SchemaGone(str(subject), int(key["version"]))
-        case "SCHEMA":
+        case "SCHEMA" if value is not None:
             return _schema_version(str(subject), int(key["version"]), value)
         case "DELETE_SUBJECT" if value is not None:
             return SubjectDeleted(str(subject), int(value["version"]))

@@ -1,4 +1,4 @@
-"""What the registry refuses, with Confluent's error codes: clients decide by the number, people by the text."""
+"""What the registry refuses, with Confluent's error codes: clients go by the number, people by words."""
 
 from typing import NoReturn
 

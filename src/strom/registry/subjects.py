@@ -6,6 +6,7 @@ the same: a record with a key says all that is to say about it.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeVar
 
 from strom.registry.formats.schema import Reference
 from strom.registry.records import (
@@ -23,6 +24,7 @@ from strom.registry.records import (
 DEFAULT_LEVEL = "BACKWARD"
 READWRITE = "READWRITE"
 READONLY_OVERRIDE = "READONLY_OVERRIDE"
+Value = TypeVar("Value")
 Place = tuple[str, int]
 """Subject and version."""
 
@@ -55,20 +57,11 @@ class Subjects:
                     if one.version <= last:
                         self._put(replace(one, deleted=True))
             case SubjectCleared(subject):
-                for name in self.subjects(deleted=True) if subject is None else [subject]:
-                    for one in self.versions(name, deleted=True):
-                        if one.deleted:
-                            self._remove(name, one.version)
+                self._clear(subject)
             case Configured(subject, settings):
-                if settings is None:
-                    self._configs.pop(subject, None)
-                else:
-                    self._configs[subject] = dict(settings)
+                _set(self._configs, subject, settings if settings is None else dict(settings))
             case ModeSet(subject, mode):
-                if mode is None:
-                    self._modes.pop(subject, None)
-                else:
-                    self._modes[subject] = mode
+                _set(self._modes, subject, mode)
             case HighestId(schema_id):
                 self.highest_id = max(self.highest_id, schema_id)
 
@@ -86,6 +79,12 @@ class Subjects:
         for reference in entry.content.references:
             place = (reference.subject, reference.version)
             self._referrers.setdefault(place, set()).add((entry.subject, entry.version))
+
+    def _clear(self, subject: str | None) -> None:
+        for name in self.subjects(deleted=True) if subject is None else [subject]:
+            for one in self.versions(name, deleted=True):
+                if one.deleted:
+                    self._remove(name, one.version)
 
     def _remove(self, subject: str, version: int) -> None:
         versions = self._versions.get(subject, {})
@@ -200,3 +199,10 @@ class Subjects:
             sorted(self._modes.items(), key=str),
             self.highest_id,
         )
+
+
+def _set(settings: dict[str | None, Value], subject: str | None, value: Value | None) -> None:
+    if value is None:
+        settings.pop(subject, None)
+    else:
+        settings[subject] = value
