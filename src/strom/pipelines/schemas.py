@@ -1,6 +1,5 @@
 """Schemas of Avro streams from a registry: what rows are read as, and what records were written with."""
 
-import functools
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from strom.pipelines.definitions.view import View
 from strom.pipelines.project import Project
 
 if TYPE_CHECKING:
-    from strom.registry.client import RegisteredSchema, RegistryClient
+    from strom.registry.client import RegisteredSchema
 
 _NOT_FOUND = 404
 _known: dict[tuple[str, int], str] = {}
@@ -52,12 +51,13 @@ def writer_schemas(registry: str, ids: Iterable[int]) -> dict[int, str | None]:
 
 
 def _writer_schema(registry: str, number: int) -> str | None:
-    from strom.registry.client import RegistryError
+    from strom.registry.client import RegistryClient, RegistryError
 
     if (known := _known.get((registry, number))) is not None:
         return known
     try:
-        found = _client(registry).schema(number)
+        with RegistryClient(registry) as client:
+            found = client.schema(number)
     except RegistryError as error:
         if error.status == _NOT_FOUND:
             return None  # not remembered: it may be registered yet
@@ -68,6 +68,8 @@ def _writer_schema(registry: str, number: int) -> str | None:
 
 
 def _resolved(stream: Stream, address: str | None) -> Stream:
+    from strom.registry.client import RegistryClient
+
     registry = stream.registry or address
     if stream.resolved:
         return stream
@@ -78,8 +80,8 @@ def _resolved(stream: Stream, address: str | None) -> Stream:
             'registry = "http://127.0.0.1:8081"',
         )
     try:
-        version = "latest" if stream.version is None else stream.version
-        found = _client(registry).version(stream.value_subject, version)
+        with RegistryClient(registry) as client:
+            found = client.version(stream.value_subject, stream.version or "latest")
         if found.kind != "AVRO":
             raise UserError(f"{stream.value_subject} is {found.kind}, not Avro.")
         return replace(stream, schema=_whole(found), version=found.version, registry=registry)
@@ -96,10 +98,3 @@ def _whole(schema: "RegisteredSchema") -> str:
             "stand alone."
         )
     return schema.text
-
-
-@functools.cache
-def _client(registry: str) -> "RegistryClient":
-    from strom.registry.client import RegistryClient
-
-    return RegistryClient(registry)
