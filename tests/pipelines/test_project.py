@@ -55,6 +55,13 @@ def test_views_are_named_by_their_variables(project):
     assert loaded.servers == "127.0.0.1:9092"
 
 
+def test_a_view_with_expectations_has_its_quality_beside_it(project):
+    expecting = VIEWS.replace("keys=", 'expect={"quick": "ms < 9"}, keys=')
+    loaded = project(views_py=expecting)
+    assert list(loaded.views) == ["pages", "pages_quality"]
+    assert list(loaded.views["pages_quality"].measures) == ["rows", "quick"]
+
+
 def test_sql_defines_the_same(project):
     loaded = project(views_sql=SQL)
     minutes, slow = loaded.views["minutes"], loaded.views["slow"]

@@ -111,7 +111,12 @@ def plain_error(error: BaseException) -> BaseException:
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
+        from strom.pipelines.spark.preparing import NOT_AS_EXPECTED
+
         lines = [line for line in str(error).splitlines() if line.strip()]
+        for line in lines:
+            if NOT_AS_EXPECTED in line:
+                return UserError(line.partition(NOT_AS_EXPECTED)[2].partition(" SQLSTATE")[0])
         told = next(
             (line for line in reversed(lines) if "Caused by" in line), lines[0] if lines else ""
         )

@@ -14,6 +14,7 @@ from strom.pipelines.definitions.sql import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.manifests import Manifests
+from strom.pipelines.quality import quality_view
 from strom.pipelines.settings import FILE, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -110,6 +111,8 @@ def _collect(project: Project, names: dict[str, object]) -> None:
                 raise DefinitionError(
                     value.place, f"There are two views of the name {value.name!r}."
                 )
+            if (quality := quality_view(value)) is not None:
+                project.views[quality.name] = quality
 
 
 def project_modules() -> Iterator[ModuleType]:

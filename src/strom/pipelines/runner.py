@@ -173,7 +173,7 @@ class Runner:
         return self._by_stored_definition(target.feed.name, active)
 
     def _by_stored_definition(self, name: str, version: Version) -> Target:
-        view = definition_of(self._manifests, name, version)
+        view = definition_of(self._manifests, name, version, to_compute=True)
         log.info("view %s goes on with version %d", name, version.number)
         return Target(feed_of(self._spark, view, self.project.folder), version.number)
 

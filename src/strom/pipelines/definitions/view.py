@@ -14,6 +14,7 @@ from strom.pipelines.measures.rollups import Rollup
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+EXPECTATIONS = ("expect", "expect_or_drop", "expect_or_fail")
 Key = str | Window
 Prepare = Callable[..., "DataFrame"]
 
@@ -27,6 +28,9 @@ class View:
 
     A view that reads a view without measures sees that one's rows. One that reads a view with measures
     sees its groups, by their keys alone, and merges their states further: its measures are rollups.
+
+    Expectations are conditions in SQL by name. A row for which one does not hold stays and is counted
+    (`expect`), is counted and left out (`expect_or_drop`), or ends the work (`expect_or_fail`).
     """
 
     reads: Union[Stream, "View"]
@@ -37,13 +41,16 @@ class View:
     select: Sequence[str] = ()
     prepare: Prepare | None = None
     tables: Mapping[str, Table] = field(default_factory=dict)
+    expect: Mapping[str, str] = field(default_factory=dict)
+    expect_or_drop: Mapping[str, str] = field(default_factory=dict)
+    expect_or_fail: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for attribute in ("keys", "select"):
             object.__setattr__(self, attribute, tuple(getattr(self, attribute)))
-        for attribute in ("measures", "columns", "tables"):
+        for attribute in ("measures", "columns", "tables", *EXPECTATIONS):
             object.__setattr__(self, attribute, dict(getattr(self, attribute)))
         self._check()
 
@@ -155,7 +162,7 @@ class View:
 
     def _check_names(self) -> None:
         names = [*self.key_names, *(key.end_name for key in self.windows), *self.measures]
-        for name in [*names, *self.columns, *self.select]:
+        for name in [*names, *self.columns, *self.select, *self.expect, *self.expect_or_drop]:
             if not is_plain_name(name) or "__" in name:
                 raise DefinitionError(
                     self.place,
@@ -196,6 +203,8 @@ def check_rollup(view: View) -> None:
             f"The rows of {other} change with every record: a view of it needs measures, "
             "each a rollup().",
         )
+    if any(getattr(view, word) for word in EXPECTATIONS):
+        raise DefinitionError(view.place, f"Expect of rows, not of groups: say it in {other}.")
     _check_rolled_windows(view, upstream.span)
 
 

@@ -11,6 +11,9 @@ from strom.pipelines.fold import RECORD, window_start
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+NOT_AS_EXPECTED = "not as expected: "
+"""How the message of a failed expectation begins, so that it can be found in Spark's error."""
+
 
 def prepared(view: View, rows: "DataFrame", folder: Path) -> "DataFrame":
     """The rows that a view's measures see; tables are looked for beside the project."""
@@ -57,6 +60,7 @@ def _own_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
             name: _table(rows.sparkSession, table, folder) for name, table in step.tables.items()
         }
         rows = step.prepare(rows, **tables)
+    rows = _as_expected(step, rows)
     if step.select:
         own = [name for name in (*RECORD_COLUMNS, RECORD) if name in rows.columns]
         rows = rows.select(*step.select, *(name for name in own if name not in step.select))
@@ -65,6 +69,23 @@ def _own_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
             step.place,
             f"`prepare` must keep all columns of {step.rolls_up.name or 'what it reads'}.",
         )
+    return rows
+
+
+def _as_expected(step: View, rows: "DataFrame") -> "DataFrame":
+    """The rows without those that expectations drop; one that must hold, and does not, is an error."""
+    from pyspark.sql import functions as sf
+
+    position = [name for name in ("_partition", "_offset") if name in rows.columns]
+    for name, condition in step.expect_or_fail.items():
+        told = (
+            f"{NOT_AS_EXPECTED}Expectation {name} of view {step.name} does not hold: {condition}."
+        )
+        where = [sf.concat_ws(" ", sf.lit(f" {one[1:]}"), one) for one in position]
+        failure = sf.raise_error(sf.concat(sf.lit(told), *where)).cast("boolean")
+        rows = rows.where(sf.when(sf.expr(condition), sf.lit(True)).otherwise(failure))
+    for condition in step.expect_or_drop.values():
+        rows = rows.where(condition)
     return rows
 
 
