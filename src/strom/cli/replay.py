@@ -64,5 +64,8 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     if last and last[0].seconds:
         rate = human_count(last[0].done / last[0].seconds)
         notice(f"{human_count(last[0].done)} records at {rate}/s.")
-    state = "is there, not active" if no_switch else "is active"
-    click.echo(f"Version {number} of {view} {state}. To go back: strom views rollback {view}")
+    if no_switch:
+        then = f"is there, not active. To switch: strom views rollback {view} --to {number}"
+    else:
+        then = f"is active. To go back: strom views rollback {view}"
+    click.echo(f"Version {number} of {view} {then}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.definitions.place import DefinitionError, Place
-from strom.pipelines.definitions.sql import read_sql
+from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.manifests import Manifests
@@ -87,12 +87,10 @@ def load_project(folder: Path | str = ".") -> Project:
     for path in sorted(folder.glob("*.py")):
         if not path.name.startswith(("_", "test_", "conftest")):
             _collect(project, vars(_run(path)))
-    for path in sorted(folder.glob("*.sql")):
-        streams, views = read_sql(
-            path.read_text("utf-8"), str(path), project.streams, project.views
-        )
-        project.streams.update(streams)
-        _collect(project, dict(views))
+    files = [(str(path), path.read_text("utf-8")) for path in sorted(folder.glob("*.sql"))]
+    streams, views = read_sql(files, project.streams, project.views)
+    project.streams.update(streams)
+    _collect(project, dict(views))
     if not project.views:
         raise UserError(f"No file in {folder} defines a view.")
     _ = project.read_streams

@@ -158,10 +158,14 @@ class Runner:
 
     def _speed(self, layer: SpeedLayer) -> None:
         began = time.monotonic()
-        layer.targets = [self._followed(target) for target in layer.targets]
+        layer.targets = [self._followed(target) for target in self._not_dropped(layer)]
         taken = layer.step()
         rest = self.project.settings.trigger_s - (time.monotonic() - began)
         self._stopping.wait(max(rest, 0 if taken else IDLE_S))
+
+    def _not_dropped(self, layer: SpeedLayer) -> list[Target]:
+        """The views that are still there: another process may have dropped one."""
+        return [one for one in layer.targets if self._manifests.read(one.feed.name) is not None]
 
     def _followed(self, target: Target) -> Target:
         """The version that is active now: another process may have switched it."""
@@ -188,7 +192,7 @@ class Runner:
         if self._stopping.wait(self.project.settings.batch_every_s):
             return
         for topic, master in self.masters.items():
-            for target in self.layers[topic].targets:
+            for target in self._not_dropped(self.layers[topic]):
                 run_batch(self._spark, self._manifests, master, target.feed, target.number)
 
     def _upkeep(self) -> None:
@@ -196,7 +200,7 @@ class Runner:
         while not self._stopping.wait(UPKEEP_S):
             rounds += 1
             for layer in self.layers.values():
-                for target in layer.targets:
+                for target in self._not_dropped(layer):
                     self._compact(target)
                     if rounds % SWEEP_EVERY == 0:
                         self._manifests.sweep(target.feed.name)

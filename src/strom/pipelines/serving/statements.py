@@ -40,7 +40,7 @@ def finish_statement(fold: ViewFold, source: str) -> str:
     values = []
     for name, one in fold.folds.items():
         if one.item is None:
-            value = f"any_value({_finish(name, one)}) FILTER ({PART} = 0)"
+            value = _finish(name, one, "any_value({}) FILTER (" + f"{PART} = 0)")
         else:
             value = _finish_tally(fold, name, one)
         values.append(f"{value} AS {_quoted(name)}")
@@ -48,9 +48,10 @@ def finish_statement(fold: ViewFold, source: str) -> str:
     return f"SELECT {columns} FROM {_ranked(fold, merged)}{_group_by(fold.view.key_names)}"
 
 
-def _finish(name: str, fold: Fold) -> str:
-    columns = state_columns(name, fold)
-    return fold.finish.format(**{state: _quoted(column) for state, column in columns.items()})
+def _finish(name: str, fold: Fold, state: str = "{}") -> str:
+    """The value of a measure; `state` says how to get at a column of its state."""
+    columns = state_columns(name, fold).items()
+    return fold.finish.format(**{one: state.format(_quoted(column)) for one, column in columns})
 
 
 def _finish_tally(fold: ViewFold, name: str, one: Fold) -> str:
