@@ -132,6 +132,14 @@ def test_a_topic_that_is_not_there_is_told_before_anything_runs(spark, kafka_ser
         Runner(project, spark, KafkaLog(kafka_servers)).prepare()
 
 
+def failing(rows):
+    return rows / 0
+
+
+def returning_nothing(rows):
+    pass
+
+
 def test_what_only_spark_can_see_is_told_with_its_place(spark, kafka_servers, tmp_path):
     stream = Stream("clicks", schema=SCHEMA, time="at")
     for view in (
@@ -148,6 +156,9 @@ def test_what_only_spark_can_see_is_told_with_its_place(spark, kafka_servers, tm
             keys=[window("1 day")],
             measures={"n": count()},
         ),
+        View(reads=stream, prepare=failing, measures={"n": count()}),
+        View(reads=stream, prepare=returning_nothing, measures={"n": count()}),
+        View(reads=stream, expect_or_drop={"good": "nothing > 5"}, measures={"n": count()}),
     ):
         project = Project(tmp_path, Settings(servers=kafka_servers), {}, {"n": view})
         with pytest.raises(UserError, match=r"test_runner\.py:\d+: ") as caught:

@@ -25,6 +25,7 @@ def batch(view: str, folder: Path) -> None:
     from strom.pipelines.feeds import feed_of
     from strom.pipelines.master import MasterDataset
     from strom.pipelines.replay import begin_version, switch
+    from strom.pipelines.spark.session import stop_session
     from strom.pipelines.versions import current_version
 
     master = MasterDataset(project.data / "master", definition.stream.topic)
@@ -44,7 +45,7 @@ def batch(view: str, folder: Path) -> None:
     except Exception as error:  # noqa: BLE001 - Spark's are many
         raise plain_error(error) from None
     finally:
-        spark.stop()
+        stop_session(spark)
     seconds = time.perf_counter() - began
     click.echo(
         f"Version {done.version} of {view} holds {human_count(done.records)} records up to {done.cut}, "

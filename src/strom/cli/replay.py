@@ -32,6 +32,7 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     definition = project.defined_view(view)
     with log_of(project) as kafka:
         from strom.pipelines.replay import Step, replay, starting_point
+        from strom.pipelines.spark.session import stop_session
 
         base = starting_point(kafka, definition.stream.topic, start)
         spark = spark_of(project)
@@ -60,7 +61,7 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
         except Exception as error:  # noqa: BLE001 - Spark's are many
             raise plain_error(error) from None
         finally:
-            spark.stop()
+            stop_session(spark)
     if last and last[0].seconds:
         rate = human_count(last[0].done / last[0].seconds)
         notice(f"{human_count(last[0].done)} records at {rate}/s.")

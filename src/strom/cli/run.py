@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from strom.pipelines.runner import Runner
 
 STATUS_S = 10.0
+GRACE_S = 0.5
 
 
 @click.command()
@@ -41,6 +42,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     with log_of(project) as kafka:
         from strom.pipelines.serving.http import HttpServer
         from strom.pipelines.serving.queries import Server
+        from strom.pipelines.spark.session import stop_session
 
         spark = spark_of(project)
         runner = Runner(project, spark, kafka, mode)
@@ -57,7 +59,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
             runner.stop()
             http.stop()
             server.close()
-            spark.stop()
+            stop_session(spark)
     click.echo("Stopped.")
 
 
@@ -91,7 +93,8 @@ def _work_until_told(runner: "Runner", quiet: bool) -> None:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    if runner.failed is not None:
+    # Who ends all processes at once ends Java too: what then fails is no failure.
+    if runner.failed is not None and not told.wait(GRACE_S):
         raise plain_error(runner.failed)
 
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.definitions.place import DefinitionError, Place
+from strom.pipelines.definitions.place import DefinitionError, Place, raised_at
 from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
@@ -134,16 +134,8 @@ def _run(path: Path) -> ModuleType:
     except SyntaxError as error:
         raise DefinitionError(Place(str(path), error.lineno or 0), error.msg) from None
     except Exception as error:  # noqa: BLE001 - the user's file may raise anything
-        raise DefinitionError(_line_in(path, error), f"{type(error).__name__}: {error}") from None
+        place = raised_at(error, Place(str(path), 0))
+        raise DefinitionError(place, f"{type(error).__name__}: {error}") from None
     finally:
         sys.path.remove(str(path.parent))
     return module
-
-
-def _line_in(path: Path, error: Exception) -> Place:
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return Place(str(path), line)

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strom.pipelines.definitions.place import DefinitionError
+from strom.model.errors import UserError
+from strom.pipelines.definitions.place import DefinitionError, raised_at
 from strom.pipelines.definitions.stream import RECORD_COLUMNS, Table
 from strom.pipelines.definitions.view import View
 from strom.pipelines.fold import RECORD, window_start
@@ -59,7 +60,7 @@ def _own_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
         tables = {
             name: _table(rows.sparkSession, table, folder) for name, table in step.tables.items()
         }
-        rows = step.prepare(rows, **tables)
+        rows = _prepared_by_user(step, rows, tables)
     rows = _as_expected(step, rows)
     if step.select:
         own = [name for name in (*RECORD_COLUMNS, RECORD) if name in rows.columns]
@@ -70,6 +71,26 @@ def _own_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
             f"`prepare` must keep all columns of {step.rolls_up.name or 'what it reads'}.",
         )
     return rows
+
+
+def _prepared_by_user(step: View, rows: "DataFrame", tables: dict[str, "DataFrame"]) -> "DataFrame":
+    """What the user's function makes of the rows; its mistakes are told with their line."""
+    from pyspark.errors import PySparkException
+
+    assert step.prepare is not None  # noqa: S101 - asked before
+    name = step.name or "a view"
+    try:
+        made = step.prepare(rows, **tables)
+    except (PySparkException, UserError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the user's function may raise anything
+        place = raised_at(error, step.place)
+        text = f"`prepare` of {name} failed: {type(error).__name__}: {error}"
+        raise DefinitionError(place, text) from None
+    if not hasattr(made, "columns"):
+        text = f"`prepare` of {name} must return rows, and returned {type(made).__name__}."
+        raise DefinitionError(step.place, text)
+    return made
 
 
 def _as_expected(step: View, rows: "DataFrame") -> "DataFrame":
