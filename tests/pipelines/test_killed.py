@@ -86,6 +86,7 @@ def test_dying_at_any_point_changes_nothing(world, monkeypatch, point):
         "after the sink",
         pytest.param("before the rename", marks=pytest.mark.soak),
         pytest.param("mid-archive", marks=pytest.mark.soak),
+        pytest.param("before a batch is published", marks=pytest.mark.soak),
     ],
 )
 def test_a_killed_driver_changes_nothing(world, kafka_servers, tmp_path, point):
@@ -99,7 +100,7 @@ def test_a_killed_driver_changes_nothing(world, kafka_servers, tmp_path, point):
     check_complete(world, sent)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.timeout(300)
 def test_a_driver_killed_at_work_on_kafka_changes_nothing(spark, tmp_path):
@@ -114,7 +115,7 @@ def test_a_driver_killed_at_work_on_kafka_changes_nothing(spark, tmp_path):
         world = World(spark, kafka.bootstrap_servers, tmp_path, stream, make_views(stream))
         try:
             test_a_killed_driver_changes_nothing(
-                world, kafka.bootstrap_servers, tmp_path, "after the sink"
+                world, kafka.bootstrap_servers, tmp_path, "mid-archive"
             )
         finally:
             world.close()
