@@ -1,0 +1,1 @@
+"""The connectors themselves, one folder for each other side."""
