@@ -159,7 +159,7 @@ def test_a_topic_that_was_made_anew_under_a_view_is_told_with_the_way_out(world)
     assert eventually(lambda: world.stream.topic not in world.kafka.topics())
     world.kafka.create(world.stream.topic, world.stream.partitions)
     world.send(clicks(3))
-    with pytest.raises(UserError, match="made anew.*strom replay page_minutes"):
+    with pytest.raises(UserError, match=r"made anew.*strom replay page_minutes"):
         speed.step()
     assert answer(world) == before
 
