@@ -50,6 +50,7 @@ bench: install kafka rabbitmq  ## strom beside the real Kafka and RabbitMQ, as r
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.queues
 	$(BIN)/python -m benchmarks.pipelines
+	$(BIN)/python -m benchmarks.registry
 
 soak: install kafka  ## the long runs
 	$(BIN)/pytest -m soak --timeout=0 -o faulthandler_timeout=0

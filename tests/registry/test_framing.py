@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strom.registry.framing import (
@@ -15,11 +15,13 @@ PATHS = st.lists(st.integers(0, 10_000), min_size=1, max_size=6)
 
 
 @given(IDS, st.binary())
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_framed_comes_out_again(schema_id, payload):
     assert unframe(frame(schema_id, payload)) == (schema_id, payload)
 
 
 @given(PATHS, st.binary())
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_path_of_message_indexes_comes_out_again(path, payload):
     assert unframe_message_indexes(frame_message_indexes(path, payload)) == (tuple(path), payload)
 

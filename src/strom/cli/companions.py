@@ -79,6 +79,7 @@ class Companions:
             if self._stopping.is_set():  # told between the question and the start
                 _cut_lifeline(process)
             code = process.wait()
+            _cut_lifeline(process)
             if self._stopping.is_set():
                 return
             if time.monotonic() - began > STEADY_S:

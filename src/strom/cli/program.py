@@ -39,6 +39,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "strom.cli.queues:queues",
         "List, declare, look into, purge and delete message queues.",
     ),
+    "connect": (
+        "strom.cli.connect:connect",
+        "See, add, change and remove connectors; run a worker.",
+    ),
     "registry": ("strom.cli.registry:registry", "Run a schema registry on any Kafka."),
     "schemas": (
         "strom.cli.schemas:schemas",

@@ -33,10 +33,10 @@ _PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_
 def registry(
     connection: Connection, host: str, port: int, topic: str, as_json: bool, lifeline: bool
 ) -> None:
-    """Run a schema registry, with Confluent's REST interface.
+    """Run a schema registry on any Kafka.
 
-    Schemas live in a compacted topic. Several registries may run on one topic.
-    It ends cleanly with Ctrl-C or SIGTERM.
+    It has Confluent's REST interface. Schemas live in a compacted topic, and several registries may run
+    on it. It ends cleanly with Ctrl-C or SIGTERM.
     """
     require_packages()
     from strom.registry.server import RegistryServer

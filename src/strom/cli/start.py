@@ -43,6 +43,14 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
     help="Run a schema registry too, in a process of its own, on this port (8081 is usual). "
     "[default: 0, none]",
 )
+@click.option(
+    "--connect-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Run a Connect worker too, in a process of its own, on this port (8083 is usual). "
+    "[default: none]",
+)
 @_option("--data", BrokerSettings.definition("log.dirs"), "DIR")
 @_option("--flush", TopicSettings.definition("flush"), "HOW")
 @click.option(
@@ -66,6 +74,7 @@ def start(
     port: str | None,
     amqp_port: str | None,
     registry_port: int,
+    connect_port: int,
     data: str | None,
     flush: str | None,
     advertised: str | None,
@@ -93,7 +102,7 @@ def start(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(message)s",
     )
-    companions = companions_beside(settings.host, registry_port)
+    companions = companions_beside(settings.host, registry_port, connect_port)
     running = Companions(companions)
     from strom.app import serve
 
@@ -109,15 +118,23 @@ def start(
         click.echo("Stopped.")
 
 
-def companions_beside(host: str, registry_port: int) -> list[Companion]:
+def companions_beside(host: str, registry_port: int, connect_port: int) -> list[Companion]:
     """The programs that were asked for beside the broker."""
-    if not registry_port:
-        return []
-    from strom.cli.registry import require_packages
+    companions: list[Companion] = []
+    args: tuple[str, ...]
+    if registry_port:
+        from strom.cli.registry import require_packages
 
-    require_packages()
-    args = ("registry", "--host", host, "--port", str(registry_port))
-    return [Companion("schema registry", args, host, registry_port)]
+        require_packages()
+        args = ("registry", "--host", host, "--port", str(registry_port))
+        companions.append(Companion("schema registry", args, host, registry_port))
+    if connect_port:
+        from strom.cli.connect_worker import require_connect
+
+        require_connect()
+        args = ("connect", "worker", "--host", host, "--port", str(connect_port))
+        companions.append(Companion("Connect worker", args, host, connect_port))
+    return companions
 
 
 def broker_settings(texts: Mapping[str, str]) -> BrokerSettings:

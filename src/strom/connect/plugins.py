@@ -1,7 +1,7 @@
 """Which connectors there are: strom's own, and what installed packages bring.
 
 A package offers connectors under the entry point group `strom.connectors`: its short name, and the
-connector class.
+connector class. One that is not packaged goes by `module:class`.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
-from strom.connect.api import Connector, InvalidSettings
+from strom.connect.api import Connector, InvalidSettings, SinkConnector
 
 ENTRY_POINTS = "strom.connectors"
 
@@ -138,12 +138,26 @@ def plugins() -> Mapping[str, Plugin]:
     return found
 
 
+def _by_location(name: str) -> Plugin:
+    try:
+        loaded: Any = Plugin(name, "", name, "").load()
+    except (ImportError, AttributeError) as error:
+        text = f"The connector class {name} cannot be imported: {error}."
+        raise InvalidSettings({"connector.class": [text]}) from None
+    if not isinstance(loaded, type) or not issubclass(loaded, Connector):
+        raise InvalidSettings({"connector.class": [f"{name} is no connector."]})
+    kind = "sink" if issubclass(loaded, SinkConnector) else "source"
+    return Plugin(name, kind, name, (loaded.__doc__ or "").strip().partition("\n")[0])
+
+
 def plugin(name: str) -> Plugin:
     """The kind of connector that `connector.class` names; InvalidSettings offers the nearest."""
     known = plugins()
     by_any_name = {alias: one for one in known.values() for alias in (one.name, *one.aliases)}
     if name in by_any_name:
         return by_any_name[name]
+    if ":" in name:
+        return _by_location(name)
     near = difflib.get_close_matches(name, by_any_name, n=1)
     hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(known)}."
     raise InvalidSettings({"connector.class": [f"There is no connector class {name}.{hint}"]})

@@ -59,9 +59,7 @@ def delete_config(subjects: Subjects, subject: str | None) -> Change[dict[str, A
 
 def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """What was set, as it is told."""
-    return {"compatibilityLevel": DEFAULT_LEVEL} | {
-        name: value for name, value in config.items() if value is not None
-    }
+    return {name: value for name, value in config.items() if value is not None}
 
 
 def set_mode(

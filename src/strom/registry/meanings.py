@@ -15,10 +15,15 @@ MOST_DEPTH = 50
 
 def meaning(subjects: Subjects, content: Content) -> Parsed:
     """The parsed schema, or the refusal that says why it is none."""
-    try:
-        return _parsed(content.kind, content.text, _resolved(subjects, content, MOST_DEPTH))
-    except InvalidSchema as error:
-        invalid_schema(str(error))
+    return parsed(content, resolved(subjects, content))
+
+
+def parsed(content: Content, references: tuple[Referenced, ...]) -> Parsed:
+    """The same, when it is known what its references stand for: this is the part that takes long."""
+    found = _parsed(content.kind, content.text, references)
+    if isinstance(found, InvalidSchema):
+        invalid_schema(str(found))
+    return found
 
 
 def stored(content: Content, parsed: Parsed, *, normalize: bool) -> Content:
@@ -27,7 +32,10 @@ def stored(content: Content, parsed: Parsed, *, normalize: bool) -> Content:
     return Content(content.kind, text, content.references, content.contract)
 
 
-def _resolved(subjects: Subjects, content: Content, depth: int) -> tuple[Referenced, ...]:
+def resolved(
+    subjects: Subjects, content: Content, depth: int = MOST_DEPTH
+) -> tuple[Referenced, ...]:
+    """What the references of a content stand for, and theirs in turn."""
     if not depth:
         raise Refusal(42201, "The references of the schema go round in circles.")
     found = []
@@ -38,13 +46,13 @@ def _resolved(subjects: Subjects, content: Content, depth: int) -> tuple[Referen
                 f"The schema refers to version {reference.version} of subject "
                 f"'{reference.subject}' as {reference.name!r}, which does not exist."
             )
-        found.append(
-            Referenced(reference.name, target.text, _resolved(subjects, target, depth - 1))
-        )
+        found.append(Referenced(reference.name, target.text, resolved(subjects, target, depth - 1)))
     return tuple(found)
 
 
-# Errors are not remembered by lru_cache, so a wrong schema costs its parsing each time.
 @lru_cache(MOST_REMEMBERED)
-def _parsed(kind: Kind, text: str, references: tuple[Referenced, ...]) -> Parsed:
-    return parse(kind, text, references)
+def _parsed(kind: Kind, text: str, references: tuple[Referenced, ...]) -> Parsed | InvalidSchema:
+    try:
+        return parse(kind, text, references)
+    except InvalidSchema as error:
+        return error.with_traceback(None)

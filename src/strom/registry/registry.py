@@ -1,13 +1,13 @@
 """The registry as one object: the log and the state it adds up to, for whoever asks. Safe for threads."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import TypeVar
 
 from strom.registry.changes import Change
 from strom.registry.formats import Parsed
-from strom.registry.meanings import meaning
+from strom.registry.meanings import meaning, parsed, resolved
 from strom.registry.records import (
     Content,
     Record,
@@ -44,7 +44,7 @@ class Registry:
         """Leave."""
         self.log.stop()
 
-    @contextmanager
+    @contextlib.contextmanager
     def reading(self) -> Iterator[Subjects]:
         """The state, which stands still meanwhile."""
         with self._lock:
@@ -61,12 +61,19 @@ class Registry:
 
     def register(self, wish: Wish) -> SchemaVersion:
         """Make a schema a version of a subject. One that is there already costs no write."""
-        # Parsed before anything is held up by it; it is remembered.
+        self.prepare(wish.content)
         with self._lock:
             known = self._known(wish)
         if known is not None:
             return known
         return self.change(lambda subjects: register(subjects, wish))
+
+    def prepare(self, content: Content) -> None:
+        """Parse a schema while nobody has to wait for it: what was parsed is remembered."""
+        with contextlib.suppress(Refusal):
+            with self._lock:
+                references = resolved(self._subjects, content)
+            parsed(content, references)
 
     def content(self, schema_id: int) -> Content | None:
         """What an id means; one that another instance has just given is found too."""

@@ -29,6 +29,14 @@ START_S = 60.0
 BATCH = 500
 POLL_S = 0.2
 FIRST_PAUSE_S = 0.01
+LEADER_PAUSE_S = 0.05
+_PASSES_SOON = {
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "UNKNOWN_TOPIC_OR_PART",
+    "_UNKNOWN_PARTITION",
+    "_UNKNOWN_TOPIC",
+}
 WRITE_HEADER = "strom-write"
 """Tells one's own records from others', when the answer to a commit was lost."""
 log = logging.getLogger(__name__)
@@ -54,6 +62,8 @@ class SchemasLog:
         self._settings: dict[str, Any] = {
             "client.id": "strom-registry",
             "log_level": 0,
+            # A request waits while the broker is away: ten seconds after it is back are too long.
+            "reconnect.backoff.max.ms": 500,
             **(settings or {}),
             "bootstrap.servers": servers,
         }
@@ -100,15 +110,20 @@ class SchemasLog:
         from confluent_kafka.admin import OffsetSpec
 
         asked = TopicPartition(self.topic, 0)
-        try:
-            found = self._admin.list_offsets(
-                {asked: OffsetSpec.latest()},
-                isolation_level=IsolationLevel.READ_COMMITTED,
-                request_timeout=ANSWER_S,
-            )
-            return int(found[asked].result().offset)
-        except KafkaException as error:
-            store_failed(error.args[0].str())
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                found = self._admin.list_offsets(
+                    {asked: OffsetSpec.latest()},
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=ANSWER_S,
+                )
+                return int(found[asked].result().offset)
+            except KafkaException as error:
+                # A topic that has just been created has no leader for a moment.
+                if error.args[0].name() not in _PASSES_SOON or time.monotonic() > deadline:
+                    store_failed(error.args[0].str())
+            time.sleep(LEADER_PAUSE_S)
 
     def _wait(self, arrived: Callable[[], bool], timeout_s: float) -> None:
         with self._news:
@@ -128,6 +143,7 @@ class SchemasLog:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 100,
                 "fetch.error.backoff.ms": 50,
             }
@@ -175,14 +191,17 @@ class SchemasLog:
         """
         deadline = time.monotonic() + CHANGE_S
         pause = FIRST_PAUSE_S
+        sent: Change[Answer] | None = None
         with self._writing:
             while True:
-                self._token = None
-                change: Change[Answer] | None = None
                 try:
                     producer = self._writer()
+                    if sent is not None and self._seen == self._token:
+                        return sent.answer  # it was committed: only the answer got lost
+                    sent = None
                     change = self._decided(decide)
                     if change.entries:
+                        sent = change
                         self._append(producer, change.entries)
                         self._wait(lambda: self._seen == self._token, ANSWER_S)
                     return change.answer
@@ -190,8 +209,6 @@ class SchemasLog:
                     self._producer = None
                     if time.monotonic() > deadline:
                         store_timed_out(str(error))
-                    if change is not None and self._committed_after_all():
-                        return change.answer
                 # Two who fence each other off again and again get apart by chance.
                 time.sleep(random.uniform(0, pause))  # noqa: S311
                 pause = min(1.0, pause * 2)
@@ -209,6 +226,9 @@ class SchemasLog:
             return decide()
 
     def _writer(self) -> "Producer":
+        """The one producer that may write. A new one ends what earlier ones had in the air, and all of
+        that has been read when it is returned.
+        """
         from confluent_kafka import Producer
 
         if self._producer is None:
@@ -243,17 +263,6 @@ class SchemasLog:
                 too_large()
             raise
         producer.commit_transaction(ANSWER_S)
-
-    def _committed_after_all(self) -> bool:
-        """Whether a commit whose answer was lost took place."""
-        if self._token is None:
-            return False
-        try:
-            self._writer()  # ends what was in the air, and reads to the end
-        except _kafka_errors():
-            self._producer = None
-            return False
-        return self._seen == self._token
 
     # ── the topic ────────────────────────────────────────────────────────────────────────────────
 
@@ -295,7 +304,7 @@ class SchemasLog:
         if found["cleanup.policy"].value != "compact":
             raise UserError(
                 f"The topic {self.topic} is not compacted, so schemas would be lost in time. Change it "
-                f"with: strom topics alter {self.topic} --config cleanup.policy=compact"
+                f"with: strom topics alter {self.topic} cleanup.policy=compact"
             )
 
 

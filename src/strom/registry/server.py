@@ -1,6 +1,8 @@
 """A registry that answers on a port, in threads of its own or in the foreground."""
 
+import contextlib
 import logging
+import signal
 import socket
 import threading
 import time
@@ -66,6 +68,10 @@ class RegistryServer:
     def run(self, on_ready: Callable[[str], None]) -> None:
         """Answer until a signal or `ask_to_stop`; the address is told when clients can connect."""
         server, listening = self._made()
+        # uvicorn's own handlers come later, and pass the signal on when all is done.
+        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment, method-assign]
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self.ask_to_stop())
         on_ready(self.url)
         try:
             server.run([listening])
@@ -106,7 +112,11 @@ class RegistryServer:
         # The port is taken first: a mistake in it is told before the topic is read.
         self._socket = _listen(self.host, self._port)
         self._port = self._socket.getsockname()[1]
-        self.registry.start()
+        try:
+            self.registry.start()
+        except BaseException:
+            self._socket.close()
+            raise
         config = uvicorn.Config(
             make_app(self.registry),
             log_level=logging.ERROR,
@@ -121,13 +131,9 @@ class RegistryServer:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(1024)
+        return socket.create_server((host, port), family=family, backlog=1024)
     except OSError as error:
         raise UserError(
             f"The schema registry cannot listen on {host}:{port} ({error.strerror}). "
             "Choose another port with --port."
         ) from error
-    return listening

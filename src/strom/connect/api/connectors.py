@@ -55,7 +55,11 @@ class SourceTask(ABC, Generic[S]):
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord]:
-        """The next records; empty after a short wait (up to a second) if there are none."""
+        """The next records; empty after a short wait (up to a second) if there are none.
+
+        PoisonRecord: something malformed was read, and the next call goes on behind it. The records
+        before it must have been returned by an earlier call.
+        """
 
     def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
         """Hear that everything up to these (source partition, source offset) pairs is in Kafka.
@@ -87,14 +91,19 @@ class SinkTask(ABC, Generic[S]):
         """Open what is needed. RetriableError: tried again later."""
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """These partitions are now this task's; returns the offsets to go on from, where it knows."""
+        """These partitions are now this task's; returns the offsets to go on from, where it knows.
+
+        It is called again, after `close`, when a `put` or `flush` has raised RetriableError: what
+        was put since the last flush comes anew, so the task forgets it and says from where.
+        """
         return {}
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take records, in order within each partition. They may be kept until `flush`.
 
-        RetriableError: the runtime calls again with the same records after a pause. PoisonRecord:
+        RetriableError: the runtime comes again after a pause, with these records alone if nothing
+        was put since the last flush, else with everything since then (see `open`). PoisonRecord:
         the record at its index is set aside, and the others are offered again.
         """
 

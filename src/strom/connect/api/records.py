@@ -58,3 +58,10 @@ class SinkRecord(NamedTuple):
     key_schema: Schema | None = None
     timestamp: int | None = None
     headers: tuple[Header, ...] = ()
+    original_topic: str | None = None
+    """The topic that it was read from, where a transform has given it another."""
+
+    @property
+    def origin(self) -> TopicPartition:
+        """Where its offset counts: stored positions must go by this, not by `topic`."""
+        return TopicPartition(self.original_topic or self.topic, self.partition)

@@ -1,1 +1,1 @@
-"""The connectors themselves, one folder for each other side."""
+"""The connectors that come with strom, one folder for each other side; imported when first used."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from strom.registry.formats.schema import InvalidSchema
 
-MAX_DEPTH = 200
+MAX_DEPTH = 100
 
 
 def read(text: str) -> Any:
@@ -22,6 +22,10 @@ def read(text: str) -> Any:
     except ValueError as error:  # a number of thousands of digits
         raise InvalidSchema(f"The schema is not JSON: {error}.") from error
     _check_depth(value)
+    try:
+        write(value).encode()
+    except UnicodeEncodeError as error:
+        raise InvalidSchema("A text of the schema has half of a surrogate pair.") from error
     return value
 
 

@@ -18,6 +18,10 @@ def parse(kind: Kind, text: str, references: Sequence[Referenced] = ()) -> Parse
         raise InvalidSchema(
             f"The schema and what it refers to have {total:,} characters; {MAX_CHARACTERS:,} are allowed."
         )
+    if not text.strip():
+        raise InvalidSchema("The schema is empty.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise InvalidSchema("The schema has half of a surrogate pair.")
     try:
         return _parse(kind, text, references)
     except RecursionError as error:
@@ -34,4 +38,10 @@ def _parse(kind: Kind, text: str, references: Sequence[Referenced]) -> Parsed:
         from strom.registry.formats.avro.schema import AvroSchema
 
         return AvroSchema.parse(text, references)
-    raise InvalidSchema(f"Schemas of type {kind} are not supported.")
+    if kind is Kind.JSON:
+        from strom.registry.formats.json_schema.schema import JsonSchema
+
+        return JsonSchema.parse(text, references)
+    from strom.registry.formats.protobuf.schema import ProtobufSchema
+
+    return ProtobufSchema.parse(text, references)

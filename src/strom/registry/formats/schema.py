@@ -8,6 +8,8 @@ from strom.model.errors import UserError
 
 MAX_CHARACTERS = 1_000_000
 """A longer schema would not fit into one record of the registry's topic."""
+MAX_COMPARISONS = 200_000
+"""How many pairs of types are looked at, a second or two long, before two schemas are too large."""
 
 
 class Kind(StrEnum):
@@ -36,6 +38,23 @@ class Referenced(NamedTuple):
 
 class InvalidSchema(UserError):
     """A text that is no schema of its language; says where and why."""
+
+
+class TooLarge(Exception):
+    """Two schemas would take too long to be compared."""
+
+
+class Budget:
+    """Counts the steps of a comparison: two small schemas may have very many pairs of types."""
+
+    def __init__(self) -> None:
+        self._left = MAX_COMPARISONS
+
+    def spend(self) -> None:
+        """Count one more step, or raise TooLarge."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooLarge
 
 
 class Problem(NamedTuple):
@@ -81,3 +100,5 @@ class Parsed(ABC):
             return [str(problem) for problem in self.differences(written)]
         except RecursionError:
             return ["The schemas are nested too deeply to be compared."]
+        except TooLarge:
+            return ["The schemas are too large to be compared."]

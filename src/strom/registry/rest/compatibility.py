@@ -41,6 +41,7 @@ class CompatibilityCalls:
         return answer(told | ({"messages": reasons} if verbose else {}))
 
     def _reasons(self, wish: Wish, version: int | None, verbose: bool) -> list[str]:
+        self._registry.prepare(wish.content)
         with self._registry.reading() as subjects:
             earlier = _earlier(subjects, wish.subject, version)
             try:

@@ -18,5 +18,8 @@ def content_in_format(registry: Registry, content: Content, form: str) -> Conten
     """A content in the form that was asked for: Protobuf's can be had as the bytes of a descriptor."""
     if form != SERIALIZED or content.kind is not Kind.PROTOBUF:
         return content
-    serialized = getattr(registry.meaning(content), "serialized", None)
-    return content if serialized is None else replace(content, text=serialized)
+    from strom.registry.formats.protobuf.schema import ProtobufSchema
+
+    parsed = registry.meaning(content)
+    assert isinstance(parsed, ProtobufSchema)  # noqa: S101 - by its kind
+    return replace(content, text=parsed.serialized)

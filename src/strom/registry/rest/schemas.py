@@ -58,9 +58,12 @@ class SchemaCalls:
         return answer([Kind.JSON.value, Kind.PROTOBUF.value, Kind.AVRO.value])
 
     async def get_schema(self, request: Request) -> Response:
-        """The schema of an id. Asked plainly, it is answered from bytes that lie ready."""
+        """The schema of an id. Asked plainly, it is answered from bytes that lie ready.
+
+        The subject, which most clients name, makes no difference: an id means one schema.
+        """
         schema_id = _id_of(request)
-        if request.query_params:
+        if request.query_params.get("format") or flag(request, "fetchMaxId"):
             return await run_in_threadpool(self._in_detail, request, schema_id)
         ready = self._registry.rendered.get(schema_id)
         if ready is None:

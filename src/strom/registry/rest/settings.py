@@ -40,8 +40,9 @@ class SettingsCalls:
         subject = _scope(request)
         with self._registry.reading() as subjects:
             config = subjects.config(subject)
-            if subject is None or (config is None and flag(request, "defaultToGlobal")):
-                config = {**(subjects.config(None) or {}), **(config or {})}
+            if subject is None or flag(request, "defaultToGlobal"):
+                level = {"compatibilityLevel": subjects.level(subject)}
+                config = {**level, **(subjects.config(None) or {}), **(config or {})}
         if config is None:
             no_own_compatibility(subject or "")
         return answer(shown_config(config))

@@ -24,7 +24,6 @@ from strom.registry.rest.exchange import (
     page,
     prefix_of,
     shown,
-    shown_content,
     subject_of,
     version_of,
     wish_of,
@@ -100,7 +99,8 @@ class SubjectCalls:
         """Make a schema a version of the subject."""
         wish = wish_of(request, await body_of(request))
         entry = await run_in_threadpool(self._registry.register, wish)
-        return answer({"id": entry.id, "version": entry.version, **shown_content(entry.content)})
+        # Not the schema: clients remember what they get here, in the form that they sent.
+        return answer({"id": entry.id, "version": entry.version})
 
     async def look_up(self, request: Request) -> Response:
         """The version of the subject that a schema is."""
@@ -108,6 +108,7 @@ class SubjectCalls:
         deleted = flag(request, "deleted")
 
         def found() -> SchemaVersion:
+            self._registry.prepare(wish.content)
             with self._registry.reading() as subjects:
                 entry = lookup(subjects, wish, deleted=deleted)
                 if entry is None:

@@ -53,6 +53,11 @@ def records(
     ]
 
 
+def stored(path: Path, partition: TopicPartition, kind: str = "parquet") -> int | None:
+    """How far the table of the partition's topic is."""
+    return a_task(path, format=kind)._position((partition.topic, partition))
+
+
 def rows(path: Path, table: str = "clicks", kind: str = "parquet") -> list[dict[str, Any]]:
     """What a stranger reads: Arrow over the folder, or Delta's own reader."""
     if kind == "delta":
@@ -70,7 +75,7 @@ def test_rows_are_there_after_a_flush_and_positions_with_them(tmp_path, kind):
     task.put(records(P0, 0, [{"n": 1}, {"n": 2}]) + records(P1, 7, [{"n": 3}]))
     task.flush()
     assert sorted(row["n"] for row in rows(tmp_path, kind=kind)) == [1, 2, 3]
-    assert a_task(tmp_path, format=kind).open([P0, P1]) == {P0: 2, P1: 8}
+    assert (stored(tmp_path, P0, kind), stored(tmp_path, P1, kind)) == (2, 8)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -78,7 +83,7 @@ def test_what_was_not_flushed_is_not_there(tmp_path, kind):
     task = a_task(tmp_path, format=kind)
     task.open([P0])
     task.put(records(P0, 0, [{"n": 1}]))
-    assert a_task(tmp_path, format=kind).open([P0]) == {}
+    assert stored(tmp_path, P0, kind) is None
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -128,17 +133,31 @@ def test_tasks_with_different_partitions_commit_to_one_delta_table_at_once(tmp_p
     assert sorted(row["n"] for row in rows(tmp_path, kind="delta")) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_topics_that_a_transform_gives_one_name_keep_their_own_positions(tmp_path, kind):
+    def renamed(origin: str, offset: int, number: int, name: str = "all") -> SinkRecord:
+        return SinkRecord(name, 0, offset, {"n": number}, original_topic=origin)
+
+    for _ in range(2):  # the second time, everything is there already
+        task = a_task(tmp_path, format=kind)
+        task.open([TopicPartition("east", 0), TopicPartition("west", 0)])
+        task.put([renamed("east", 100, 1), renamed("west", 5, 2), renamed("east", 101, 3, "some")])
+        task.flush()
+    assert sorted(row["n"] for row in rows(tmp_path, "all", kind)) == [1, 2]
+    assert [row["n"] for row in rows(tmp_path, "some", kind)] == [3]
+
+
 def test_files_of_an_unfinished_commit_are_removed_when_the_partition_is_opened(tmp_path):
     task = a_task(tmp_path)
     task.open([P0])
     task.put(records(P0, 0, [{"n": 0}]))
     task.flush()
     # As a crash between the files and their commit leaves it:
-    chain = tmp_path / "clicks/_strom/lake+0"
+    chain = tmp_path / "clicks/_strom/lake+clicks+0"
     left = tmp_path / "clicks/lake+0+left.parquet"
-    left.write_bytes(next((tmp_path / "clicks").glob("lake+0*.parquet")).read_bytes())
+    left.write_bytes(next((tmp_path / "clicks").glob("lake+clicks+0*.parquet")).read_bytes())
     (chain / f"{1:020d}.intent").write_text(json.dumps({"next": 2, "files": [left.name]}))
-    assert a_task(tmp_path).open([P0]) == {P0: 1}
+    assert stored(tmp_path, P0) == 1
     assert len(rows(tmp_path)) == 1
     assert list(chain.glob("*.intent")) == []
 
@@ -203,7 +222,7 @@ def test_a_poison_record_is_named_and_nothing_of_the_call_is_taken(tmp_path):
     task.put(records(P0, 0, [{"n": 1}, {"n": 2}]) + records(P0, 3, [{"n": 4}]))
     task.flush()
     assert sorted(row["n"] for row in rows(tmp_path)) == [1, 2, 4]
-    assert a_task(tmp_path).open([P0]) == {P0: 4}
+    assert stored(tmp_path, P0) == 4
 
 
 def test_records_without_a_value_move_the_position_only(tmp_path):
@@ -212,7 +231,7 @@ def test_records_without_a_value_move_the_position_only(tmp_path):
     task.put(records(P0, 0, [{"n": 1}, None]))
     task.flush()
     assert len(rows(tmp_path)) == 1
-    assert a_task(tmp_path).open([P0]) == {P0: 2}
+    assert stored(tmp_path, P0) == 2
     strict = a_task(tmp_path, behavior_on_null_values="fail")
     strict.open([P0])
     with pytest.raises(PoisonRecord, match=r"behavior\.on\.null\.values") as caught:
@@ -333,9 +352,12 @@ def test_whatever_happens_in_between_every_record_is_there_once(tmp_path_factory
         elif step == "f":
             task.flush()
         else:
+            # The worker's own commit is somewhere behind the table's position.
             task = a_task(path, format=kind, flush_size="4")
-            sent = task.open([P0]).get(P0, 0)
-    assert sorted(row["n"] for row in rows(path, kind=kind)) == list(range(sent))
+            task.open([P0])
+            sent = max((stored(path, P0, kind) or 0) - count, 0)
+    reached = max(sent, stored(path, P0, kind) or 0)
+    assert sorted(row["n"] for row in rows(path, kind=kind)) == list(range(reached))
 
 
 @pytest.fixture(scope="module")
@@ -374,8 +396,8 @@ def test_the_same_on_an_s3_compatible_store(s3, kind):
     task.put(records(P0, 0, [{"n": 1}, {"n": 2}]))
     task.flush()
     again = a_task(path, **texts)
-    assert again.open([P0]) == {P0: 2}
-    again.put(records(P0, 2, [{"n": 3}]))
+    again.open([P0])
+    again.put(records(P0, 1, [{"n": 2}, {"n": 3}]))
     again.flush()
     assert sorted(_rows_on_s3(again.settings, kind)) == [1, 2, 3]
     assert "secret" not in repr(again.settings)

@@ -1,7 +1,7 @@
 """Parquet tables: files in folders, and a chain of small commit files beside them.
 
-A commit is a file `_strom/CONNECTOR+PARTITION/FIRST.json`, named by its first offset, that can be
-written only once: it says where the next one begins and which files it added. What is about to be
+A commit is a file `_strom/CONNECTOR+TOPIC+PARTITION/FIRST.json`, named by its first offset, that can
+be written only once: it says where the next one begins and which files it added. What is about to be
 written is noted first (`….intent`), so that the files of a crash are found and removed when the
 partition is opened again. Readers (Spark, DuckDB, Arrow) leave out folders that begin with an underscore.
 """
@@ -60,7 +60,7 @@ class ParquetTable:
         name = f"{self._chain(partition)}/{batch.first:020d}"
         planned: list[DataFile] = []
         if batch.rows is not None:
-            prefix = f"{self._connector}+{partition.partition}+{batch.first:020d}"
+            prefix = f"{self._name(partition)}+{batch.first:020d}"
             planned = plan_files(prefix, batch.rows, self._settings.levels)
         noted = {"next": batch.next, "files": [file.path for file in planned]}
         if planned:
@@ -86,4 +86,7 @@ class ParquetTable:
             self._files.remove(f"{self._folder}/{path}")
 
     def _chain(self, partition: TopicPartition) -> str:
-        return f"{self._folder}/_strom/{self._connector}+{partition.partition}"
+        return f"{self._folder}/_strom/{self._name(partition)}"
+
+    def _name(self, partition: TopicPartition) -> str:
+        return f"{self._connector}+{partition.topic}+{partition.partition}"

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,12 @@ from strom.connect.connectors.lake.tables import Batch, LakeTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_of = itemgetter(0, 1)
+Place = tuple[str, TopicPartition]
+"""The topic that names the table, and the partition that the records were read from.
+
+They differ where a transform has renamed the topic: a partition's records may then be in several
+tables, and each has a position of its own.
+"""
 
 
 @dataclass
@@ -51,18 +55,20 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         super().__init__(settings, context)
         self._files = open_files(settings)
         self._tables: dict[str, LakeTable] = {}
-        self._taken: dict[TopicPartition, _Taken] = {}
-        self._stored: dict[TopicPartition, int] = {}
+        self._taken: dict[Place, _Taken] = {}
+        self._stored: dict[Place, int | None] = {}
         self._rows = 0
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Go on from where the tables are."""
-        found = {}
+        """Look up how far the tables are.
+
+        Reading goes on from what the worker has committed, which is never ahead of the tables; what a
+        table has already is not stored again. No table is asked where to go on, for others may have
+        got less of the same partition.
+        """
         for partition in partitions:
-            position = self._table(partition.topic).position(partition)
-            if position is not None:
-                found[partition] = self._stored[partition] = position
-        return found
+            self._position((partition.topic, partition))
+        return {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take records; nothing is taken if one of them cannot be a row."""
@@ -70,16 +76,16 @@ class LakeSinkTask(SinkTask[LakeSettings]):
             self.flush()
         made = []
         index = 0
-        for (topic, number), group in groupby(records, _of):
+        for place, group in groupby(records, _place):
             run = list(group)
-            partition = TopicPartition(topic, number)
-            made.append((partition, run, self._made(partition, run, index)))
+            made.append((place, run, self._made(place, run, index)))
             index += len(run)
-        for partition, run, table in made:
-            taken = self._taken.get(partition)
+        for place, run, table in made:
+            taken = self._taken.get(place)
             if taken is None:
-                first = self._stored.get(partition, run[0].offset)
-                taken = self._taken[partition] = _Taken(first, first)
+                stored = self._position(place)
+                first = run[0].offset if stored is None else stored
+                taken = self._taken[place] = _Taken(first, first)
             taken.next = max(taken.next, run[-1].offset + 1)
             if table is not None:
                 taken.tables.append(table)
@@ -88,49 +94,50 @@ class LakeSinkTask(SinkTask[LakeSettings]):
     def flush(self) -> None:
         """Store everything taken so far."""
         by_topic: dict[str, dict[TopicPartition, Batch]] = {}
-        for partition, taken in self._taken.items():
-            by_topic.setdefault(partition.topic, {})[partition] = taken.batch()
+        for (topic, partition), taken in self._taken.items():
+            if taken.next > taken.first:
+                by_topic.setdefault(topic, {})[partition] = taken.batch()
         for topic, batches in by_topic.items():
             self._table(topic).store(batches)
             for partition, batch in batches.items():
-                self._stored[partition] = batch.next
+                self._stored[topic, partition] = batch.next
                 self._rows -= batch.rows.num_rows if batch.rows is not None else 0
-                del self._taken[partition]
+                del self._taken[topic, partition]
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Forget them; what was not stored is read again by who has them next."""
-        for partition in partitions:
-            self._stored.pop(partition, None)
-            taken = self._taken.pop(partition, None)
-            if taken is not None:
-                self._rows -= sum(table.num_rows for table in taken.tables)
+        gone = set(partitions)
+        self._stored = {place: at for place, at in self._stored.items() if place[1] not in gone}
+        self._taken = {place: taken for place, taken in self._taken.items() if place[1] not in gone}
+        self._rows = sum(table.num_rows for taken in self._taken.values() for table in taken.tables)
 
-    def _made(
-        self, partition: TopicPartition, run: list[SinkRecord], index: int
-    ) -> "pa.Table | None":
-        """The rows of some records of one partition; `index` is the place of the first in the call."""
-        already = max(
-            self._stored.get(partition, 0),
-            self._taken[partition].next if partition in self._taken else 0,
-        )
-        places = [
-            place
-            for place, record in enumerate(run)
-            if record.offset >= already and record.value is not None
-        ]
+    def _made(self, place: Place, run: list[SinkRecord], index: int) -> "pa.Table | None":
+        """The rows of some records of one place; `index` is where the first is in the call."""
+        taken = self._taken.get(place)
+        already = taken.next if taken is not None else self._position(place) or 0
         if self.settings.on_null == "fail":
-            for place, record in enumerate(run):
+            for at, record in enumerate(run):
                 if record.value is None:
                     raise PoisonRecord(
-                        "It has no value (behavior.on.null.values=fail).", index + place
+                        "It has no value (behavior.on.null.values=fail).", index + at
                     )
+        places = [
+            at
+            for at, record in enumerate(run)
+            if record.offset >= already and record.value is not None
+        ]
         if not places:
             return None
-        wanted = run if len(places) == len(run) else [run[place] for place in places]
+        wanted = run if len(places) == len(run) else [run[at] for at in places]
         try:
             return make_table(wanted, self.settings.record_columns, self.settings.timestamp_field)
         except PoisonRecord as poison:
             raise PoisonRecord(str(poison), index + places[poison.index]) from None
+
+    def _position(self, place: Place) -> int | None:
+        if place not in self._stored:
+            self._stored[place] = self._table(place[0]).position(place[1])
+        return self._stored[place]
 
     def _table(self, topic: str) -> LakeTable:
         table = self._tables.get(topic)
@@ -141,6 +148,10 @@ class LakeSinkTask(SinkTask[LakeSettings]):
                 self._files, folder, self.context.connector, self.settings
             )
         return table
+
+
+def _place(record: SinkRecord) -> Place:
+    return record.topic, record.origin
 
 
 class LakeSink(SinkConnector[LakeSettings]):

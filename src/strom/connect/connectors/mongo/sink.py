@@ -55,7 +55,8 @@ class MongoSinkTask(SinkTask[MongoSinkSettings]):
 
     def _id(self, index: int, record: SinkRecord, document: dict[str, Any]) -> Any:
         if self.settings.id_from == "place":
-            return f"{record.topic}-{record.partition}-{record.offset}"
+            topic, partition = record.origin
+            return f"{topic}-{partition}-{record.offset}"
         if self.settings.id_from == "field":
             chosen = document.get(self.settings.id_field)
             if chosen is None:

@@ -16,7 +16,7 @@ from strom.registry.formats.avro.types import (
     Record,
     Union,
 )
-from strom.registry.formats.schema import Problem
+from strom.registry.formats.schema import Budget, Problem
 
 PROMOTIONS = {
     "long": ("int",),
@@ -30,7 +30,17 @@ PROMOTIONS = {
 
 def problems(reader: AvroType, writer: AvroType) -> list[Problem]:
     """List why `reader` cannot read what `writer` wrote; paths are those of the reader."""
-    return _Resolution().compare(reader, writer, "")
+    try:
+        return _Resolution().compare(reader, writer, "")
+    except _Ambiguous as ambiguous:
+        return [ambiguous.problem]
+
+
+class _Ambiguous(Exception):
+    """The reader's schema can be understood in two ways; it is given up, even inside of a union."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
 
 
 class _Resolution:
@@ -38,8 +48,11 @@ class _Resolution:
         # A pair of types is compared once. While that is going on, and the pair is met again
         # inside of itself, it counts as fitting: whatever is wrong with it is found outside.
         self._found: dict[tuple[int, int], list[Problem]] = {}
+        self._named: dict[int, dict[str, Field]] = {}
+        self._budget = Budget()
 
     def compare(self, reader: AvroType, writer: AvroType, path: str) -> list[Problem]:
+        self._budget.spend()
         pair = id(reader), id(writer)
         if pair not in self._found:
             self._found[pair] = []
@@ -88,23 +101,24 @@ class _Resolution:
         found: list[Problem] = []
         for index, part in enumerate(reader.fields):
             place = f"{path}/fields/{index}"
-            sources = _sources(part, writer)
+            sources = self._sources(part, writer)
             if len(sources) > 1:
                 names = " and ".join(source.name for source in sources)
                 text = f"the reader's field {part.name} could be any of the writer's {names}"
-                found.append(Problem("READER_FIELD_AMBIGUOUS", place, text))
-            elif sources:
+                raise _Ambiguous(Problem("READER_FIELD_AMBIGUOUS", place, text))
+            if sources:
                 found += self.compare(part.type, sources[0].type, f"{place}/type")
             elif not part.has_default:
                 text = f"the reader's field {part.name} has no default, and the writer has no such field"
                 found.append(Problem("READER_FIELD_MISSING_DEFAULT_VALUE", place, text))
         return found
 
-
-def _sources(part: Field, writer: Record) -> list[Field]:
-    """Find the fields of the writer that a field of the reader is read from: by name, by alias."""
-    names = {part.name, *part.aliases}
-    return [source for source in writer.fields if source.name in names]
+    def _sources(self, part: Field, writer: Record) -> list[Field]:
+        """Find the fields of the writer that a reader's is read from: by name, by alias."""
+        if id(writer) not in self._named:
+            self._named[id(writer)] = {source.name: source for source in writer.fields}
+        names = dict.fromkeys((part.name, *part.aliases))
+        return [self._named[id(writer)][name] for name in names if name in self._named[id(writer)]]
 
 
 def _names(reader: Named, writer: Named, path: str) -> list[Problem]:
