@@ -1,5 +1,6 @@
 """A project at work: all layers at once, readers meanwhile, and versions that are switched under it."""
 
+import shutil
 import threading
 import time
 
@@ -122,6 +123,18 @@ def test_a_running_project_follows_a_switch_and_a_rollback(spark, kafka_servers,
         manifests.change("pages", shop.stream.topic, rolled_back)
         assert eventually(lambda: shop.counted("views") == 60, shop.runner)
         assert not (tmp_path / "data" / "master").exists()
+
+
+def test_a_view_that_is_dropped_stops_nothing(spark, kafka_servers, tmp_path):
+    with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
+        shop.send(clicks(30))
+        assert eventually(lambda: shop.counted() == 30, shop.runner)
+        shutil.rmtree(shop.project.manifests.view_folder("pages"))
+        shop.send(clicks(30))
+        (layer,) = shop.runner.layers.values()
+        assert eventually(lambda: layer.progress.records >= 60, shop.runner)
+        assert layer.targets == []
+        assert shop.project.manifests.read("pages") is None
 
 
 def test_a_topic_that_is_not_there_is_told_before_anything_runs(spark, kafka_servers, tmp_path):

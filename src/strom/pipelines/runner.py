@@ -1,12 +1,13 @@
 """Everything that a running project does, each in a thread: speed, archive, batch, upkeep."""
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from strom.model.errors import UserError
+from strom.model.errors import StromError, UserError
 from strom.pipelines.batch import run_batch
 from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
@@ -159,13 +160,24 @@ class Runner:
     def _speed(self, layer: SpeedLayer) -> None:
         began = time.monotonic()
         layer.targets = [self._followed(target) for target in self._not_dropped(layer)]
-        taken = layer.step()
+        taken = 0
+        with self._unless_dropped(layer):
+            taken = layer.step()
         rest = self.project.settings.trigger_s - (time.monotonic() - began)
         self._stopping.wait(max(rest, 0 if taken else IDLE_S))
 
     def _not_dropped(self, layer: SpeedLayer) -> list[Target]:
         """The views that are still there: another process may have dropped one."""
         return [one for one in layer.targets if self._manifests.read(one.feed.name) is not None]
+
+    @contextlib.contextmanager
+    def _unless_dropped(self, layer: SpeedLayer) -> Iterator[None]:
+        """Pass over an error if a view has gone meanwhile: then it is no wonder."""
+        try:
+            yield
+        except (StromError, OSError):
+            if len(self._not_dropped(layer)) == len(layer.targets):
+                raise
 
     def _followed(self, target: Target) -> Target:
         """The version that is active now: another process may have switched it."""
@@ -192,8 +204,10 @@ class Runner:
         if self._stopping.wait(self.project.settings.batch_every_s):
             return
         for topic, master in self.masters.items():
-            for target in self._not_dropped(self.layers[topic]):
-                run_batch(self._spark, self._manifests, master, target.feed, target.number)
+            layer = self.layers[topic]
+            for target in self._not_dropped(layer):
+                with self._unless_dropped(layer):
+                    run_batch(self._spark, self._manifests, master, target.feed, target.number)
 
     def _upkeep(self) -> None:
         rounds = 0
@@ -201,9 +215,10 @@ class Runner:
             rounds += 1
             for layer in self.layers.values():
                 for target in self._not_dropped(layer):
-                    self._compact(target)
-                    if rounds % SWEEP_EVERY == 0:
-                        self._manifests.sweep(target.feed.name)
+                    with self._unless_dropped(layer):
+                        self._compact(target)
+                        if rounds % SWEEP_EVERY == 0:
+                            self._manifests.sweep(target.feed.name)
 
     def _compact(self, target: Target) -> None:
         try:
