@@ -1,6 +1,7 @@
 """A process that works on a World and is killed at a point: FOLDER SERVERS TOPIC POINT.
 
 The points are functions of strom; the process ends itself, by SIGKILL, when one is called the given time.
+With the point ANYWHERE it works until it is killed from outside.
 """
 
 import os
@@ -27,6 +28,9 @@ POINTS = {
     "before a compaction is published": (compaction, "Segment", 1),
 }
 
+ANYWHERE = "anywhere"
+AT_WORK = "at work"
+
 
 def die_in(owner, name, times):
     """Replace a function by one that ends this process when it is called for the n-th time."""
@@ -47,15 +51,24 @@ def main():
     stream = make_stream(topic)
     spark = start_session("local[1]", {"spark.sql.shuffle.partitions": "1"})
     world = World(spark, servers, Path(folder), stream, make_views(stream))
-    die_in(*POINTS[point])
     layer = world.speed(max_records=20)
+    if point == ANYWHERE:
+        print(AT_WORK, flush=True)
+        while True:
+            work(world, layer)
+    die_in(*POINTS[point])
+    work(world, layer)
+    sys.exit("nobody killed me")
+
+
+def work(world, layer):
+    """Everything that a project does, once."""
     while layer.step():
         pass
     world.archive()
     for name, target in world.targets.items():
         world.compactor.compact(target.feed.fold, target.number)
         world.batch(name)
-    sys.exit("nobody killed me")
 
 
 if __name__ == "__main__":

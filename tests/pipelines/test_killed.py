@@ -1,13 +1,16 @@
 """kill -9 of the driver at the worst moments changes no result."""
 
+import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from tests.pipelines.killed_driver import POINTS
+from tests.pipelines import killed_driver
+from tests.pipelines.killed_driver import ANYWHERE, AT_WORK, POINTS
 from tests.pipelines.shop import answers, clicks, make_stream, make_views
 from tests.pipelines.world import World, fresh_topic
 
@@ -29,13 +32,13 @@ def world(spark, kafka_servers, tmp_path):
 
 def work(world):
     """Everything that a project does, until there is nothing left to do."""
-    layer = world.speed(max_records=40)
-    while layer.step():
-        pass
-    world.archive()
-    for name, target in world.targets.items():
-        world.compactor.compact(target.feed.fold, target.number)
-        world.batch(name)
+    killed_driver.work(world, world.speed(max_records=40))
+
+
+def driver(world, folder, point):
+    """The command of a process that works on the same world."""
+    command = [sys.executable, "-m", "tests.pipelines.killed_driver"]
+    return [*command, str(folder), world.kafka.servers, world.stream.topic, point]
 
 
 def check_complete(world, sent):
@@ -86,13 +89,13 @@ def test_dying_at_any_point_changes_nothing(world, monkeypatch, point):
         "after the sink",
         pytest.param("before the rename", marks=pytest.mark.soak),
         pytest.param("mid-archive", marks=pytest.mark.soak),
+        pytest.param("before a batch is published", marks=pytest.mark.soak),
     ],
 )
-def test_a_killed_driver_changes_nothing(world, kafka_servers, tmp_path, point):
+def test_a_killed_driver_changes_nothing(world, tmp_path, point):
     sent = clicks(60)
     world.send(sent)
-    command = [sys.executable, "-m", "tests.pipelines.killed_driver"]
-    command += [str(tmp_path), kafka_servers, world.stream.topic, point]
+    command = driver(world, tmp_path, point)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert done.returncode == KILLED, done.stderr[-2000:]
     work(world)
@@ -100,6 +103,26 @@ def test_a_killed_driver_changes_nothing(world, kafka_servers, tmp_path, point):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_drivers_killed_at_any_moment_change_nothing(world, tmp_path):
+    chance = random.Random(2026)
+    sent: list[dict[str, object]] = []
+    for _ in range(4):
+        with subprocess.Popen(
+            driver(world, tmp_path, ANYWHERE), cwd=ROOT, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout.readline().strip() == AT_WORK
+            for _ in range(chance.randint(2, 8)):
+                rows = clicks(30, first=len(sent))
+                world.send(rows)
+                sent += rows
+                time.sleep(chance.uniform(0.1, 1.5))
+            process.kill()
+    work(world)
+    check_complete(world, sent)
+
+
+@pytest.mark.slow
 @pytest.mark.oracle
 @pytest.mark.timeout(300)
 def test_a_driver_killed_at_work_on_kafka_changes_nothing(spark, tmp_path):
@@ -113,8 +136,6 @@ def test_a_driver_killed_at_work_on_kafka_changes_nothing(spark, tmp_path):
     with RealKafka() as kafka:
         world = World(spark, kafka.bootstrap_servers, tmp_path, stream, make_views(stream))
         try:
-            test_a_killed_driver_changes_nothing(
-                world, kafka.bootstrap_servers, tmp_path, "after the sink"
-            )
+            test_a_killed_driver_changes_nothing(world, tmp_path, "mid-archive")
         finally:
             world.close()

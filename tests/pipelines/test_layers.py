@@ -150,6 +150,20 @@ def test_a_log_that_was_truncated_under_a_view_is_told_with_the_way_out(world):
     assert world.query("SELECT * FROM page_minutes") == []
 
 
+def test_a_topic_that_was_made_anew_under_a_view_is_told_with_the_way_out(world):
+    world.send(clicks(60))
+    speed = world.speed()
+    speed.step()
+    before = answer(world)
+    world.kafka.admin.delete_topics([world.stream.topic])[world.stream.topic].result(10)
+    assert eventually(lambda: world.stream.topic not in world.kafka.topics())
+    world.kafka.create(world.stream.topic, world.stream.partitions)
+    world.send(clicks(3))
+    with pytest.raises(UserError, match=r"made anew.*strom replay page_minutes"):
+        speed.step()
+    assert answer(world) == before
+
+
 def test_a_new_partition_is_read_from_its_beginning(world):
     from confluent_kafka import Producer
     from confluent_kafka.admin import NewPartitions

@@ -30,6 +30,7 @@ SELECT window('1 minute'), lower(page) AS page, count(*) AS n, avg(ms) AS mean_m
        count(DISTINCT page) AS pages
 FROM clicks WHERE ms > 5 GROUP BY window('1 minute'), lower(page);
 CREATE VIEW slow AS SELECT page, ms * 2 AS twice FROM clicks WHERE ms > 100;
+CREATE VIEW hours AS SELECT window('1 hour'), rollup(n) AS n FROM minutes GROUP BY window('1 hour');
 """
 
 
@@ -54,6 +55,30 @@ def test_views_are_named_by_their_variables(project):
     assert loaded.servers == "127.0.0.1:9092"
 
 
+def test_sql_views_may_stand_in_any_order(project):
+    stream, *views = SQL.split(";\n")[:-1]
+    turned = ";\n".join([*reversed(views), stream])
+    loaded = project(views_sql=turned)
+    assert loaded.views == project(views_sql=SQL).views
+
+
+def test_a_circle_of_views_is_told(project):
+    stream = SQL.split(";")[0]
+    circle = """;
+    CREATE VIEW a AS SELECT page FROM b;
+    CREATE VIEW b AS SELECT page FROM c;
+    CREATE VIEW c AS SELECT page FROM b"""
+    with pytest.raises(UserError, match=r"views\.sql:\d+: View b reads itself: b → c → b\."):
+        project(views_sql=stream + circle)
+
+
+def test_a_view_with_expectations_has_its_quality_beside_it(project):
+    expecting = VIEWS.replace("keys=", 'expect={"quick": "ms < 9"}, keys=')
+    loaded = project(views_py=expecting)
+    assert list(loaded.views) == ["pages", "pages_quality"]
+    assert list(loaded.views["pages_quality"].measures) == ["rows", "quick"]
+
+
 def test_sql_defines_the_same(project):
     loaded = project(views_sql=SQL)
     minutes, slow = loaded.views["minutes"], loaded.views["slow"]
@@ -64,10 +89,13 @@ def test_sql_defines_the_same(project):
         "top": "top_k",
         "pages": "distinct",
     }
-    assert minutes.where == "ms > 5"
+    assert minutes.reads.where == "ms > 5", "WHERE sees what was read, not what is selected"
     assert minutes.columns == {"page": "LOWER(page)"}
     assert slow.appends
     assert slow.columns == {"twice": "ms * 2"}
+    assert slow.select == ("page", "twice")
+    assert loaded.views["hours"].rolls_up is minutes
+    assert loaded.views["hours"].measures["n"].describe() == "rollup(n)"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A project at work: all layers at once, readers meanwhile, and versions that are switched under it."""
 
+import shutil
 import threading
 import time
 
@@ -124,12 +125,32 @@ def test_a_running_project_follows_a_switch_and_a_rollback(spark, kafka_servers,
         assert not (tmp_path / "data" / "master").exists()
 
 
+def test_a_view_that_is_dropped_stops_nothing(spark, kafka_servers, tmp_path):
+    with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
+        shop.send(clicks(30))
+        assert eventually(lambda: shop.counted() == 30, shop.runner)
+        shutil.rmtree(shop.project.manifests.view_folder("pages"))
+        shop.send(clicks(30))
+        (layer,) = shop.runner.layers.values()
+        assert eventually(lambda: layer.progress.records >= 60, shop.runner)
+        assert layer.targets == []
+        assert shop.project.manifests.read("pages") is None
+
+
 def test_a_topic_that_is_not_there_is_told_before_anything_runs(spark, kafka_servers, tmp_path):
     stream = Stream("no-such-topic", schema=SCHEMA, time="at")
     view = View(reads=stream, measures={"n": count()}, name="n")
     project = Project(tmp_path, Settings(servers=kafka_servers), {}, {"n": view})
     with pytest.raises(UserError, match=r"test_runner\.py:\d+: There is no topic no-such-topic"):
         Runner(project, spark, KafkaLog(kafka_servers)).prepare()
+
+
+def failing(rows):
+    return rows / 0
+
+
+def returning_nothing(rows):
+    pass
 
 
 def test_what_only_spark_can_see_is_told_with_its_place(spark, kafka_servers, tmp_path):
@@ -148,6 +169,9 @@ def test_what_only_spark_can_see_is_told_with_its_place(spark, kafka_servers, tm
             keys=[window("1 day")],
             measures={"n": count()},
         ),
+        View(reads=stream, prepare=failing, measures={"n": count()}),
+        View(reads=stream, prepare=returning_nothing, measures={"n": count()}),
+        View(reads=stream, expect_or_drop={"good": "nothing > 5"}, measures={"n": count()}),
     ):
         project = Project(tmp_path, Settings(servers=kafka_servers), {}, {"n": view})
         with pytest.raises(UserError, match=r"test_runner\.py:\d+: ") as caught:

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from strom.cli.printing import human_count
-from strom.cli.project import opened, project_option, spark_of
+from strom.cli.project import opened_to_compute, project_option, spark_of
 from strom.cli.run import plain_error
 from strom.model.errors import StromError
 
@@ -19,12 +19,13 @@ def batch(view: str, folder: Path) -> None:
 
     If the definition has changed, this makes a new version and switches to it.
     """
-    project = opened(folder)
+    project = opened_to_compute(folder)
     definition = project.defined_view(view)
     from strom.pipelines.batch import run_batch
     from strom.pipelines.feeds import feed_of
     from strom.pipelines.master import MasterDataset
     from strom.pipelines.replay import begin_version, switch
+    from strom.pipelines.spark.session import stop_session
     from strom.pipelines.versions import current_version
 
     master = MasterDataset(project.data / "master", definition.stream.topic)
@@ -44,7 +45,7 @@ def batch(view: str, folder: Path) -> None:
     except Exception as error:  # noqa: BLE001 - Spark's are many
         raise plain_error(error) from None
     finally:
-        spark.stop()
+        stop_session(spark)
     seconds = time.perf_counter() - began
     click.echo(
         f"Version {done.version} of {view} holds {human_count(done.records)} records up to {done.cut}, "

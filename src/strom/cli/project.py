@@ -40,6 +40,14 @@ def opened(folder: Path) -> "Project":
     return load_project(folder)
 
 
+def opened_to_compute(folder: Path) -> "Project":
+    """The project of a folder, with the schemas that its streams have in a registry."""
+    project = opened(folder)
+    from strom.pipelines.schemas import with_schemas
+
+    return with_schemas(project)
+
+
 def require_packages() -> None:
     """Raise UserError if what views need is not installed."""
     from importlib.util import find_spec

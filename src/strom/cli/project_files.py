@@ -9,6 +9,8 @@ def settings_text(name: str) -> str:
 name = "{name}"
 # What is computed, and the embedded broker's log, lies here.
 data = "data"
+# A schema registry, for Avro streams with schema="registry":
+# registry = "http://127.0.0.1:8081"
 
 [kafka]
 # Without `servers`, `strom run` starts a broker of its own at this port. Or name your cluster:

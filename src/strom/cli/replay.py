@@ -6,7 +6,7 @@ import click
 
 from strom.cli.printing import human_count, notice
 from strom.cli.progress import towards
-from strom.cli.project import log_of, opened, project_option, spark_of
+from strom.cli.project import log_of, opened_to_compute, project_option, spark_of
 from strom.cli.run import plain_error
 from strom.model.errors import StromError
 
@@ -28,10 +28,11 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
 
     Queries see the new version as soon as it has caught up. `strom views rollback` goes back.
     """
-    project = opened(folder)
+    project = opened_to_compute(folder)
     definition = project.defined_view(view)
     with log_of(project) as kafka:
         from strom.pipelines.replay import Step, replay, starting_point
+        from strom.pipelines.spark.session import stop_session
 
         base = starting_point(kafka, definition.stream.topic, start)
         spark = spark_of(project)
@@ -60,9 +61,12 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
         except Exception as error:  # noqa: BLE001 - Spark's are many
             raise plain_error(error) from None
         finally:
-            spark.stop()
+            stop_session(spark)
     if last and last[0].seconds:
         rate = human_count(last[0].done / last[0].seconds)
         notice(f"{human_count(last[0].done)} records at {rate}/s.")
-    state = "is there, not active" if no_switch else "is active"
-    click.echo(f"Version {number} of {view} {state}. To go back: strom views rollback {view}")
+    if no_switch:
+        then = f"is there, not active. To switch: strom views rollback {view} --to {number}"
+    else:
+        then = f"is active. To go back: strom views rollback {view}"
+    click.echo(f"Version {number} of {view} {then}")

@@ -9,7 +9,7 @@ import click
 
 from strom.cli.declared_connectors import connectors_of
 from strom.cli.printing import human_count, notice
-from strom.cli.project import log_of, opened, project_option, spark_of
+from strom.cli.project import log_of, opened_to_compute, project_option, spark_of
 from strom.model.errors import StromError, UserError
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from strom.pipelines.runner import Runner
 
 STATUS_S = 10.0
+GRACE_S = 0.5
 
 
 @click.command()
@@ -34,7 +35,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
 
     It ends cleanly with Ctrl-C or SIGTERM.
     """
-    project = opened(folder)
+    project = opened_to_compute(folder)
     from strom.pipelines.runner import Runner, refuse_changed
 
     for name in refuse_changed(project):
@@ -42,6 +43,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     with log_of(project) as kafka, connectors_of(project, kafka.servers) as connect:
         from strom.pipelines.serving.http import HttpServer
         from strom.pipelines.serving.queries import Server
+        from strom.pipelines.spark.session import stop_session
 
         spark = spark_of(project)
         runner = Runner(project, spark, kafka, mode)
@@ -58,7 +60,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
             runner.stop()
             http.stop()
             server.close()
-            spark.stop()
+            stop_session(spark)
     click.echo("Stopped.")
 
 
@@ -95,7 +97,8 @@ def _work_until_told(runner: "Runner", quiet: bool) -> None:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    if runner.failed is not None:
+    # Who ends all processes at once ends Java too: what then fails is no failure.
+    if runner.failed is not None and not told.wait(GRACE_S):
         raise plain_error(runner.failed)
 
 
@@ -115,7 +118,12 @@ def plain_error(error: BaseException) -> BaseException:
     from pyspark.errors import PySparkException
 
     if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
+        from strom.pipelines.spark.preparing import NOT_AS_EXPECTED
+
         lines = [line for line in str(error).splitlines() if line.strip()]
+        for line in lines:
+            if NOT_AS_EXPECTED in line:
+                return UserError(line.partition(NOT_AS_EXPECTED)[2].partition(" SQLSTATE")[0])
         told = next(
             (line for line in reversed(lines) if "Caused by" in line), lines[0] if lines else ""
         )

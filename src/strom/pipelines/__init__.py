@@ -14,6 +14,7 @@ from strom.pipelines.measures import (
     measure,
     min,  # noqa: A004
     quantile,
+    rollup,
     sum,  # noqa: A004
     top_k,
     variance,
@@ -36,6 +37,7 @@ __all__ = [
     "measure",
     "min",
     "quantile",
+    "rollup",
     "sum",
     "top_k",
     "variance",

@@ -13,8 +13,9 @@ from strom.pipelines.definitions.view import View
 from strom.pipelines.fold import ViewFold
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.spark.folding import bind_with_spark, partial, prepared
+from strom.pipelines.spark.folding import bind_with_spark, partial
 from strom.pipelines.spark.parsing import dead_rows, good, parse
+from strom.pipelines.spark.preparing import prepared
 from strom.pipelines.spark.reading import RAW_SCHEMA
 
 if TYPE_CHECKING:

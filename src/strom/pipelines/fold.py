@@ -14,6 +14,8 @@ from strom.pipelines.definitions.view import View, check_against, unknown_column
 from strom.pipelines.measures.measure import Fold, Rows, Sql, quoted
 
 PART = "_part"
+RECORD = "_record"
+"""Of a rollup's row: the columns of the record, which only measures see."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,18 @@ class ViewFold:
     @property
     def grouping(self) -> list[str]:
         """The columns by which states are merged."""
-        if not self.tallies:
-            return self.view.key_names
-        return [*self.view.key_names, PART, *(item_column(name) for name in self.tallies)]
+        return [*self.view.key_names, *self._items]
+
+    @property
+    def grouping_of_rows(self) -> list[str]:
+        """The columns by which rows are folded into states."""
+        if self.view.rolls_up is None:
+            return self.grouping
+        return [*map(key_column, self.view.key_names), *self._items]
+
+    @property
+    def _items(self) -> list[str]:
+        return [PART, *map(item_column, self.tallies)] if self.tallies else []
 
 
 def bind(view: View, columns: Mapping[str, str], type_of: Callable[[str], str]) -> ViewFold:
@@ -58,12 +69,17 @@ def bind(view: View, columns: Mapping[str, str], type_of: Callable[[str], str]) 
         return type_of(text)
 
     rows = Rows(known_type, view.stream.event_time)
-    return ViewFold(view, {name: measure.fold(rows) for name, measure in view.measures.items()})
+    return ViewFold(view, {name: measure.fold(rows) for name, measure in view.folded.items()})
 
 
 def state_columns(name: str, fold: Fold) -> dict[str, str]:
     """The columns of a measure's state by the names that the measure itself uses."""
     return {state.name: f"{name}__{state.name}" for state in fold.states}
+
+
+def key_column(name: str) -> str:
+    """What a rollup's key is called beside the columns of the record."""
+    return f"{name}__key"
 
 
 def item_column(name: str) -> str:

@@ -89,7 +89,7 @@ class MasterDataset:
         with locked(self.path.with_suffix(".lock")):
             start = self.position()
             end = kafka.ends(self.topic).at_most(start, max_records)
-            if end - start <= 0:
+            if end == start:
                 return 0
             kafka.check_complete(self.topic, start, f"The archive of {self.topic}")
             raw = read_log(spark, kafka.servers, self.topic, start, end, group=f"{group}.archive")

@@ -3,17 +3,18 @@
 import importlib.util
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.definitions.place import DefinitionError, Place
-from strom.pipelines.definitions.sql import read_sql
+from strom.pipelines.definitions.place import DefinitionError, Place, raised_at
+from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.manifests import Manifests
+from strom.pipelines.quality import quality_view
 from strom.pipelines.settings import FILE, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -86,12 +87,10 @@ def load_project(folder: Path | str = ".") -> Project:
     for path in sorted(folder.glob("*.py")):
         if not path.name.startswith(("_", "test_", "conftest")):
             _collect(project, vars(_run(path)))
-    for path in sorted(folder.glob("*.sql")):
-        streams, views = read_sql(
-            path.read_text("utf-8"), str(path), project.streams, project.views
-        )
-        project.streams.update(streams)
-        _collect(project, dict(views))
+    files = [(str(path), path.read_text("utf-8")) for path in sorted(folder.glob("*.sql"))]
+    streams, views = read_sql(files, project.streams, project.views)
+    project.streams.update(streams)
+    _collect(project, dict(views))
     if not project.views:
         raise UserError(f"No file in {folder} defines a view.")
     _ = project.read_streams
@@ -103,11 +102,15 @@ def _collect(project: Project, names: dict[str, object]) -> None:
         if isinstance(value, Stream):
             project.streams.setdefault(name, value)
         if isinstance(value, View):
-            named = value if value.name else replace(value, name=name)
-            if project.views.setdefault(named.name, named) != named:
+            if not value.name:
+                # The value itself, for views that read it hold it.
+                object.__setattr__(value, "name", name)
+            if project.views.setdefault(value.name, value) != value:
                 raise DefinitionError(
-                    value.place, f"There are two views of the name {named.name!r}."
+                    value.place, f"There are two views of the name {value.name!r}."
                 )
+            if (quality := quality_view(value)) is not None:
+                project.views[quality.name] = quality
 
 
 def project_modules() -> Iterator[ModuleType]:
@@ -131,16 +134,8 @@ def _run(path: Path) -> ModuleType:
     except SyntaxError as error:
         raise DefinitionError(Place(str(path), error.lineno or 0), error.msg) from None
     except Exception as error:  # noqa: BLE001 - the user's file may raise anything
-        raise DefinitionError(_line_in(path, error), f"{type(error).__name__}: {error}") from None
+        place = raised_at(error, Place(str(path), 0))
+        raise DefinitionError(place, f"{type(error).__name__}: {error}") from None
     finally:
         sys.path.remove(str(path.parent))
     return module
-
-
-def _line_in(path: Path, error: Exception) -> Place:
-    line, trace = 0, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
-            line = trace.tb_lineno
-        trace = trace.tb_next
-    return Place(str(path), line)

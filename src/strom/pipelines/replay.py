@@ -96,7 +96,7 @@ def catch_up(
         end = kafka.ends(topic)
         left = end - position
         report(Step(number, position - first, end - first, time.perf_counter() - began))
-        if left <= 0:
+        if position == end:
             return
         kafka.check_complete(topic, position, f"View {feed.name}")
         until = end.at_most(position, chunk)

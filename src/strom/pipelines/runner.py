@@ -1,16 +1,18 @@
 """Everything that a running project does, each in a thread: speed, archive, batch, upkeep."""
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from strom.model.errors import UserError
+from strom.model.errors import StromError, UserError
 from strom.pipelines.batch import run_batch
 from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
 from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.master import MasterDataset
@@ -157,10 +159,25 @@ class Runner:
 
     def _speed(self, layer: SpeedLayer) -> None:
         began = time.monotonic()
-        layer.targets = [self._followed(target) for target in layer.targets]
-        taken = layer.step()
+        layer.targets = [self._followed(target) for target in self._not_dropped(layer)]
+        taken = 0
+        with self._unless_dropped(layer):
+            taken = layer.step()
         rest = self.project.settings.trigger_s - (time.monotonic() - began)
         self._stopping.wait(max(rest, 0 if taken else IDLE_S))
+
+    def _not_dropped(self, layer: SpeedLayer) -> list[Target]:
+        """The views that are still there: another process may have dropped one."""
+        return [one for one in layer.targets if self._manifests.read(one.feed.name) is not None]
+
+    @contextlib.contextmanager
+    def _unless_dropped(self, layer: SpeedLayer) -> Iterator[None]:
+        """Pass over an error if a view has gone meanwhile: then it is no wonder."""
+        try:
+            yield
+        except (StromError, OSError):
+            if len(self._not_dropped(layer)) == len(layer.targets):
+                raise
 
     def _followed(self, target: Target) -> Target:
         """The version that is active now: another process may have switched it."""
@@ -172,7 +189,7 @@ class Runner:
         return self._by_stored_definition(target.feed.name, active)
 
     def _by_stored_definition(self, name: str, version: Version) -> Target:
-        view = definition_of(self._manifests, name, version)
+        view = definition_of(self._manifests, name, version, to_compute=True)
         log.info("view %s goes on with version %d", name, version.number)
         return Target(feed_of(self._spark, view, self.project.folder), version.number)
 
@@ -187,18 +204,21 @@ class Runner:
         if self._stopping.wait(self.project.settings.batch_every_s):
             return
         for topic, master in self.masters.items():
-            for target in self.layers[topic].targets:
-                run_batch(self._spark, self._manifests, master, target.feed, target.number)
+            layer = self.layers[topic]
+            for target in self._not_dropped(layer):
+                with self._unless_dropped(layer):
+                    run_batch(self._spark, self._manifests, master, target.feed, target.number)
 
     def _upkeep(self) -> None:
         rounds = 0
         while not self._stopping.wait(UPKEEP_S):
             rounds += 1
             for layer in self.layers.values():
-                for target in layer.targets:
-                    self._compact(target)
-                    if rounds % SWEEP_EVERY == 0:
-                        self._manifests.sweep(target.feed.name)
+                for target in self._not_dropped(layer):
+                    with self._unless_dropped(layer):
+                        self._compact(target)
+                        if rounds % SWEEP_EVERY == 0:
+                            self._manifests.sweep(target.feed.name)
 
     def _compact(self, target: Target) -> None:
         try:
@@ -240,10 +260,20 @@ def refuse_changed(project: Project) -> list[str]:
             raise UserError(
                 f"{view.place}: View {name} is not the one that version {active.number} was "
                 f"computed by ({active.definition}). Compute the new one with "
-                f"`strom replay {name}`, or undo the change."
+                f"`strom replay {name}`, or undo the change.{_about_schema(view)}"
             )
         rolled_back.append(name)
     return rolled_back
+
+
+def _about_schema(view: View) -> str:
+    stream = view.stream
+    if stream.registry is None:
+        return ""
+    return (
+        f" Its stream is read as version {stream.version} of {stream.value_subject} in the registry; "
+        "`version=` in the stream names another."
+    )
 
 
 def lag_of(project: Project, kafka: KafkaLog) -> dict[str, int]:

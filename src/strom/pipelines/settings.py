@@ -19,6 +19,7 @@ class Settings:
 
     name: str = "project"  # name
     data: str = "data"  # data
+    registry: str | None = None  # registry, the address of a schema registry
     servers: str | None = None  # kafka.servers; without it, an embedded broker runs
     port: int = 9092  # kafka.port, of the embedded broker
     kafka: dict[str, str] = field(default_factory=dict)  # kafka.settings
@@ -38,6 +39,7 @@ class Settings:
 _PLACES: dict[tuple[str, ...], tuple[str, type]] = {
     ("name",): ("name", str),
     ("data",): ("data", str),
+    ("registry",): ("registry", str),
     ("kafka", "servers"): ("servers", str),
     ("kafka", "port"): ("port", int),
     ("kafka", "settings"): ("kafka", dict),

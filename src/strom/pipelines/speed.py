@@ -83,7 +83,7 @@ class SpeedLayer:
         taken = 0
         for position, targets in self._by_position().items():
             until = end.at_most(position, self._max_records)
-            if until - position > 0:
+            if until != position:  # behind it too, where a topic was made anew
                 self._log.check_complete(
                     self._stream.topic, position, f"View {targets[0].feed.name}"
                 )

@@ -17,19 +17,17 @@ from strom.pipelines.chain import Manifest, Version
 from strom.pipelines.definitions.view import View
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.project import project_modules
+from strom.pipelines.stored import load, store
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_DEFINITION = "definition.pickle"
-
 
 def fingerprint(view: View) -> str:
     """The same text for definitions that compute the same; comments and layout do not count."""
-    steps = [_described(step) for step in view.steps]
+    steps = [_described(step, measured=step is view) for step in view.steps]
     stream = view.stream
-    source = [stream.topic, stream.ddl, stream.format, stream.event_time]
+    source = [stream.topic, stream.ddl, stream.format, stream.event_time, bool(stream.registry)]
     text = json.dumps([source, steps], sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -40,7 +38,8 @@ def summary(view: View) -> str:
         return f"rows of {view.stream.topic}"
     keys = ", ".join(view.key_names) or "all"
     measured = ", ".join(f"{name} = {one.describe()}" for name, one in view.measures.items())
-    return f"{measured} by {keys}"
+    rolled = f", from the groups of {view.rolls_up.name}" if view.rolls_up else ""
+    return f"{measured} by {keys}{rolled}"
 
 
 def current_version(manifest: Manifest | None, view: View) -> Version | None:
@@ -56,7 +55,6 @@ def new_version(
 ) -> Version:
     """Make room for another version of a view; the first one is active at once."""
     import pyarrow.parquet as pq
-    from pyspark import cloudpickle
 
     made: list[Version] = []
 
@@ -64,9 +62,7 @@ def new_version(
         number = max((version.number for version in manifest.versions), default=0) + 1
         folder = manifests.version_folder(view.name, number)
         folder.mkdir(parents=True, exist_ok=True)
-        for module in project_modules():
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-        (folder / _DEFINITION).write_bytes(cloudpickle.dumps(view))  # type: ignore[no-untyped-call]
+        store(view, folder)
         identity_file = f"v{number}/identity-{uuid.uuid4().hex[:8]}.parquet"
         pq.write_table(identity, manifests.view_folder(view.name) / identity_file)
         version = Version(
@@ -86,15 +82,11 @@ def new_version(
     return made[-1]
 
 
-def definition_of(manifests: Manifests, view: str, version: Version) -> View:
+def definition_of(
+    manifests: Manifests, view: str, version: Version, *, to_compute: bool = False
+) -> View:
     """The definition that a version was made by, even if the user's file has changed since."""
-    from pyspark import cloudpickle
-
-    path: Path = manifests.version_folder(view, version.number) / _DEFINITION
-    loaded = cloudpickle.loads(path.read_bytes())  # written by this project itself
-    if not isinstance(loaded, View):
-        raise UserError(f"{path} is not a definition of a view.")
-    return loaded
+    return load(manifests.version_folder(view, version.number), to_compute=to_compute)
 
 
 def rolled_back(manifest: Manifest, to: int | None = None) -> Manifest:
@@ -107,18 +99,20 @@ def rolled_back(manifest: Manifest, to: int | None = None) -> Manifest:
     return manifest.switched_to(wanted)
 
 
-def _described(view: View) -> list[Any]:
+def _described(view: View, *, measured: bool) -> list[Any]:
     keys = [
         key if isinstance(key, str) else [key.name, key.length_us, key.every_us]
         for key in view.keys
     ]
     measures = {
         name: [type(one).__name__, *map(repr, dataclasses.astuple(one))]
-        for name, one in view.measures.items()
+        for name, one in (view.folded.items() if measured else ())
     }
     tables = {name: [one.path, one.schema, one.format] for name, one in view.tables.items()}
     prepare = sorted(set(_sources(view.prepare))) if view.prepare else None
-    return [keys, measures, dict(view.columns), view.where, tables, prepare]
+    expected = [view.expect_or_drop, view.expect_or_fail]
+    row = [dict(view.columns), view.where, tables, prepare, list(view.select), *map(dict, expected)]
+    return [keys, measures, *row]
 
 
 def _sources(function: Callable[..., Any], seen: frozenset[int] = frozenset()) -> Iterator[str]:

@@ -41,6 +41,16 @@ def calling_place() -> Place | None:
     return None
 
 
+def raised_at(error: Exception, definition: Place | None) -> Place | None:
+    """The innermost line of the definition's own file that an error passed through."""
+    found, trace = definition, error.__traceback__
+    while trace is not None and definition is not None:
+        if trace.tb_frame.f_code.co_filename == definition.file:
+            found = Place(definition.file, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
 def _short(file: str) -> str:
     try:
         return str(Path(file).relative_to(Path.cwd()))

@@ -1,4 +1,4 @@
-"""Streams and views in SQL: they become the same values as those written in Python.
+"""Single streams and views in SQL: they become the same values as those written in Python.
 
 CREATE STREAM clicks (user STRING, page STRING, at TIMESTAMP) WITH (topic = 'clicks', time = 'at');
 
@@ -23,16 +23,22 @@ from strom.pipelines.definitions.view import Key, View
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_STREAM = re.compile(
-    r"CREATE\s+STREAM\s+(\w+)\s*(?:\((.*?)\))?\s*(?:WITH\s*\(([^()]*)\))?\s*\Z",
-    re.IGNORECASE | re.DOTALL,
-)
-_VIEW = re.compile(r"CREATE\s+VIEW\s+(\w+)\s+AS\s+(SELECT\b.*)\Z", re.IGNORECASE | re.DOTALL)
-# `window` is a word of SQL's own, which a parser would take for a clause.
+# `window` and `rollup` are words of SQL's own, which a parser would take for clauses.
 _WINDOW = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
 _WINDOW_FUNCTION = "event_window"
+_ROLLUP = re.compile(r"\brollup(?=\s*\()", re.IGNORECASE)
+_ROLLUP_FUNCTION = "measure_rollup"
 _OPTION = re.compile(r"\s*(\w+)\s*=\s*(?:'([^']*)'|(\d+))\s*(?:,|\Z)")
-_STREAM_OPTIONS = {"topic", "time", "format", "dead_letters", "partitions"}
+_STREAM_OPTIONS = {
+    "topic",
+    "time",
+    "format",
+    "dead_letters",
+    "partitions",
+    "schema",
+    "subject",
+    "version",
+}
 
 _MEASURES: dict[str, Callable[..., Any]] = {
     "count": measures.count,
@@ -54,48 +60,12 @@ _MEASURES: dict[str, Callable[..., Any]] = {
     "last": measures.last,
     "collect_set": measures.collect_set,
     "array_unique_agg": measures.collect_set,
+    _ROLLUP_FUNCTION: measures.rollup,
 }
 
 
-def read_sql(
-    text: str, file: str, streams: Mapping[str, Stream], views: Mapping[str, View]
-) -> tuple[dict[str, Stream], dict[str, View]]:
-    """The streams and views that a text defines; it may name those that are there already."""
-    new_streams: dict[str, Stream] = {}
-    new_views: dict[str, View] = {}
-    for statement, line in _statements(text):
-        place = Place(file, line)
-        try:
-            if found := _STREAM.match(statement):
-                new_streams[found[1]] = _stream(found[1], found[2], found[3], place)
-            elif found := _VIEW.match(statement):
-                sources: dict[str, Stream | View] = {**streams, **views, **new_streams, **new_views}
-                new_views[found[1]] = _view(found[1], found[2], sources, place)
-            else:
-                raise DefinitionError(
-                    place, "Only CREATE STREAM and CREATE VIEW … AS SELECT are known here."
-                )
-        except DefinitionError:
-            raise
-        except UserError as error:
-            raise DefinitionError(place, str(error)) from None
-    return new_streams, new_views
-
-
-def _statements(text: str) -> list[tuple[str, int]]:
-    """The statements with the lines on which they begin, without comments."""
-    bare = re.sub(r"--[^\n]*", "", text)
-    found, start = [], 0
-    for match in re.finditer(r";|\Z", bare):
-        piece = bare[start : match.start()]
-        if piece.strip():
-            before = start + len(piece) - len(piece.lstrip())
-            found.append((piece.strip(), bare.count("\n", 0, before) + 1))
-        start = match.end()
-    return found
-
-
-def _stream(name: str, schema: str | None, options: str | None, place: Place) -> Stream:
+def stream_of(name: str, schema: str | None, options: str | None, place: Place) -> Stream:
+    """A stream of the parts of its statement."""
     given = {match[1].lower(): match[2] or match[3] for match in _OPTION.finditer(options or "")}
     if unknown := set(given) - _STREAM_OPTIONS:
         raise UserError(
@@ -103,26 +73,30 @@ def _stream(name: str, schema: str | None, options: str | None, place: Place) ->
         )
     return Stream(
         given.get("topic", name),
-        schema=(schema or "").strip(),
+        schema=(schema or given.get("schema") or "").strip(),
         time=given.get("time"),
         format=cast("Format", given.get("format", "json")),
         dead_letters=given.get("dead_letters"),
         partitions=int(given.get("partitions", 3)),
+        subject=given.get("subject"),
+        version=int(given["version"]) if "version" in given else None,
         place=place,
     )
 
 
-def _view(name: str, select: str, sources: Mapping[str, Stream | View], place: Place) -> View:
+def parse_select(select: str, place: Place) -> "exp.Select":
+    """The SELECT of a view; DefinitionError with its line if it is none."""
     import sqlglot
     from sqlglot import exp
 
+    text = _ROLLUP.sub(_ROLLUP_FUNCTION, _WINDOW.sub(_WINDOW_FUNCTION, select))
     try:
-        tree = sqlglot.parse_one(_WINDOW.sub(_WINDOW_FUNCTION, select), dialect="spark")
+        tree = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.ParseError as error:
         first = error.errors[0] if error.errors else {}
         line = place.line + int(first.get("line") or 1) - 1
-        text = str(first.get("description") or error)
-        raise DefinitionError(Place(place.file, line), text) from None
+        told = str(first.get("description") or error)
+        raise DefinitionError(Place(place.file, line), told) from None
     if not isinstance(tree, exp.Select):
         raise UserError("A view is a SELECT.")
     for part in ("joins", "having", "order", "limit", "distinct", "laterals", "windows"):
@@ -131,14 +105,30 @@ def _view(name: str, select: str, sources: Mapping[str, Stream | View], place: P
                 f"{part.upper().rstrip('S')} has no place in a view: it is no fold over single records. "
                 "Use it in a query over the view; join with tables in Python's `prepare`."
             )
+    return tree
+
+
+def source_name(tree: "exp.Select") -> str:
+    """The stream or view that a SELECT reads."""
     source = tree.args.get("from_") or tree.args.get("from")
-    table = source.this.name if source is not None else ""
-    if table not in sources:
-        raise UserError(f"There is no stream {table!r}. There is: {', '.join(sources) or 'none'}.")
+    return source.this.name if source is not None else ""
+
+
+def view_of(name: str, tree: "exp.Select", reads: Stream | View, place: Place) -> View:
+    """The view of a SELECT."""
     where = tree.args["where"].this.sql(dialect="spark") if tree.args.get("where") else None
     if not tree.args.get("group") and not any(_measure_of(one) for one in tree.expressions):
-        return _rows(name, tree, sources[table], where, place)
-    return _aggregate(name, tree, sources[table], where, place)
+        return _rows(name, tree, reads, where, place)
+    return _aggregate(name, tree, reads, where, place)
+
+
+def _filtered(
+    reads: Stream | View, where: str | None, columns: Mapping[str, str], place: Place
+) -> tuple[Stream | View, str | None]:
+    """WHERE sees columns as they were read, whatever SELECT calls by the same names."""
+    if not where or not columns or (isinstance(reads, View) and not reads.appends):
+        return reads, where
+    return View(reads=reads, where=where, place=place), None
 
 
 def _rows(
@@ -153,13 +143,9 @@ def _rows(
             names.append(_name_of(one))
             if one.sql() != one.alias_or_name:
                 columns[names[-1]] = one.unalias().sql(dialect="spark")
-    keep = tuple(names)
-    prepare = (
-        None
-        if "*" in keep
-        else (lambda rows: rows.select(*keep, "_partition", "_offset", "_timestamp"))
-    )
-    return View(reads=reads, columns=columns, where=where, prepare=prepare, name=name, place=place)
+    keep = () if "*" in names else names
+    reads, where = _filtered(reads, where, columns, place)
+    return View(reads=reads, columns=columns, where=where, select=keep, name=name, place=place)
 
 
 def _aggregate(
@@ -187,6 +173,7 @@ def _aggregate(
     if selected:
         other = next(iter(selected.values())).sql(dialect="spark")
         raise UserError(f"{other} is neither a measure nor in GROUP BY.")
+    reads, where = _filtered(reads, where, columns, place)
     return View(
         reads=reads, keys=keys, measures=found, columns=columns, where=where, name=name, place=place
     )

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from strom.model.errors import UserError
+from strom.pipelines.definitions.avro import avro_columns
 from strom.pipelines.definitions.place import DefinitionError, Place, calling_place
 from strom.pipelines.definitions.types import parse_schema
 
-Format = Literal["json", "csv", "string", "raw"]
+Format = Literal["json", "csv", "avro", "string", "raw"]
+FROM_REGISTRY = "registry"
+"""In place of a schema: the one that the registry has."""
 RECORD_TIME = "_timestamp"
 """The time that Kafka itself gives a record: the event time of a stream that names none."""
 RECORD_COLUMNS: Mapping[str, str] = {
@@ -30,12 +33,19 @@ class Stream:
 
     topic: str
     schema: str = ""
+    """Columns as DDL; of an Avro stream its schema in Avro's JSON, or `registry`."""
     time: str | None = None
     format: Format = "json"
     dead_letters: str | None = None
     """The topic for what is malformed; `TOPIC.dead` unless named."""
     partitions: int = 3
     """With how many partitions the embedded broker creates the topic."""
+    subject: str | None = None
+    """The registry's name for the schemas of this stream; `TOPIC-value` unless named."""
+    version: int | None = None
+    """Which of them rows are read as; the latest one unless named."""
+    registry: str | None = None
+    """The registry whose schema ids stand before each record; from `strom.toml` unless named."""
     place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -51,6 +61,13 @@ class Stream:
             raise DefinitionError(
                 self.place, f"Stream {self.topic!r} has no schema, as in: user STRING, ms INT"
             )
+        if self.format != "avro" and (self.registry or self.version or self.subject):
+            raise DefinitionError(
+                self.place,
+                f"Only Avro streams have a registry, and {self.topic!r} is {self.format}.",
+            )
+        if not self.resolved:
+            return  # checked again when the registry has told the schema
         columns = self.columns
         if self.time is not None and columns.get(self.time) not in {"timestamp", "timestamp_ntz"}:
             has = f"is {columns[self.time]}" if self.time in columns else "is not in its schema"
@@ -62,11 +79,22 @@ class Stream:
     @property
     def columns(self) -> dict[str, str]:
         """The columns of the rows with their types, those of the record included."""
-        ddl = _FIXED_SCHEMAS.get(self.format, self.schema)
         try:
-            return {**parse_schema(ddl), **RECORD_COLUMNS}
+            if self.format == "avro":
+                return {**avro_columns(self.schema), **RECORD_COLUMNS}
+            return {**parse_schema(self.ddl), **RECORD_COLUMNS}
         except UserError as error:
             raise DefinitionError(self.place, str(error)) from None
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the columns are known; if not, the registry must be asked first."""
+        return not (self.format == "avro" and self.schema == FROM_REGISTRY)
+
+    @property
+    def value_subject(self) -> str:
+        """The registry's name for the schemas of this stream."""
+        return self.subject or f"{self.topic}-value"
 
     @property
     def ddl(self) -> str:

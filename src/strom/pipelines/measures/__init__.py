@@ -3,12 +3,14 @@
 from strom.pipelines.measures.extremes import first, last, max, min  # noqa: A004
 from strom.pipelines.measures.measure import Measure
 from strom.pipelines.measures.own import measure
+from strom.pipelines.measures.rollups import Rollup, rollup
 from strom.pipelines.measures.sketches import distinct, quantile
 from strom.pipelines.measures.sums import count, mean, sum, variance  # noqa: A004
 from strom.pipelines.measures.tallies import collect_set, top_k
 
 __all__ = [
     "Measure",
+    "Rollup",
     "collect_set",
     "count",
     "distinct",
@@ -19,6 +21,7 @@ __all__ = [
     "measure",
     "min",
     "quantile",
+    "rollup",
     "sum",
     "top_k",
     "variance",

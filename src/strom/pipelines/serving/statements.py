@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from strom.pipelines.definitions.keys import Window
-from strom.pipelines.fold import PART, ViewFold, item_column, state_columns, window_start
+from strom.pipelines.fold import PART, ViewFold, item_column, state_columns
 from strom.pipelines.measures.measure import Fold
 
 _RUNNING = "__running"
@@ -40,7 +40,7 @@ def finish_statement(fold: ViewFold, source: str) -> str:
     values = []
     for name, one in fold.folds.items():
         if one.item is None:
-            value = f"any_value({_finish(name, one)}) FILTER ({PART} = 0)"
+            value = _finish(name, one, "any_value({}) FILTER (" + f"{PART} = 0)")
         else:
             value = _finish_tally(fold, name, one)
         values.append(f"{value} AS {_quoted(name)}")
@@ -48,43 +48,10 @@ def finish_statement(fold: ViewFold, source: str) -> str:
     return f"SELECT {columns} FROM {_ranked(fold, merged)}{_group_by(fold.view.key_names)}"
 
 
-def partial_statement(fold: ViewFold, source: str) -> str:
-    """Rows in, states out, as Spark does it: for trying views out without Java."""
-    view = fold.view
-    if view.appends:
-        return f"SELECT * FROM {source}"
-    added = []
-    for window in view.windows:
-        start = window_start(window, view.stream.event_time).duckdb
-        listed = f"unnest({start})" if window.overlaps > 1 else start
-        added.append(f"{listed} AS {_quoted(window.name)}")
-    rows = f"(SELECT *{''.join(f', {one}' for one in added)} FROM {source})"
-    if fold.tallies:
-        parts = f"(SELECT *, unnest(range({len(fold.tallies) + 1})) AS {PART} FROM {rows})"
-        items = [
-            f"CASE WHEN {PART} = {fold.parts[name]} THEN {one.item.duckdb} END "
-            f"AS {_quoted(item_column(name))}"
-            for name, one in fold.tallies.items()
-            if one.item
-        ]
-        present = " OR ".join(
-            [f"{PART} = 0", *(f"{_quoted(item_column(name))} IS NOT NULL" for name in fold.tallies)]
-        )
-        rows = f"(SELECT * FROM (SELECT *, {', '.join(items)} FROM {parts}) WHERE {present})"
-    columns = [_quoted(name) for name in fold.grouping]
-    for name, one in fold.folds.items():
-        names = state_columns(name, one)
-        for state in one.states:
-            text = state.partial.duckdb
-            if fold.tallies:
-                text = f"CASE WHEN {PART} = {fold.parts.get(name, 0)} THEN {text} END"
-            columns.append(f"{text} AS {_quoted(names[state.name])}")
-    return f"SELECT {', '.join(columns)} FROM {rows}{_group_by(fold.grouping)}"
-
-
-def _finish(name: str, fold: Fold) -> str:
-    columns = state_columns(name, fold)
-    return fold.finish.format(**{state: _quoted(column) for state, column in columns.items()})
+def _finish(name: str, fold: Fold, state: str = "{}") -> str:
+    """The value of a measure; `state` says how to get at a column of its state."""
+    columns = state_columns(name, fold).items()
+    return fold.finish.format(**{one: state.format(_quoted(column)) for one, column in columns})
 
 
 def _finish_tally(fold: ViewFold, name: str, one: Fold) -> str:

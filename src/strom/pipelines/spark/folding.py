@@ -1,33 +1,24 @@
-"""`partial` in Spark: the rows of a view, and the states of its measures."""
+"""`partial` in Spark: the states of a view's measures."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.place import DefinitionError
-from strom.pipelines.definitions.stream import Stream, Table
+from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
-from strom.pipelines.fold import PART, ViewFold, bind, item_column, state_columns, window_start
+from strom.pipelines.fold import (
+    PART,
+    RECORD,
+    ViewFold,
+    bind,
+    item_column,
+    key_column,
+    state_columns,
+)
+from strom.pipelines.spark.preparing import prepared, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-
-def prepared(view: View, rows: "DataFrame", folder: Path) -> "DataFrame":
-    """The rows that a view's measures see; tables are looked for beside the project."""
-    from pyspark.sql import functions as sf
-
-    for step in view.steps:
-        for name, text in step.columns.items():
-            rows = rows.withColumn(name, sf.expr(text))
-        if step.where:
-            rows = rows.where(step.where)
-        if step.prepare:
-            tables = {
-                name: _table(rows.sparkSession, table, folder)
-                for name, table in step.tables.items()
-            }
-            rows = step.prepare(rows, **tables)
-    return rows
 
 
 def bind_with_spark(
@@ -41,12 +32,13 @@ def bind_with_spark(
 
     try:
         rows = prepared(view, empty_rows(spark, view.stream), folder)
-        columns = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-
+        records = rows.select(f"{RECORD}.*") if view.rolls_up else rows
+        fields = [*rows.schema.fields, *records.schema.fields]
+        columns = {one.name: one.dataType.simpleString() for one in fields if one.name != RECORD}
         asked: dict[str, str] = {}
 
         def type_of(text: str) -> str:
-            asked[text] = rows.selectExpr(text).schema.fields[0].dataType.simpleString()
+            asked[text] = records.selectExpr(text).schema.fields[0].dataType.simpleString()
             return asked[text]
 
         fold = bind(view, columns, type_of)
@@ -63,11 +55,11 @@ def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
     view = fold.view
     if view.appends:
         return rows.drop("_key")
+    rows = windowed(view, rows)
+    if view.rolls_up:
+        rows = _unsealed(view, rows)
     if "_offset" not in rows.columns:  # a prepare that selects columns; first and last look at it
         rows = rows.withColumn("_offset", sf.lit(-1).cast("bigint"))
-    for window in view.windows:
-        start = sf.expr(window_start(window, view.stream.event_time).spark)
-        rows = rows.withColumn(window.name, sf.explode(start) if window.overlaps > 1 else start)
     if fold.tallies:
         rows = _by_parts(fold, rows)
     states = [
@@ -75,13 +67,24 @@ def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
         for name, one in fold.folds.items()
         for state in one.states
     ]
-    return rows.groupBy(*fold.grouping).agg(*states)
+    made = rows.groupBy(*fold.grouping_of_rows).agg(*states)
+    if not view.rolls_up:
+        return made
+    return made.withColumnsRenamed({key_column(name): name for name in view.key_names})
 
 
 def empty_rows(spark: "SparkSession", stream: Stream) -> "DataFrame":
     """No rows, with the columns of a stream."""
     ddl = ", ".join(f"{name} {kind}" for name, kind in stream.columns.items())
     return spark.createDataFrame([], ddl)
+
+
+def _unsealed(view: View, rows: "DataFrame") -> "DataFrame":
+    """The records to be measured; keys get names of their own, for a record may have the same."""
+    from pyspark.sql import functions as sf
+
+    keys = [sf.col(name).alias(key_column(name)) for name in view.key_names]
+    return rows.select(*keys, f"{RECORD}.*")
 
 
 def _state(fold: ViewFold, name: str, text: str) -> "Column":
@@ -105,15 +108,6 @@ def _by_parts(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
             rows = rows.withColumn(item_column(name), item)
             present = present | sf.col(item_column(name)).isNotNull()
     return rows.where(present)
-
-
-def _table(spark: "SparkSession", table: Table, folder: Path) -> "DataFrame":
-    reader = spark.read.format(table.format)
-    if table.schema:
-        reader = reader.schema(table.schema)
-    if table.format == "csv":
-        reader = reader.option("header", "true")
-    return reader.load(str(folder / table.path))
 
 
 def _plain(error: Exception) -> str:

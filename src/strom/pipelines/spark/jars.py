@@ -1,4 +1,4 @@
-"""The jars that let Spark read Kafka: fetched once, by the Ivy that pyspark ships, and checked."""
+"""The jars by which Spark reads Kafka and Avro: fetched once by the Ivy of pyspark, and checked."""
 
 import hashlib
 import importlib.util
@@ -53,6 +53,16 @@ KAFKA_CONNECTOR = (
         "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
     ),
 )
+# The parts of Avro that Spark does not bring along. It works with 4.2, whose own cannot be had.
+AVRO = (
+    Jar(
+        "org.apache.spark",
+        "spark-avro_2.13",
+        "4.0.1",
+        "834207b759159ceb7e367df9c0fe5998bbb547fdcdc5269dfeeba2c6803559b6",
+    ),
+)
+ALL = (*KAFKA_CONNECTOR, *AVRO)
 
 
 def cache_folder() -> Path:
@@ -66,13 +76,13 @@ def connector_jars(java_home: str, folder: Path | None = None) -> list[Path]:
     """Paths of all jars, fetched if need be; UserError if one cannot be had or is not the right one."""
     folder = folder or cache_folder() / "jars"
     folder.mkdir(parents=True, exist_ok=True)
-    for jar in KAFKA_CONNECTOR:
+    for jar in ALL:
         path = folder / jar.file
         if not path.exists():
             _fetch(jar, java_home, folder)
         if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
             raise UserError(f"{path} is not the jar that it should be. Remove it, and start again.")
-    return [folder / jar.file for jar in KAFKA_CONNECTOR]
+    return [folder / jar.file for jar in ALL]
 
 
 def _fetch(jar: Jar, java_home: str, folder: Path) -> None:
@@ -89,6 +99,6 @@ def _fetch(jar: Jar, java_home: str, folder: Path) -> None:
         pass
     if not (folder / jar.file).exists():
         raise UserError(
-            f"{jar.file}, which lets Spark read Kafka, could not be fetched. Is there a network? You can "
-            f"also put it into {folder} yourself."
+            f"{jar.file}, which Spark needs to read topics, could not be fetched. Is there a network? "
+            f"You can also put it into {folder} yourself."
         )

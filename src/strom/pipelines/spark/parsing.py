@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.spark.avro import parse_avro_records
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -22,6 +23,8 @@ def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
         sf.col("offset").alias("_offset"),
         sf.col("timestamp").alias("_timestamp"),
     ]
+    if stream.format == "avro":
+        return parse_avro_records(stream, raw, record, PROBLEM)
     if stream.format in {"string", "raw"}:
         kind = "string" if stream.format == "string" else "binary"
         value = sf.col("value").cast(kind).alias("value")

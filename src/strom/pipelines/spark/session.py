@@ -1,6 +1,7 @@
 """The one Spark session of a process."""
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,9 @@ DEFAULTS = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Dlog4j2.level=ERROR",
 }
 
+_LOG = "STROM_SPARK_LOG"
+"""A variable that, set to anything, lets Spark write to stderr what it likes."""
+
 
 def start_session(master: str, settings: Mapping[str, str] | None = None) -> "SparkSession":
     """Start Spark with its Kafka connector; UserError, in plain words, if that cannot be."""
@@ -46,6 +50,9 @@ def start_session(master: str, settings: Mapping[str, str] | None = None) -> "Sp
     for name, value in {**DEFAULTS, **(settings or {})}.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.jars", ",".join(map(str, jars)))
+    if not os.environ.get(_LOG):
+        # It would write the stack traces of all mistakes, which are told in a line anyway.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     try:
         with _quiet_stderr():
             session = builder.getOrCreate()
@@ -54,10 +61,16 @@ def start_session(master: str, settings: Mapping[str, str] | None = None) -> "Sp
     return session
 
 
+def stop_session(session: "SparkSession") -> None:
+    """Stop Spark; nothing happens if its Java is gone already, as when all processes were told to end."""
+    with contextlib.suppress(Exception), _quiet_stderr():
+        session.stop()
+
+
 @contextlib.contextmanager
 def _quiet_stderr() -> Iterator[None]:
     """Spark's launcher writes greetings to stderr before any setting can stop it."""
-    if os.environ.get("STROM_SPARK_LOG"):
+    if os.environ.get(_LOG):
         yield
         return
     sys.stderr.flush()

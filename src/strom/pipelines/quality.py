@@ -1,0 +1,30 @@
+"""How many rows were not as expected: a view of its own beside each view with expectations."""
+
+from dataclasses import replace
+
+from strom.pipelines.definitions.view import View
+from strom.pipelines.measures import count
+
+
+def quality_view(view: View) -> View | None:
+    """The counts of a view's expectations, as a view `NAME_quality`; None if it has none to count.
+
+    It is a fold like any other: a row counts once, in batch, speed layer and replay alike.
+    """
+    counted = {**view.expect, **view.expect_or_drop}
+    if not counted:
+        return None
+    failed = {
+        name: count(f"CASE WHEN coalesce({condition}, false) THEN NULL ELSE 1 END")
+        for name, condition in counted.items()
+    }
+    return replace(
+        view,
+        keys=(),
+        measures={"rows": count(), **failed},
+        select=(),
+        name=f"{view.name}_quality",
+        expect={},
+        expect_or_drop={},
+        expect_or_fail={},
+    )

@@ -1,0 +1,92 @@
+"""Rows from Avro records, by Spark's from_avro; each is read with the schema that it was written with."""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from strom.pipelines.definitions.avro import parse_avro
+from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.schemas import writer_schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_READ = "_read"
+"""A field that readers have by default, and no writer: it is null where nothing could be read."""
+_ID = "_schema_id"
+# A record of a registry: one zero byte, four bytes of schema id, then the data.
+_FRAMED = "(length(value) >= 5 AND hex(substring(value, 1, 1)) = '00')"
+_FRAME_ID = (
+    f"CASE WHEN {_FRAMED} THEN CAST(conv(hex(substring(value, 2, 4)), 16, 10) AS BIGINT) END"
+)
+
+
+def parse_avro_records(
+    stream: Stream, raw: "DataFrame", record: Sequence["Column"], problem: str
+) -> "DataFrame":
+    """All records with the columns of the stream, and what is wrong in column `problem`."""
+    from pyspark.sql import functions as sf
+
+    reader = _with_mark(stream.schema)
+    if stream.registry is None:
+        read = _from_avro("value", stream.schema, reader)
+        reason = sf.lit("not Avro of the schema")
+    else:
+        raw = raw.withColumn(_ID, sf.expr(_FRAME_ID))
+        known = writer_schemas(stream.registry, _ids_in(raw))
+        read, reason = _by_schema_id(known, reader), _reason_of_framed(known)
+    rows = raw.select(
+        sf.inline(sf.array(read)), *record, sf.col("value").alias("_raw"), reason.alias("_reason")
+    )
+    missing = sf.when(sf.col("_raw").isNull(), sf.lit("the record has no value"))
+    wrong = missing.when(sf.col(_READ).isNull(), sf.col("_reason"))
+    if stream.time:
+        no_time = sf.lit(f"no event time in {stream.time}")
+        wrong = wrong.when(sf.col(stream.time).isNull(), no_time)
+    marked = rows.withColumn(problem, wrong).drop(_READ, "_reason")
+    return marked.withColumn("_raw", sf.when(sf.col(problem).isNotNull(), sf.col("_raw")))
+
+
+def _by_schema_id(known: dict[int, str | None], reader: str) -> "Column":
+    """Each record by the schema that its id names; null for the others."""
+    from pyspark.sql import functions as sf
+
+    payload = "substring(value, 6)"
+    read = sf.when(sf.lit(False), _from_avro(payload, reader, reader))
+    for number, writer in known.items():
+        if writer is not None:
+            read = read.when(sf.col(_ID) == number, _from_avro(payload, writer, reader))
+    return read
+
+
+def _reason_of_framed(known: dict[int, str | None]) -> "Column":
+    from pyspark.sql import functions as sf
+
+    unknown = [number for number, writer in known.items() if writer is None]
+    return (
+        sf.when(sf.col(_ID).isNull(), sf.lit("no schema id before the data"))
+        .when(
+            sf.col(_ID).isin(unknown),
+            sf.concat(sf.lit("the registry has no Avro schema "), sf.col(_ID)),
+        )
+        .otherwise(sf.concat(sf.lit("not readable as Avro of schema "), sf.col(_ID)))
+    )
+
+
+def _from_avro(data: str, writer: str, reader: str) -> "Column":
+    from pyspark.sql import functions as sf
+    from pyspark.sql.avro.functions import from_avro
+
+    return from_avro(sf.expr(data), writer, {"mode": "PERMISSIVE", "avroSchema": reader})
+
+
+def _ids_in(raw: "DataFrame") -> list[int]:
+    """The schema ids of these records. It reads them once more, for a plan needs its schemas."""
+    found = raw.select(_ID).where(f"{_ID} IS NOT NULL").distinct().collect()
+    return sorted(row[0] for row in found)
+
+
+def _with_mark(schema: str) -> str:
+    parsed = parse_avro(schema)
+    mark = {"name": _READ, "type": "boolean", "default": True}
+    return json.dumps({**parsed, "fields": [*parsed["fields"], mark]})

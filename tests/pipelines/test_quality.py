@@ -1,0 +1,60 @@
+"""Expectations: rows that are counted, left out, or end the work."""
+
+import pytest
+from pyspark.errors import PySparkException
+
+from strom.cli.run import plain_error
+from strom.pipelines import Stream, View, count
+from strom.pipelines.quality import quality_view
+from tests.pipelines.oracle import SCHEMA
+from tests.pipelines.shop import clicks
+from tests.pipelines.world import World, fresh_topic
+
+
+def test_rows_that_are_not_as_expected_are_counted_and_dropped(spark, kafka_servers, tmp_path):
+    stream = Stream(fresh_topic(), schema=SCHEMA, time="at")
+    pages = View(
+        reads=stream,
+        expect={"known_user": "user IS NOT NULL"},
+        expect_or_drop={"timed": "ms >= 0"},
+        keys=["page"],
+        measures={"n": count()},
+        name="pages",
+    )
+    world = World(spark, kafka_servers, tmp_path, stream, [pages, quality_view(pages)])
+    try:
+        sent = clicks(60)
+        world.send(sent)
+        world.speed().step()
+        timed = sum(row["ms"] is not None for row in sent)
+        named = sum(row["user"] is not None for row in sent)
+        assert world.query("SELECT sum(n)::INT AS n FROM pages") == [{"n": timed}]
+        assert world.query("SELECT * FROM pages_quality") == [
+            {"rows": 60, "known_user": 60 - named, "timed": 60 - timed}
+        ]
+    finally:
+        world.close()
+
+
+def test_an_expectation_that_must_hold_ends_the_work_with_its_place(spark, kafka_servers, tmp_path):
+    stream = Stream(fresh_topic(), schema=SCHEMA, time="at")
+    view = View(
+        reads=stream,
+        expect_or_fail={"short": "ms < 40"},
+        measures={"n": count()},
+        name="all",
+    )
+    world = World(spark, kafka_servers, tmp_path, stream, [view])
+    try:
+        world.send([{**row, "ms": 1} for row in clicks(6)])
+        world.speed().step()
+        world.send([{**clicks(1)[0], "ms": 50}])
+        with pytest.raises(PySparkException) as caught:
+            world.speed().step()
+        told = str(plain_error(caught.value))
+        assert "Expectation short of view all does not hold: ms < 40" in told
+        assert "partition 0 offset 2" in told
+        assert "Exception" not in told
+        assert world.query('SELECT n FROM "all"') == [{"n": 6}]
+    finally:
+        world.close()
