@@ -22,7 +22,7 @@ from strom.pipelines.versions import new_version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CHUNK = 2_000_000
+CHUNK = 5_000_000
 """Records per step: after a crash, no more than these are read again."""
 NEAR = 1_000
 """A version that lacks fewer records than these has caught up."""
@@ -100,7 +100,7 @@ def catch_up(
             return
         kafka.check_complete(topic, position, f"View {feed.name}")
         until = end.at_most(position, chunk)
-        raw = read_log(spark, kafka.servers, topic, position, until, group=group)
+        raw = read_log(spark, kafka.servers, topic, position, until, group=group, tasks_per_core=4)
         parsed = parse(feed.view.stream, raw)
         segment = write_segment(manifests, feed, number, parsed, position, until)
         position = append_segment(manifests, feed, number, segment).position

@@ -28,11 +28,16 @@ def read_log(
     end: Offsets,
     *,
     group: str,
-    tasks: int = 2,
+    tasks_per_core: int = 1,
     client_settings: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """The records from `start` up to, but without, `end`."""
+    """The records from `start` up to, but without, `end`.
+
+    More tasks than cores make large reads end together, however unequal the partitions are.
+    """
     partitions = range(len(end.next))
+    # As many as a shuffle has: a session's own cores are not told to a client of Spark Connect.
+    tasks = tasks_per_core * int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
     reader = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", servers)
