@@ -35,6 +35,8 @@ PAGE_MINUTES = View(
     name="page_minutes",
 )
 BEGINNING = Offsets((0, 0, 0))
+USERS_AT_ONCE = 100_000
+"""Who click in the history: this makes the many keys many."""
 _CHUNK = 100_000
 
 
@@ -72,7 +74,7 @@ class Stage:
         if TOPIC in self.kafka.topics():
             return
         self.kafka.create(TOPIC, len(BEGINNING.next))
-        visitors = Visitors()
+        visitors = Visitors(sessions=USERS_AT_ONCE)
         first = datetime.now(UTC) - timedelta(seconds=900)
         chunks = (
             visitors.clicks(_CHUNK, first + timedelta(seconds=900 * sent / records))

@@ -50,5 +50,6 @@ def _reader(spark: "SparkSession", types: dict[str, str]) -> "Callable[[str], Co
     fields = [f"{name} {kind}" for name, kind in [*types.items(), (usual_json.USUAL, "boolean")]]
     function = usual_json.reading_function(types, zone)
     # Deterministic functions are run again in every condition on what they return.
-    reader: Callable[[str], Column] = arrow_udf(function, ", ".join(fields)).asNondeterministic()
-    return reader
+    reader = arrow_udf(function, returnType=", ".join(fields))  # type: ignore[call-overload]
+    read: Callable[[str], Column] = reader.asNondeterministic()
+    return read
