@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.jars import Jars, find_java
+from tools.jars import Jars
 from tools.jars import UnavailableError as UnavailableError
 from tools.kafka import home
 
@@ -30,13 +30,7 @@ def run_source(
 
 def locate() -> tuple[str, str]:
     """Java and the class path, or why there is none."""
-    if problem := JARS.problem(_folder()):
-        raise UnavailableError(f"{problem}; run `{JARS.command}`")
-    java = find_java(JARS.title)
-    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True).stdout
-    if "jdk.compiler" not in modules:
-        raise UnavailableError("this Java has no compiler: install a JDK")
-    return java, JARS.classpath(_folder())
+    return JARS.with_compiler(_folder())
 
 
 def fetch() -> None:

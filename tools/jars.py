@@ -45,6 +45,16 @@ class Jars(NamedTuple):
         """All of them, for Java."""
         return os.pathsep.join(str(folder / name) for name in self.checksums())
 
+    def with_compiler(self, folder: Path) -> tuple[str, str]:
+        """A Java that runs source files, and the class path; or why they cannot be had."""
+        if problem := self.problem(folder):
+            raise UnavailableError(f"{problem}; run `{self.command}`")
+        java = find_java(self.title)
+        modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True).stdout
+        if "jdk.compiler" not in modules:
+            raise UnavailableError("this Java has no compiler: install a JDK")
+        return java, self.classpath(folder)
+
     def fetch(self, folder: Path) -> None:
         """Put the jars into the folder unless they are there already, or raise UnavailableError."""
         if self.problem(folder) is None:

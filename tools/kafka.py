@@ -167,8 +167,8 @@ class RealKafka:
             self._folder = None
 
     def _write_properties(self, folder: Path) -> Path:
-        self._port = self._port or _free_port()
-        controller = f"127.0.0.1:{_free_port()}"
+        self._port = self._port or free_port()
+        controller = f"127.0.0.1:{free_port()}"
         node_id = self._config.get("node.id", "1")
         settings = {
             "process.roles": "broker,controller",
@@ -227,7 +227,8 @@ class RealKafka:
         self.startup_seconds = time.monotonic() - began
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on at the moment."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

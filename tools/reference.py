@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: settings, api keys, error codes.
+"""Writes docs/reference/ from the code: settings, api keys, error codes, connectors.
 
 `python -m tools.reference` writes the pages; a test fails while a committed page is stale.
 """
@@ -127,7 +127,57 @@ def error_codes() -> str:
     return f"{NOTICE}\n# Error codes\n\n" + _table(("code", "name", "retry", "meaning"), rows)
 
 
+def connect() -> str:
+    """The page on the settings of Connect: workers, what every connector has, and each kind."""
+    from strom.connect.plugins import BUILT_IN
+    from strom.connect.runtime.settings import CommonSettings, SinkSettings, SourceSettings
+    from strom.connect.runtime.settings import WorkerSettings as Worker
+
+    common = set(CommonSettings.definitions())
+    parts = [
+        f"{NOTICE}\n# Settings of Connect\n\nA worker's are set with `strom connect worker --set "
+        "name=value`, a connector's with `strom connect add NAME name=value`.\n",
+        _connect_table("Workers", Worker.definitions().values()),
+        _connect_table("Every connector", CommonSettings.definitions().values()),
+    ]
+    for title, cls in (("Every source", SourceSettings), ("Every sink", SinkSettings)):
+        own = [one for name, one in cls.definitions().items() if name not in common]
+        parts.append(_connect_table(title, own))
+    for plugin in BUILT_IN:
+        try:
+            loaded = plugin.load()
+        except ImportError:
+            continue
+        definitions = loaded.settings_class.definitions().values()
+        doc = plugin.doc
+        if plugin.aliases:
+            doc += f" Also known as {', '.join(f'`{name}`' for name in plugin.aliases)}."
+        parts.append(_connect_table(plugin.name, definitions, doc))
+    return "\n".join(parts)
+
+
+def _connect_table(title: str, definitions: Iterable[Definition], doc: str = "") -> str:
+    rows = [
+        (
+            f"`{one.name}`",
+            _connect_default(one),
+            _bounds(one),
+            one.doc,
+        )
+        for one in definitions
+    ]
+    text = f"## {title}\n\n" + (f"{doc}\n\n" if doc else "")
+    return text + _table(("setting", "default", "allowed", "what it does"), rows)
+
+
+def _connect_default(definition: Definition) -> str:
+    if getattr(definition, "required", False):
+        return "required"
+    return "" if definition.default in (None, ()) else _default(definition)
+
+
 PAGES = {
+    "connect.md": connect,
     "topic-settings.md": topic_settings,
     "group-settings.md": group_settings,
     "broker-settings.md": broker_settings,

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from strom.broker.group_commit import GroupCommit
 from strom.broker.metadata_log import METADATA_PARTITION, METADATA_SETTINGS, MetadataLog, load
 from strom.broker.partition import Partition
+from strom.broker.schema_ids import SchemaIds
 from strom.broker.topics import HostedTopic, HostedTopics
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import (
@@ -80,6 +81,7 @@ class Broker:
         self._producer_ids = range(0)
         self._disk_work: set[asyncio.Future[Any]] = set()
         self._checkpointing = asyncio.Lock()
+        self._schema_ids = SchemaIds(self.find_topic)
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -353,8 +355,11 @@ class Broker:
             )
             if opened.quarantined:
                 log.error("Partition %s is offline: %s", opened.partition, opened.quarantined)
-            hosted.partitions.append(Partition(opened, self.commit, self.metadata.leader_epoch))
+            hosted.partitions.append(self._partition(opened, self.metadata.leader_epoch))
         self._hosted[topic.name] = self._hosted_by_id[topic.id.bytes] = hosted
+
+    def _partition(self, opened: Log, epoch: int) -> Partition:
+        return Partition(opened, self.commit, epoch, self._schema_ids.check)
 
     async def _create_partitions(self, hosted: HostedTopic, total: int) -> list[Partition]:
         """Make the folders off the event loop: each costs a few syncs."""
@@ -373,7 +378,7 @@ class Broker:
 
         with self._storage_errors():
             created = await self.off_loop(create)
-        return [Partition(log, self.commit, epoch) for log in created]
+        return [self._partition(log, epoch) for log in created]
 
     async def _remove_files(self, hosted: HostedTopic) -> None:
         await self.commit.finish_round()  # no sync may be under way in files that go

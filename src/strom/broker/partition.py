@@ -23,11 +23,18 @@ class RecordsWaiter(Protocol):
 class Partition:
     """A log, with the waiting that a log itself knows nothing of. Used by the event loop only."""
 
-    def __init__(self, log: Log, commit: GroupCommit, leader_epoch: int) -> None:
+    def __init__(
+        self,
+        log: Log,
+        commit: GroupCommit,
+        leader_epoch: int,
+        check_schemas: Callable[[bytearray | memoryview], None] | None = None,
+    ) -> None:
         self.log = log
         self.leader_epoch = leader_epoch
         self.deleted = False
         self._commit = commit
+        self._check_schemas = check_schemas
         self._waiting_for_disk: deque[tuple[int, WhenFlushed]] = deque()
         self._waiting_for_records: dict[RecordsWaiter, None] = {}
         self._unflushed_records = 0
@@ -37,6 +44,8 @@ class Partition:
         self, batches: bytearray | memoryview, now_ms: int, *, from_client: bool = True
     ) -> Appended:
         """Append; readers see it at once, or (durable topics) when it is on disk."""
+        if self.log.settings.schema_validation and self._check_schemas is not None:
+            self._check_schemas(batches)
         appended = self.log.append(
             batches, now_ms=now_ms, leader_epoch=self.leader_epoch, from_client=from_client
         )

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData
 from strom.storage.log import Log
+from strom.storage.log_reading import Chunk
 from strom.wire.kafka.batch import BatchHeader, headers
 from strom.wire.kafka.records import Marker, Record, read_marker, read_records
 
@@ -45,3 +46,23 @@ def batches_of(log: Log) -> Iterator[Replayed]:
             offset = header.next_offset
         if offset == before:
             raise CorruptData(f"the log {log.partition} cannot be read at offset {offset}")
+
+
+def committed_records(chunk: Chunk, start: int) -> tuple[list[Record], int]:
+    """The records from an offset on that no transaction took back, and the offset after them."""
+    found: list[Record] = []
+    after = start
+    for position, header in headers(chunk.data):
+        aborted = header.is_transactional and any(
+            one.producer_id == header.producer_id
+            and one.first_offset <= header.base_offset <= one.last_offset
+            for one in chunk.aborted
+        )
+        if not header.is_control and not aborted:
+            found += [
+                record
+                for record in read_records(chunk.data, position, header)
+                if record.offset >= start
+            ]
+        after = header.next_offset
+    return found, after

@@ -39,6 +39,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "strom.cli.queues:queues",
         "List, declare, look into, purge and delete message queues.",
     ),
+    "connect": (
+        "strom.cli.connect:connect",
+        "See, add, change and remove connectors; run a worker.",
+    ),
+    "registry": ("strom.cli.registry:registry", "Run a schema registry on any Kafka."),
+    "schemas": (
+        "strom.cli.schemas:schemas",
+        "List, show, register, check and compare schemas.",
+    ),
     "exchanges": ("strom.cli.exchanges:exchanges", "List, declare and delete exchanges."),
     "bindings": (
         "strom.cli.exchanges:bindings",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strom.cli.declared_connectors import connectors_of
 from strom.cli.printing import human_count, notice
 from strom.cli.project import log_of, opened, project_option, spark_of
 from strom.model.errors import StromError, UserError
@@ -38,7 +39,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
 
     for name in refuse_changed(project):
         notice(f"View {name} was rolled back: it goes on with the version that is active.")
-    with log_of(project) as kafka:
+    with log_of(project) as kafka, connectors_of(project, kafka.servers) as connect:
         from strom.pipelines.serving.http import HttpServer
         from strom.pipelines.serving.queries import Server
 
@@ -50,7 +51,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         http = HttpServer(project.manifests, server, settings.serving_host, settings.serving_port)
         address = http.start()
         runner.start()
-        _announce(project, kafka.servers, address, mode)
+        _announce(project, kafka.servers, address, mode, connect)
         try:
             _work_until_told(runner, quiet)
         finally:
@@ -61,12 +62,15 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     click.echo("Stopped.")
 
 
-def _announce(project: "Project", servers: str, address: str, mode: str) -> None:
+def _announce(
+    project: "Project", servers: str, address: str, mode: str, connect: str | None
+) -> None:
     views = ", ".join(project.views)
+    connectors = f"  connectors      {connect}/connectors\n" if connect else ""
     click.echo(
         f"{project.settings.name} runs ({mode})\n"
         f"  Kafka clients   {servers}\n"
-        f"  serving         {address}/views\n"
+        f"  serving         {address}/views\n{connectors}"
         f"  views           {views}\n\nNext, in another terminal:\n"
         f'  strom query "SELECT * FROM {next(iter(project.views))} LIMIT 10"\n\nCtrl-C stops it.'
     )

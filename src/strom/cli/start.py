@@ -2,13 +2,14 @@
 
 import difflib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import strom
 from strom.cli.client_settings import parse_assignment
+from strom.cli.companions import Companion, Companions
 from strom.cli.connection import DEFAULT_SERVERS
 from strom.cli.printing import notice, print_json
 from strom.model.broker_settings import BrokerSettings
@@ -34,6 +35,22 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
 @_option("--host", BrokerSettings.definition("host"), "ADDRESS")
 @_option("--port", BrokerSettings.definition("port"), "N")
 @_option("--amqp-port", BrokerSettings.definition("amqp.port"), "N")
+@click.option(
+    "--registry-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Run a schema registry too, in a process of its own, on this port (8081 is usual). "
+    "[default: 0, none]",
+)
+@click.option(
+    "--connect-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    metavar="N",
+    help="Run a Connect worker too, in a process of its own, on this port (8083 is usual). "
+    "[default: none]",
+)
 @_option("--data", BrokerSettings.definition("log.dirs"), "DIR")
 @_option("--flush", TopicSettings.definition("flush"), "HOW")
 @click.option(
@@ -56,6 +73,8 @@ def start(
     host: str | None,
     port: str | None,
     amqp_port: str | None,
+    registry_port: int,
+    connect_port: int,
     data: str | None,
     flush: str | None,
     advertised: str | None,
@@ -83,11 +102,39 @@ def start(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(message)s",
     )
+    companions = companions_beside(settings.host, registry_port, connect_port)
+    running = Companions(companions)
     from strom.app import serve
 
-    serve(settings, on_ready=lambda ready: _announce(ready, as_json=as_json, quiet=quiet))
+    def on_ready(ready: "Ready") -> None:
+        running.start(ready.bootstrap_servers)
+        _announce(ready, companions, as_json=as_json, quiet=quiet)
+
+    try:
+        serve(settings, on_ready=on_ready)
+    finally:
+        running.stop()
     if not (quiet or as_json):
         click.echo("Stopped.")
+
+
+def companions_beside(host: str, registry_port: int, connect_port: int) -> list[Companion]:
+    """The programs that were asked for beside the broker."""
+    companions: list[Companion] = []
+    args: tuple[str, ...]
+    if registry_port:
+        from strom.cli.registry import require_packages
+
+        require_packages()
+        args = ("registry", "--host", host, "--port", str(registry_port))
+        companions.append(Companion("schema registry", args, host, registry_port))
+    if connect_port:
+        from strom.cli.connect_worker import require_connect
+
+        require_connect()
+        args = ("connect", "worker", "--host", host, "--port", str(connect_port))
+        companions.append(Companion("Connect worker", args, host, connect_port))
+    return companions
 
 
 def broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
@@ -116,7 +163,9 @@ def _advertised_address(advertised: str | None) -> dict[str, str]:
     return {"advertised.host": host.strip("[]"), "advertised.port": port}
 
 
-def _announce(ready: "Ready", *, as_json: bool, quiet: bool) -> None:
+def _announce(
+    ready: "Ready", companions: Sequence[Companion], *, as_json: bool, quiet: bool
+) -> None:
     for warning in ready.warnings:
         notice(f"Warning: {warning}")
     if as_json:
@@ -125,6 +174,7 @@ def _announce(ready: "Ready", *, as_json: bool, quiet: bool) -> None:
                 "bootstrap_servers": ready.bootstrap_servers,
                 "amqp_url": ready.amqp_url,
                 "management_url": ready.management_url,
+                "companions": {one.name: one.url for one in companions},
                 "data": ready.data,
                 "cluster_id": ready.cluster_id,
                 "topics": ready.topics,
@@ -137,10 +187,12 @@ def _announce(ready: "Ready", *, as_json: bool, quiet: bool) -> None:
             "" if ready.bootstrap_servers == DEFAULT_SERVERS else f" -b {ready.bootstrap_servers}"
         )
         topics = "1 topic" if ready.topics == 1 else f"{ready.topics} topics"
+        beside = "".join(f"  {one.name:<15} {one.url}\n" for one in companions)
         click.echo(
             f"strom {strom.__version__} is ready after {ready.seconds:.2f} s\n"
             f"  Kafka clients   {ready.bootstrap_servers}\n"
             f"  queue clients   {ready.amqp_url or 'none (--amqp-port 0)'}\n"
+            f"{beside}"
             f"  data            {ready.data} ({topics})\n\n"
             "Next, in another terminal:\n"
             f"  strom produce clicks{address}\n"

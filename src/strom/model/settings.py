@@ -32,6 +32,7 @@ class Kind(Enum):
     LONG = 5
     DOUBLE = 6
     LIST = 7
+    PASSWORD = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,7 @@ _PARSERS: dict[Kind, Any] = {
     Kind.LONG: int,
     Kind.DOUBLE: float,
     Kind.LIST: _parse_list,
+    Kind.PASSWORD: str,
 }
 _LARGEST = {Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 

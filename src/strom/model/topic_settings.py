@@ -182,6 +182,15 @@ class TopicSettings(Settings):
         minimum=-1,
         broker_name="log.retention.ms",
     )
+    schema_validation: bool = setting(
+        "strom.schema.validation",
+        Kind.BOOLEAN,
+        False,
+        "Refuse records whose value does not begin with the id of a schema that the schema registry of "
+        "this broker (its topic `_schemas`) has. Records without a value are taken. Only strom has this "
+        "setting.",
+        broker_name="strom.schema.validation",
+    )
     segment_bytes: int = setting(
         "segment.bytes",
         Kind.INT,

@@ -2,6 +2,7 @@
 
 import difflib
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ class Settings:
     archive_every_s: float = 10.0  # batch.archive_every
     trigger_s: float = 0.0  # speed.every
     batch_records: int = 500_000  # speed.max_records
+    connect_url: str | None = None  # connect.url; without it, a worker runs if it is needed
+    connect_port: int = 8083  # connect.port, of that worker
+    connectors: dict[str, dict[str, str]] = field(default_factory=dict)  # connectors.NAME
 
 
 _PLACES: dict[tuple[str, ...], tuple[str, type]] = {
@@ -45,6 +49,8 @@ _PLACES: dict[tuple[str, ...], tuple[str, type]] = {
     ("batch", "archive_every"): ("archive_every_s", float),
     ("speed", "every"): ("trigger_s", float),
     ("speed", "max_records"): ("batch_records", int),
+    ("connect", "url"): ("connect_url", str),
+    ("connect", "port"): ("connect_port", int),
 }
 
 
@@ -56,13 +62,30 @@ def read_settings(file: Path) -> Settings:
         raise UserError(f"There is no {file}. Make a project with: strom init NAME") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file}: {error}") from None
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"connectors": _connectors(file, values.pop("connectors", {}))}
     for place, value in _flattened(values):
         if place not in _PLACES:
             raise UserError(f"{file}: {_unknown(place)}")
         name, kind = _PLACES[place]
         found[name] = _checked(file, place, value, kind)
     return Settings(**found)
+
+
+def _connectors(file: Path, tables: Any) -> dict[str, dict[str, str]]:
+    """Connectors by name. Dotted names may be written bare: TOML's nested tables are joined again."""
+    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+        raise UserError(f"{file}: connectors are tables, as in [connectors.NAME].")
+    return {name: dict(_dotted(table)) for name, table in tables.items()}
+
+
+def _dotted(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{before}{name}.")
+        elif isinstance(value, list):
+            yield f"{before}{name}", ",".join(map(str, value))
+        else:
+            yield f"{before}{name}", str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _flattened(values: dict[str, Any]) -> list[tuple[tuple[str, ...], Any]]:

@@ -8,6 +8,8 @@ import pytest
 if TYPE_CHECKING:
     from strom.testing.local_broker import LocalBroker
 
+pytest.register_assert_rewrite("strom.testing.connectors")
+
 
 @pytest.fixture
 def broker() -> "Iterator[LocalBroker]":

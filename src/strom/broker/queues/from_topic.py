@@ -9,15 +9,14 @@ import logging
 from collections.abc import Callable, Iterator
 
 from strom.broker.partition import Partition
+from strom.broker.replaying import committed_records
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, CorruptData
 from strom.queues.message import Message
 from strom.queues.properties import make_properties
 from strom.queues.queue import Receipt
-from strom.storage.log_reading import Chunk
-from strom.wire.kafka.batch import headers
-from strom.wire.kafka.records import Record, read_records
+from strom.wire.kafka.records import Record
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class PartitionReader:
             if start >= source.last_stable_offset:
                 return
             chunk = source.read(start, READ_BYTES, committed_only=True)
-            records, after = _committed(chunk, start)
+            records, after = committed_records(chunk, start)
         except (ApiError, CorruptData) as error:
             log.warning("Exchange %r cannot read its topic: %s", self._exchange, error)
             self._loop.call_later(RETRY_SECONDS, self.partition_changed)
@@ -153,26 +152,6 @@ class TopicReader:
         """Read no more."""
         for reader in self._readers:
             reader.stop()
-
-
-def _committed(chunk: Chunk, start: int) -> tuple[list[Record], int]:
-    """The records from an offset on that no transaction took back, and the offset after them."""
-    found: list[Record] = []
-    after = start
-    for position, header in headers(chunk.data):
-        aborted = header.is_transactional and any(
-            one.producer_id == header.producer_id
-            and one.first_offset <= header.base_offset <= one.last_offset
-            for one in chunk.aborted
-        )
-        if not header.is_control and not aborted:
-            found += [
-                record
-                for record in read_records(chunk.data, position, header)
-                if record.offset >= start
-            ]
-        after = header.next_offset
-    return found, after
 
 
 def _message(exchange: str, record: Record, now_ms: int) -> Message:

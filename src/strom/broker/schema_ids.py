@@ -1,0 +1,90 @@
+"""Refuses records that do not carry the id of a schema, for topics with `strom.schema.validation=true`.
+
+The broker follows its own topic `_schemas`, when a topic needs it: what the registry has committed is
+known here before any client can have heard of it.
+"""
+
+import struct
+from collections.abc import Callable
+from uuid import UUID
+
+from strom.broker.replaying import committed_records
+from strom.broker.topics import HostedTopic
+from strom.coordination.schemas.known_ids import KnownIds
+from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.storage.log import Log
+from strom.wire.kafka.batch import Buffer, checksum_holds, read_header
+from strom.wire.kafka.records import Record, read_records
+
+SCHEMAS_TOPIC = "_schemas"
+MAGIC = 0
+_HEAD = struct.Struct(">BI")
+_READ_BYTES = 1 << 20
+
+
+class SchemaIds:
+    """The ids that the registry has given, and the check of batches against them."""
+
+    def __init__(self, find_topic: Callable[[str], HostedTopic | None]) -> None:
+        self._find_topic = find_topic
+        self._known = KnownIds()
+        self._topic: UUID | None = None
+        self._next = 0
+
+    def check(self, batch: Buffer) -> None:
+        """Raise INVALID_RECORD, with the records to blame, unless all carry the id of a schema."""
+        header = read_header(batch)
+        if header.is_control or not checksum_holds(batch, 0, header):
+            return  # markers have no schema; and damage is told by whoever checks the batch as such
+        try:
+            records = read_records(batch, 0, header)
+        except CorruptData as error:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD, f"The records cannot be read: {error}."
+            ) from None
+        self._follow()
+        wrong = {
+            index: reason
+            for index, record in enumerate(records)
+            if (reason := self._reason(record)) is not None
+        }
+        if wrong:
+            raise ApiError(
+                ErrorCode.INVALID_RECORD, next(iter(wrong.values())), records=tuple(wrong)
+            )
+
+    def _reason(self, record: Record) -> str | None:
+        value = record.value
+        if value is None:
+            return None
+        if len(value) < _HEAD.size or value[0] != MAGIC:
+            return (
+                "The topic has strom.schema.validation=true, and the value does not begin with the "
+                "id of a schema: serialize it with a schema registry."
+            )
+        schema_id = _HEAD.unpack_from(value)[1]
+        if schema_id in self._known:
+            return None
+        return (
+            "The topic has strom.schema.validation=true, and no subject has a schema with id "
+            f"{schema_id}."
+        )
+
+    def _follow(self) -> None:
+        """Read what has been committed to the topic since the last time."""
+        hosted = self._find_topic(SCHEMAS_TOPIC)
+        if hosted is None or hosted.topic.id != self._topic:
+            self._known, self._next = KnownIds(), 0
+            self._topic = None if hosted is None else hosted.topic.id
+        if hosted is not None:
+            self._read(hosted.partitions[0].log)
+
+    def _read(self, log: Log) -> None:
+        while self._next < log.last_stable_offset:
+            chunk = log.read(max(self._next, log.start_offset), _READ_BYTES, committed_only=True)
+            records, after = committed_records(chunk, self._next)
+            if after == self._next:  # compaction has taken the rest
+                after = log.last_stable_offset
+            self._next = after
+            for record in records:
+                self._known.apply(record.key, record.value)

@@ -1,0 +1,265 @@
+"""`strom connect`: see, add, change, pause, restart and remove connectors; run a worker."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from strom.cli.connect_rest import ConnectRest, rest_options
+from strom.cli.connect_worker import worker
+from strom.cli.printing import notice, print_json, print_table
+from strom.model.errors import UserError
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def connect() -> None:
+    """See, add, change and remove connectors; run a worker.
+
+    Works with Kafka Connect's own workers too.
+    """
+
+
+connect.add_command(worker)
+
+
+@connect.command("list")
+@json_option
+@rest_options
+def list_connectors(as_json: bool, rest: ConnectRest) -> None:
+    """List the connectors with their states."""
+    found = rest.ask("GET", "connectors", query="?expand=status&expand=info")
+    names = rest.ask("GET", "connectors")
+    if as_json:
+        print_json(found)
+    elif not names:
+        notice("There are no connectors yet. Add one with: strom connect add NAME key=value…")
+    else:
+        print_table(
+            ("CONNECTOR", "TYPE", "STATE", "TASKS", "FAILED", "CLASS"),
+            [_row(name, found.get(name)) for name in sorted(names)],
+        )
+
+
+def _row(name: str, one: dict[str, Any] | None) -> tuple[str | int, ...]:
+    if one is None:  # so new that no worker has told its state
+        return (name, "", "UNASSIGNED", 0, 0, "")
+    tasks = one["status"]["tasks"]
+    failed = sum(task["state"] == "FAILED" for task in tasks)
+    class_name = one["info"]["config"].get("connector.class", "").rpartition(".")[2]
+    state = one["status"]["connector"]["state"]
+    return (name, one["status"]["type"], state, len(tasks), failed, class_name)
+
+
+@connect.command()
+@click.argument("name_or_file")
+@click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option("--paused", is_flag=True, help="Create it paused.")
+@rest_options
+def add(name_or_file: str, settings: tuple[str, ...], paused: bool, rest: ConnectRest) -> None:
+    """Add a connector, or change it: from a .json or .toml file, or NAME key=value…"""
+    for name, config in _configurations(name_or_file, settings).items():
+        known = name in rest.ask("GET", "connectors")
+        if paused and not known:
+            body = {"name": name, "config": config, "initial_state": "PAUSED"}
+            rest.ask("POST", "connectors", given=body)
+        else:
+            rest.ask("PUT", "connectors", name, "config", given=config)
+        click.echo(f"{'Changed' if known else 'Added'} connector {name}.")
+
+
+def _configurations(name_or_file: str, settings: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    path = Path(name_or_file)
+    given = dict(_assignment(setting) for setting in settings)
+    if path.suffix not in {".json", ".toml"}:
+        if not given:
+            raise UserError(f"Say what {name_or_file} is: connector.class=… and its settings.")
+        return {name_or_file: given}
+    try:
+        text = path.read_text("utf-8")
+        read = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+    return {name: {**config, **given} for name, config in _named(read, path).items()}
+
+
+def _named(read: Any, path: Path) -> dict[str, dict[str, str]]:
+    """Kafka's own form {name, config}, a bare configuration, or strom.toml's [connectors.NAME]."""
+    if not isinstance(read, dict):
+        raise UserError(f"{path} must hold an object.")
+    if isinstance(read.get("connectors"), dict):
+        return {name: _texts(config) for name, config in read["connectors"].items()}
+    config = read.get("config", read)
+    name = read.get("name") or config.get("name") or path.stem
+    return {str(name): _texts(config)}
+
+
+def _texts(config: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in config.items()
+    }
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UserError(f"{text!r} is not NAME=VALUE.")
+    return name, value
+
+
+@connect.command()
+@click.argument("name")
+@json_option
+@rest_options
+def status(name: str, as_json: bool, rest: ConnectRest) -> None:
+    """Show a connector's tasks, where they run, and why one failed."""
+    found = rest.ask("GET", "connectors", name, "status")
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        ("connector", found["connector"]),
+        *((f"task {one['id']}", one) for one in found["tasks"]),
+    ]
+    print_table(
+        (name.upper(), "STATE", "WORKER"),
+        [(title, one["state"], one["worker_id"]) for title, one in rows],
+    )
+    for title, one in rows:
+        if one.get("trace"):
+            notice(f"{title}: {one['trace'].strip()}")
+
+
+@connect.command()
+@click.argument("name")
+@json_option
+@rest_options
+def show(name: str, as_json: bool, rest: ConnectRest) -> None:
+    """Show a connector's configuration."""
+    found = rest.ask("GET", "connectors", name, "config")
+    if as_json:
+        print_json(found)
+    else:
+        print_table(("SETTING", "VALUE"), sorted(found.items()))
+
+
+@connect.command()
+@click.argument("name")
+@json_option
+@rest_options
+def offsets(name: str, as_json: bool, rest: ConnectRest) -> None:
+    """Show how far a connector has come."""
+    found = rest.ask("GET", "connectors", name, "offsets")["offsets"]
+    if as_json:
+        print_json(found)
+    else:
+        print_table(
+            ("PARTITION", "OFFSET"),
+            [(json.dumps(one["partition"]), json.dumps(one["offset"])) for one in found],
+        )
+
+
+def _aim(verb: str, done: str, doc: str) -> None:
+    @connect.command(verb, help=doc)
+    @click.argument("name")
+    @rest_options
+    def command(name: str, rest: ConnectRest) -> None:
+        rest.ask("PUT", "connectors", name, verb)
+        click.echo(f"{done} connector {name}.")
+
+
+_aim("pause", "Paused", "Have a connector's tasks wait.")
+_aim("resume", "Resumed", "Let a paused or stopped connector work again.")
+_aim("stop", "Stopped", "End a connector's tasks; its configuration and offsets stay.")
+
+
+@connect.command()
+@click.argument("name")
+@click.option("--only-failed", is_flag=True, help="Only what has failed.")
+@rest_options
+def restart(name: str, only_failed: bool, rest: ConnectRest) -> None:
+    """Start a connector and its tasks anew."""
+    query = f"?includeTasks=true&onlyFailed={'true' if only_failed else 'false'}"
+    rest.ask("POST", "connectors", name, "restart", query=query)
+    click.echo(f"Restarted connector {name}.")
+
+
+@connect.command()
+@click.argument("name")
+@rest_options
+def remove(name: str, rest: ConnectRest) -> None:
+    """Remove a connector; its offsets stay, in case it comes back."""
+    rest.ask("DELETE", "connectors", name)
+    click.echo(f"Removed connector {name}.")
+
+
+@connect.command()
+@click.argument("name")
+@rest_options
+def logs(name: str, rest: ConnectRest) -> None:
+    """Print the last log lines of a connector, from the worker that is asked."""
+    for line in rest.ask("GET", "connectors", name, "logs")["lines"]:
+        click.echo(line)
+
+
+@connect.command()
+@click.argument("name", required=False)
+@json_option
+@rest_options
+def plugins(name: str | None, as_json: bool, rest: ConnectRest) -> None:
+    """List the kinds of connectors, or the settings of one."""
+    if name is None:
+        found = rest.ask("GET", "connector-plugins")
+        rows: list[tuple[str, ...]] = [(one["class"], one["type"], one["version"]) for one in found]
+        head: tuple[str, ...] = ("CLASS", "TYPE", "VERSION")
+    else:
+        found = rest.ask("GET", "connector-plugins", name, "config")
+        rows = [
+            (
+                one["name"],
+                one["type"],
+                "required" if one["required"] else str(one["default_value"] or ""),
+                one["documentation"],
+            )
+            for one in found
+        ]
+        head = ("SETTING", "TYPE", "DEFAULT", "WHAT IT DOES")
+    if as_json:
+        print_json(found)
+    else:
+        print_table(head, rows)
+
+
+@connect.command()
+@click.argument("name_or_file")
+@click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
+@json_option
+@rest_options
+def validate(
+    name_or_file: str, settings: tuple[str, ...], as_json: bool, rest: ConnectRest
+) -> None:
+    """Check configurations without creating anything; exit code 1 if one is wrong."""
+    wrong = 0
+    for name, config in _configurations(name_or_file, settings).items():
+        class_name = config.get("connector.class")
+        if class_name is None:
+            raise UserError(f"{name} has no connector.class.")
+        path = ("connector-plugins", class_name, "config", "validate")
+        found = rest.ask("PUT", *path, given={"name": name, **config})
+        wrong += found["error_count"]
+        if as_json:
+            print_json(found)
+            continue
+        for one in found["configs"]:
+            for text in one["value"]["errors"]:
+                click.echo(f"{name}: {one['value']['name']}: {text}")
+        if not found["error_count"]:
+            click.echo(f"{name} is valid.")
+    if wrong:
+        raise SystemExit(1)

@@ -1,0 +1,147 @@
+"""`strom connect worker`: run a worker of Connect on any Kafka."""
+
+import logging
+import signal
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+
+import strom
+from strom.cli.client_settings import parse_assignment, parse_properties
+from strom.cli.companions import LIFELINE, end_with_parent
+from strom.cli.connection import Connection, connection_options
+from strom.cli.printing import print_json
+from strom.model.errors import UserError
+
+DEFAULT_PORT = 8083
+_PACKAGES = ("starlette", "uvicorn")
+
+
+@click.command()
+@connection_options
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="The port of REST; 0 for a free one.",
+)
+@click.option("--group", help="Workers of one group share their work. [default: connect-cluster]")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of worker properties, as Kafka Connect has them.",
+)
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Any worker setting, as in offset.flush.interval.ms=1000; may be given several times.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="Print what happens.")
+@click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
+def worker(
+    connection: Connection,
+    host: str,
+    port: int,
+    group: str | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+    lifeline: bool,
+) -> None:
+    """Run a worker: it runs connectors, and answers Kafka Connect's REST interface.
+
+    Start more of the same group, anywhere, and they share the work. It ends cleanly with Ctrl-C
+    or SIGTERM.
+    """
+    require_connect()
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
+    )
+    given = dict(_known(parse_properties(config.read_text("utf-8")))) if config else {}
+    texts: dict[str, str] = {
+        **given,
+        **connection.settings,
+        "bootstrap.servers": connection.servers,
+        "rest.host": host,
+        "rest.port": str(port),
+        **dict(map(parse_assignment, assignments)),
+    }
+    if group:
+        texts["group.id"] = group
+    connection.check_reachable()
+    _run(texts, as_json=as_json, lifeline=lifeline)
+    if not as_json:
+        click.echo("Stopped.")
+
+
+def _run(texts: dict[str, str], *, as_json: bool, lifeline: bool) -> None:
+    from strom.connect.runtime.rest.server import RunningWorker
+
+    told = threading.Event()
+    if lifeline:
+        end_with_parent(told.set)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: told.set())
+    with RunningWorker(texts) as running:
+        _announce(running, as_json=as_json)
+        while not told.wait(3600):
+            pass
+
+
+def _announce(running: Any, *, as_json: bool) -> None:
+    settings = running.worker.settings
+    if as_json:
+        print_json(
+            {
+                "connect_url": running.url,
+                "bootstrap_servers": settings.bootstrap_servers,
+                "group": settings.group_id,
+            }
+        )
+        return
+    address = "" if running.url.endswith(f":{DEFAULT_PORT}") else f" --url {running.url}"
+    click.echo(
+        f"strom {strom.__version__} Connect worker is ready\n"
+        f"  REST            {running.url}\n"
+        f"  Kafka           {settings.bootstrap_servers}\n"
+        f"  group           {settings.group_id}\n\n"
+        "Next, in another terminal:\n"
+        f"  strom connect plugins{address}\n"
+        "  strom connect add lines connector.class=FileStreamSource file=$PWD/in.txt "
+        f"topic=lines{address}\n"
+        f"  strom connect list{address}\n\n"
+        "Ctrl-C stops it."
+    )
+
+
+def require_connect() -> None:
+    """Raise UserError if what a worker needs is not installed."""
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"Connect needs {', '.join(missing)}. Install with: pip install 'strom[connect]'"
+        )
+
+
+def _known(properties: dict[str, str]) -> dict[str, str]:
+    """A file of Kafka's worker without what only Java has a use for."""
+    java_only = ("plugin.", "listeners", "rest.extension", "config.providers", "internal.")
+    replication = "storage.replication.factor"
+    kept = {}
+    for name, text in properties.items():
+        if name.endswith(replication):
+            kept[replication] = text
+        elif not name.startswith(java_only) and name != "bootstrap.servers":
+            kept[name] = text
+    return kept

@@ -1,0 +1,84 @@
+"""`strom registry`: run a schema registry on any Kafka."""
+
+from importlib.util import find_spec
+
+import click
+
+import strom
+from strom.cli.companions import LIFELINE, end_with_parent
+from strom.cli.connection import Connection, connection_options
+from strom.cli.printing import print_json
+from strom.model.errors import UserError
+
+DEFAULT_PORT = 8081
+_PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_rs", "starlette")
+
+
+@click.command()
+@connection_options
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    default=DEFAULT_PORT,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="The port to listen on; 0 for a free one.",
+)
+@click.option(
+    "--topic", default="_schemas", show_default=True, help="The topic that holds the schemas."
+)
+@click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
+@click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
+def registry(
+    connection: Connection, host: str, port: int, topic: str, as_json: bool, lifeline: bool
+) -> None:
+    """Run a schema registry on any Kafka.
+
+    It has Confluent's REST interface. Schemas live in a compacted topic, and several registries may run
+    on it. It ends cleanly with Ctrl-C or SIGTERM.
+    """
+    require_packages()
+    from strom.registry.server import RegistryServer
+
+    connection.check_reachable()
+    server = RegistryServer(
+        connection.servers, host=host, port=port, topic=topic, settings=connection.settings
+    )
+    if lifeline:
+        end_with_parent(server.ask_to_stop)
+    server.run(on_ready=lambda url: _announce(url, connection.servers, topic, as_json=as_json))
+    if not as_json:
+        click.echo("Stopped.")
+
+
+def require_packages() -> None:
+    """Raise UserError if what the registry needs is not installed."""
+    missing = [name for name in _PACKAGES if not _is_there(name)]
+    if missing:
+        raise UserError(
+            f"The registry needs {', '.join(missing)}. Install with: pip install 'strom[registry]'"
+        )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # its parent is not there either
+        return False
+
+
+def _announce(url: str, servers: str, topic: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"registry_url": url, "bootstrap_servers": servers, "topic": topic})
+        return
+    address = "" if url.endswith(f":{DEFAULT_PORT}") else f" --url {url}"
+    click.echo(
+        f"strom {strom.__version__} schema registry is ready\n"
+        f"  registry clients   {url}\n"
+        f"  schemas            topic {topic} at {servers}\n\n"
+        "Next, in another terminal:\n"
+        f"  strom schemas register click.avsc --subject clicks-value{address}\n"
+        f"  strom schemas list{address}\n\n"
+        "Ctrl-C stops it."
+    )

@@ -1,0 +1,260 @@
+"""`strom schemas`: list, show, register, check and compare the schemas of a registry."""
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strom.cli.printing import notice, print_json, print_table
+from strom.cli.registry import require_packages
+from strom.model.errors import UserError
+
+if TYPE_CHECKING:
+    from strom.registry.client import RegistryClient
+
+DEFAULT_URL = "http://127.0.0.1:8081"
+KINDS_BY_ENDING = {".avsc": "AVRO", ".json": "JSON", ".proto": "PROTOBUF"}
+COLOURS = {"+": "green", "-": "red", "~": "yellow"}
+NOT_COMPATIBLE = 1
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say where the registry is; it gets a `registry`."""
+
+    @click.option(
+        "--url",
+        envvar="STROM_REGISTRY_URL",
+        default=DEFAULT_URL,
+        show_default=True,
+        show_envvar=True,
+        help="The schema registry.",
+    )
+    @click.option(
+        "--login", envvar="STROM_REGISTRY_LOGIN", metavar="USER:PASSWORD", help="Who asks."
+    )
+    @functools.wraps(command)
+    def with_registry(url: str, login: str | None, **others: Any) -> Any:
+        require_packages()
+        from strom.registry.client import RegistryClient
+
+        user, _, password = (login or "").partition(":")
+        with RegistryClient(
+            url, (user, password) if login else None, retry_pauses_s=(0.1, 0.3)
+        ) as registry:
+            return command(registry=registry, **others)
+
+    return with_registry
+
+
+def schema_file(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command a file with a schema; it gets its `text`, `kind` and `references`."""
+
+    @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+    @click.option("--subject", required=True, help="The subject, as in clicks-value.")
+    @click.option(
+        "--type",
+        "kind",
+        type=click.Choice(["AVRO", "JSON", "PROTOBUF"], case_sensitive=False),
+        help="The schema's language; by the file's ending (.avsc, .json, .proto) unless named.",
+    )
+    @click.option(
+        "--reference",
+        "references",
+        multiple=True,
+        metavar="NAME=SUBJECT:VERSION",
+        help="Another schema that this one uses; may be given several times.",
+    )
+    @functools.wraps(command)
+    def with_schema(
+        file: Path, kind: str | None, references: tuple[str, ...], **others: Any
+    ) -> Any:
+        kind = kind or KINDS_BY_ENDING.get(file.suffix.lower())
+        if kind is None:
+            raise UserError(f"What language is {file.name}? Name it with --type.")
+        return command(
+            text=file.read_text("utf-8"),
+            kind=kind.upper(),
+            references=[_reference(one) for one in references],
+            **others,
+        )
+
+    return with_schema
+
+
+@click.group()
+def schemas() -> None:
+    """List, show, register, check and compare schemas."""
+
+
+@schemas.command("list")
+@json_option
+@registry_options
+def list_schemas(as_json: bool, registry: "RegistryClient") -> None:
+    """List the subjects with their newest versions."""
+    found = registry.ask("GET", "schemas", latestOnly="true")
+    if as_json:
+        print_json(found)
+    elif not found:
+        notice(
+            "There are no schemas yet. Register one with: strom schemas register FILE --subject …"
+        )
+    else:
+        print_table(
+            ("SUBJECT", "VERSION", "ID", "TYPE"),
+            [
+                (one["subject"], one["version"], one["id"], one.get("schemaType", "AVRO"))
+                for one in found
+            ],
+        )
+
+
+@schemas.command()
+@click.argument("subject", required=False)
+@click.option("--version", default="latest", show_default=True, help="Which version.")
+@click.option("--id", "schema_id", type=int, help="A schema by its id, instead of a subject.")
+@json_option
+@registry_options
+def show(
+    subject: str | None,
+    version: str,
+    schema_id: int | None,
+    as_json: bool,
+    registry: "RegistryClient",
+) -> None:
+    """Show a schema."""
+    if (subject is None) == (schema_id is None):
+        raise click.UsageError("Name a subject, or a schema by --id.")
+    if subject is not None:
+        found = registry.ask("GET", "subjects", subject, "versions", version)
+    else:
+        found = {"id": schema_id} | registry.ask("GET", "schemas", "ids", schema_id or 0)
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(_pretty(found["schema"], found.get("schemaType", "AVRO")))
+
+
+@schemas.command()
+@schema_file
+@click.option("--normalize", is_flag=True, help="Take schemas that differ in order for the same.")
+@json_option
+@registry_options
+def register(
+    text: str,
+    kind: str,
+    references: list[tuple[str, str, int]],
+    subject: str,
+    normalize: bool,
+    as_json: bool,
+    registry: "RegistryClient",
+) -> None:
+    """Make the schema of FILE a version of a subject."""
+    given = {
+        "schema": text,
+        "schemaType": kind,
+        "references": [
+            {"name": name, "subject": of, "version": version} for name, of, version in references
+        ],
+    }
+    answer = registry.ask(
+        "POST",
+        "subjects",
+        subject,
+        "versions",
+        given=given,
+        normalize=str(normalize).lower(),
+    )
+    schema_id = answer["id"]
+    if as_json:
+        print_json({"subject": subject, "id": schema_id, "version": answer.get("version")})
+    else:
+        version = f" version {answer['version']} of" if "version" in answer else ""
+        click.echo(f"Registered as{version} {subject}, with id {schema_id}.")
+
+
+@schemas.command()
+@schema_file
+@json_option
+@registry_options
+def check(
+    text: str,
+    kind: str,
+    references: list[tuple[str, str, int]],
+    subject: str,
+    as_json: bool,
+    registry: "RegistryClient",
+) -> int:
+    """Check whether the schema of FILE may follow the versions of a subject.
+
+    The exit code is 1 if it may not, and the reasons are printed.
+    """
+    reasons = registry.compatible(subject, text, kind, references)
+    if as_json:
+        print_json({"subject": subject, "compatible": not reasons, "reasons": reasons})
+    elif not reasons:
+        click.echo(f"It may follow the versions of {subject}.")
+    else:
+        click.echo(f"It may not follow the versions of {subject}:")
+        for reason in reasons:
+            click.echo(f"  {reason}")
+    return NOT_COMPATIBLE if reasons else 0
+
+
+@schemas.command()
+@click.argument("subject")
+@click.option("--from", "old", metavar="VERSION", help="The one before --to unless named.")
+@click.option("--to", "new", metavar="VERSION", default="latest", show_default=True)
+@json_option
+@registry_options
+def diff(
+    subject: str, old: str | None, new: str, as_json: bool, registry: "RegistryClient"
+) -> None:
+    """Show what changed from one version of a subject to another."""
+    from strom.cli.schema_diff import differences
+
+    after = registry.version(subject, new)
+    before = registry.version(subject, old or _one_before(registry, subject, after.version or 1))
+    if before.kind != after.kind:
+        raise UserError(f"{before.kind} and {after.kind} cannot be compared.")
+    found = differences(before.text, after.text, after.kind)
+    if as_json:
+        print_json(
+            {
+                "subject": subject,
+                "from": before.version,
+                "to": after.version,
+                "differences": [one._asdict() for one in found],
+            }
+        )
+        return
+    click.secho(f"{subject}: version {before.version} → {after.version}", bold=True)
+    if not found:
+        click.echo("  no difference")
+    for one in found:
+        click.secho(f"  {one}", fg=COLOURS[one.sign])
+
+
+def _one_before(registry: "RegistryClient", subject: str, version: int) -> str:
+    earlier = [one for one in registry.ask("GET", "subjects", subject, "versions") if one < version]
+    if not earlier:
+        raise UserError(f"{subject} has no version before {version} to compare with.")
+    return str(earlier[-1])
+
+
+def _pretty(text: str, kind: str) -> str:
+    return (
+        text if kind == "PROTOBUF" else json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    )
+
+
+def _reference(text: str) -> tuple[str, str, int]:
+    name, equals, place = text.partition("=")
+    subject, colon, version = place.rpartition(":")
+    if not (equals and colon and name and subject and version.isdigit()):
+        raise UserError(f"{text!r} is not NAME=SUBJECT:VERSION.")
+    return name, subject, int(version)

@@ -1,0 +1,114 @@
+"""A connector's settings, declared once: validation, REST, forms and docs derive from them.
+
+```python
+@dataclass(frozen=True, kw_only=True)
+class FileSourceSettings(ConnectorSettings):
+    file: str = setting("file", Kind.STRING, "The file to read.", required=True)
+    batch_size: int = setting("batch.size", Kind.INT, "Lines to read at once.", 2000, minimum=1)
+```
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Self
+
+from strom.connect.api.errors import InvalidSettings
+from strom.model.errors import ApiError
+from strom.model.settings import Definition, Kind, Settings, declared
+
+__all__ = ["ConnectorSettings", "Importance", "Kind", "SettingDefinition", "setting"]
+
+
+class Importance(Enum):
+    """How much a user should care, as Kafka's validation answers say it."""
+
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingDefinition(Definition):
+    """Everything there is to know about one setting of a connector."""
+
+    required: bool = False
+    importance: Importance = Importance.MEDIUM
+    group: str | None = None
+    """The heading under which forms show it."""
+    display_name: str | None = None
+
+
+def setting(
+    name: str,
+    kind: Kind,
+    doc: str,
+    default: Any = None,
+    *,
+    required: bool = False,
+    importance: Importance = Importance.MEDIUM,
+    **more: Any,
+) -> Any:
+    """Declare a field of a settings class together with its definition.
+
+    A setting that is not required and has no default is None when it is not given.
+    """
+    definition = SettingDefinition(
+        name=name,
+        kind=kind,
+        default=default,
+        doc=doc,
+        required=required,
+        importance=Importance.HIGH if required else importance,
+        **more,
+    )
+    return dataclasses.field(
+        default=default, repr=kind is not Kind.PASSWORD, metadata={"definition": definition}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectorSettings(Settings):
+    """Base of every connector's settings."""
+
+    @classmethod
+    def read(cls, texts: Mapping[str, str], *, known_elsewhere: Iterable[str] = ()) -> Self:
+        """The settings in a configuration; InvalidSettings names each that is missing or wrong.
+
+        A name that neither this class nor `known_elsewhere` (the runtime's settings) has is
+        refused, with the nearest right one.
+        """
+        problems: dict[str, list[str]] = {}
+        fields = declared(cls)
+        others = set(known_elsewhere)
+        for name in texts:
+            if name not in fields and name not in others:
+                problems[name] = [_unknown(name, [*fields, *others])]
+        values: dict[str, Any] = {}
+        for name, (attribute, definition) in fields.items():
+            try:
+                if texts.get(name):
+                    values[attribute] = definition.parse(texts[name])
+                elif getattr(definition, "required", False):
+                    problems[name] = [f'Missing required configuration "{name}": {definition.doc}']
+            except ApiError as error:
+                problems[name] = [str(error)]
+        if problems:
+            raise InvalidSettings(problems)
+        made = cls(**values)
+        clashes = made.clashes()
+        if clashes:
+            raise InvalidSettings({name: [text] for name, text in clashes.items()})
+        return made
+
+    def clashes(self) -> Mapping[str, str]:
+        """Override it to say which settings do not go together: name → what is wrong, what to do."""
+        return {}
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no setting {name}.{hint}"

@@ -1,0 +1,1 @@
+"""AMQP queues as sources, and exchanges as sinks."""

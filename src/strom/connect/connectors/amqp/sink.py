@@ -1,0 +1,179 @@
+"""AmqpSink: records are published to an exchange and confirmed by the broker, at least once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from strom.connect.api import (
+    ConnectError,
+    Kind,
+    PoisonRecord,
+    RetriableError,
+    SinkConnector,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    setting,
+)
+from strom.connect.connectors.amqp.link import LinkSettings
+from strom.connect.connectors.amqp.properties import from_headers
+from strom.connect.connectors.amqp.publisher import (
+    LostWhilePublishing,
+    Message,
+    Outcome,
+    Publisher,
+)
+from strom.connect.connectors.plain_json import to_json
+from strom.connect.connectors.record_template import RecordTemplate
+from strom.connect.connectors.sent_since_flush import SentSinceFlush
+
+PERSISTENT = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmqpSinkSettings(LinkSettings):
+    """What a sink of an exchange can be told."""
+
+    exchange: str = setting(
+        "exchange", Kind.STRING, "Where records are published; without it, directly to queues.", ""
+    )
+    routing_key: str = setting(
+        "routing.key",
+        Kind.STRING,
+        "The messages' routing key; {topic}, {partition}, {key} and {FIELD} are filled in. Without an "
+        "exchange: the queue's name.",
+        required=True,
+    )
+    persistent: bool = setting(
+        "persistent", Kind.BOOLEAN, "Whether messages survive the broker's restart.", True
+    )
+    unroutable: str = setting(
+        "unroutable",
+        Kind.STRING,
+        "What becomes of a record that no queue wants: it is refused, or dropped.",
+        "fail",
+        choices=("fail", "drop"),
+    )
+    confirm_timeout_ms: int = setting(
+        "confirm.timeout.ms",
+        Kind.INT,
+        "How long the broker may take to confirm a batch.",
+        30_000,
+        minimum=1,
+    )
+
+    def clashes(self) -> Mapping[str, str]:
+        """Settings that do not go together."""
+        problems = dict(super().clashes())
+        if (problem := RecordTemplate(self.routing_key).problem()) is not None:
+            problems["routing.key"] = problem
+        return problems
+
+
+class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
+    """Publishes what it is given, and returns when the broker has confirmed it."""
+
+    def __init__(self, settings: AmqpSinkSettings, context: SinkContext) -> None:
+        super().__init__(settings, context)
+        self._template = RecordTemplate(settings.routing_key)
+        self._publisher: Publisher | None = None
+        self._sent = SentSinceFlush()
+
+    def start(self) -> None:
+        """Connect."""
+        self._connected()
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Publish, and wait for the confirms."""
+        places = [n for n, record in enumerate(records) if record not in self._sent]
+        messages = [self._message(records[place], place) for place in places]
+        if not messages:
+            return
+        try:
+            outcome = self._connected().publish(messages)
+        except LostWhilePublishing as lost:
+            self._remember(records, places, lost.outcome)
+            self.stop()
+            raise lost.cause from lost
+        self._remember(records, places, outcome)
+        if outcome.refused:
+            raise RetriableError(
+                f"{self.settings.url} did not take {len(outcome.refused)} messages."
+            )
+        if outcome.returned and self.settings.unroutable == "fail":
+            place, reason = min(outcome.returned.items())
+            key = messages[place].routing_key
+            raise PoisonRecord(
+                f"No queue wants what is published to the exchange `{self.settings.exchange}` with "
+                f"the routing key `{key}`: {reason}",
+                places[place],
+            )
+        self._sent.note_all(records)
+
+    def flush(self) -> None:
+        """Nothing is left to do: `put` returns when everything is confirmed."""
+        self._sent.clear()
+
+    def stop(self) -> None:
+        """Close the connection."""
+        if self._publisher is not None:
+            self._publisher.close()
+            self._publisher = None
+
+    def _connected(self) -> Publisher:
+        if self._publisher is None:
+            self._publisher = Publisher(
+                self.settings,
+                mandatory=self.settings.unroutable == "fail",
+                wait_s=self.settings.confirm_timeout_ms / 1000,
+            )
+        return self._publisher
+
+    def _remember(self, records: Sequence[SinkRecord], places: list[int], outcome: Outcome) -> None:
+        taken = outcome.confirmed - outcome.returned.keys()
+        self._sent.note_apart(records[places[number]] for number in taken)
+
+    def _message(self, record: SinkRecord, place: int) -> Message:
+        import pika
+
+        try:
+            properties, headers = from_headers(record.headers)
+            body, content_type = _body(record.value)
+            routing_key = self._template.fill(record)
+            if len(routing_key.encode()) > 255:
+                raise ValueError(f"The routing key {routing_key:.40}… is longer than 255 bytes")
+        except ValueError as error:
+            raise PoisonRecord(str(error), place) from None
+        topic, partition = record.origin
+        properties.setdefault("message_id", f"{topic}-{partition}-{record.offset}")
+        properties.setdefault("content_type", content_type)
+        if record.timestamp is not None:
+            properties["timestamp"] = record.timestamp // 1000
+        if self.settings.persistent:
+            properties["delivery_mode"] = PERSISTENT
+        made = pika.BasicProperties(headers=headers or None, **properties)
+        return Message(self.settings.exchange, routing_key, body, made)
+
+
+def _body(value: Any) -> tuple[bytes, str]:
+    """The message's body, and what kind of content it is; a record without a value has an empty one."""
+    if isinstance(value, bytes):
+        return value, "application/octet-stream"
+    if isinstance(value, str):
+        return value.encode(), "text/plain"
+    return (b"" if value is None else to_json(value).encode()), "application/json"
+
+
+class AmqpSink(SinkConnector[AmqpSinkSettings]):
+    """Records published to an AMQP exchange."""
+
+    settings_class = AmqpSinkSettings
+    task_class = AmqpSinkTask
+
+    def check(self) -> Mapping[str, str]:
+        """Whether the address can be understood."""
+        try:
+            self.settings.parameters()
+        except ConnectError as error:
+            return {"url": str(error)}
+        return {}

@@ -1,0 +1,250 @@
+"""AmqpSource: messages of queues become records, at least once.
+
+A message is acknowledged when Kafka has its record. Whatever fails before that makes the queue's
+broker deliver it again, so a record may come twice: its key, the message's id, tells.
+"""
+
+import contextlib
+import itertools
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from strom.connect.api import (
+    ConnectError,
+    Kind,
+    PoisonRecord,
+    RetriableError,
+    Schema,
+    SourceConnector,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+    setting,
+)
+from strom.connect.api.schema import BYTES, OPTIONAL_STRING, STRING
+from strom.connect.connectors.amqp.link import LinkSettings, told
+from strom.connect.connectors.amqp.properties import to_headers
+
+IDLE_S = 0.2
+_sessions = itertools.count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AmqpSourceSettings(LinkSettings):
+    """What a source of queues can be told."""
+
+    queues: tuple[str, ...] = setting("queues", Kind.LIST, "The queues to read.", required=True)
+    topic: str = setting(
+        "topic", Kind.STRING, "Where the records go; {queue} is the queue's name.", required=True
+    )
+    format: str = setting(
+        "format",
+        Kind.STRING,
+        "What a message's body becomes: bytes, a text, or the value of its JSON.",
+        "bytes",
+        choices=("bytes", "text", "json"),
+    )
+    key: str = setting(
+        "key",
+        Kind.STRING,
+        "What becomes the record's key.",
+        "message-id",
+        choices=("message-id", "correlation-id", "routing-key", "none"),
+    )
+    prefetch: int = setting(
+        "prefetch",
+        Kind.INT,
+        "How many messages of a queue may be on their way into Kafka.",
+        1000,
+        minimum=1,
+        maximum=65535,
+    )
+    batch_size: int = setting(
+        "batch.size", Kind.INT, "How many records are handed over at once, at most.", 500, minimum=1
+    )
+    declare: bool = setting(
+        "declare",
+        Kind.BOOLEAN,
+        "Whether queues that are not there are made, durable; otherwise the task fails.",
+        False,
+    )
+
+
+class _Message(NamedTuple):
+    queue: str
+    delivery: Any
+    properties: Any
+    body: bytes
+
+
+class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
+    """Consumes its queues, each by a channel of its own."""
+
+    def __init__(self, settings: AmqpSourceSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._connection: Any = None
+        self._channels: dict[str, Any] = {}
+        self._session = 0
+        self._arrived: deque[_Message] = deque()
+        self._cancelled: str | None = None
+        self._problem: str | None = None
+
+    def start(self) -> None:
+        """Connect and begin to consume."""
+        self._connect()
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """The messages that have arrived; after a loss, everything not acknowledged comes again."""
+        if self._problem is not None:
+            problem, self._problem = self._problem, None
+            raise PoisonRecord(problem)
+        from pika.exceptions import AMQPError
+
+        try:
+            if self._connection is None:
+                self._connect()
+            self._connection.process_data_events(0 if self._arrived else IDLE_S)
+            if self._cancelled is not None:
+                raise RetriableError(f"The queue {self._cancelled} was deleted or moved.")
+        except (AMQPError, OSError) as error:
+            self._disconnect()
+            raise told(error, self.settings.url) from error
+        except RetriableError:
+            self._disconnect()
+            raise
+        return self._records()
+
+    def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
+        """Acknowledge everything up to there."""
+        from pika.exceptions import AMQPError
+
+        for partition, offset in offsets:
+            # What came by an earlier connection cannot be acknowledged any more: it will come again.
+            if offset.get("session") == self._session:
+                channel = self._channels.get(partition["queue"])
+                with contextlib.suppress(AMQPError, OSError):  # told by the next poll
+                    if channel is not None:
+                        channel.basic_ack(offset["tag"], multiple=True)
+
+    def stop(self) -> None:
+        """Close the connection; the broker takes back what was not acknowledged."""
+        self._disconnect()
+
+    def _connect(self) -> None:
+        import pika
+        from pika.exceptions import AMQPError
+
+        try:
+            self._connection = pika.BlockingConnection(self.settings.parameters())
+            self._session = next(_sessions)
+            for queue in self.settings.queues:
+                self._consume(queue)
+        except (AMQPError, OSError) as error:
+            self._disconnect()
+            raise told(error, self.settings.url) from error
+
+    def _consume(self, queue: str) -> None:
+        channel = self._connection.channel()
+        if self.settings.declare:
+            channel.queue_declare(queue, durable=True)
+        channel.basic_qos(prefetch_count=self.settings.prefetch)
+        channel.add_on_cancel_callback(lambda _: self._note_cancelled(queue))
+
+        def arrive(_: Any, delivery: Any, properties: Any, body: bytes) -> None:
+            self._arrived.append(_Message(queue, delivery, properties, body))
+
+        channel.basic_consume(queue, arrive)
+        self._channels[queue] = channel
+
+    def _note_cancelled(self, queue: str) -> None:
+        self._cancelled = queue
+
+    def _disconnect(self) -> None:
+        from pika.exceptions import AMQPError
+
+        connection, self._connection = self._connection, None
+        self._arrived.clear()
+        self._channels.clear()
+        self._cancelled = None
+        self._session = 0
+        if connection is not None and connection.is_open:
+            with contextlib.suppress(AMQPError, OSError):
+                connection.close()
+
+    def _records(self) -> list[SourceRecord]:
+        records: list[SourceRecord] = []
+        while self._arrived and len(records) < self.settings.batch_size:
+            message = self._arrived.popleft()
+            try:
+                records.append(self._record(message))
+            except (ValueError, RecursionError) as error:
+                problem = (
+                    f"A message of the queue {message.queue} is not {self.settings.format}: {error}"
+                )
+                if not records:
+                    raise PoisonRecord(problem) from None
+                self._problem = problem  # told after the good ones before it
+                break
+        return records
+
+    def _record(self, message: _Message) -> SourceRecord:
+        properties, delivery = message.properties, message.delivery
+        value, schema = self._value(message.body)
+        key = self._key(message)
+        timestamp = properties.timestamp
+        headers = to_headers(
+            properties,
+            exchange=delivery.exchange,
+            routing_key=delivery.routing_key,
+            redelivered=delivery.redelivered or None,
+        )
+        return SourceRecord(
+            {"queue": message.queue},
+            {"session": self._session, "tag": delivery.delivery_tag},
+            self.settings.topic.replace("{queue}", message.queue),
+            value,
+            schema,
+            key,
+            None if key is None else OPTIONAL_STRING,
+            timestamp=None if timestamp is None else int(timestamp) * 1000,
+            headers=headers,
+        )
+
+    def _value(self, body: bytes) -> tuple[Any, Schema | None]:
+        if self.settings.format == "bytes":
+            return body, BYTES
+        text = body.decode("utf-8")
+        return (text, STRING) if self.settings.format == "text" else (json.loads(text), None)
+
+    def _key(self, message: _Message) -> str | None:
+        choices = {
+            "message-id": message.properties.message_id,
+            "correlation-id": message.properties.correlation_id,
+            "routing-key": message.delivery.routing_key,
+        }
+        return choices.get(self.settings.key)
+
+
+class AmqpSource(SourceConnector[AmqpSourceSettings]):
+    """Messages of AMQP queues."""
+
+    settings_class = AmqpSourceSettings
+    task_class = AmqpSourceTask
+    exactly_once = False  # a queue forgets what it was told to
+
+    def check(self) -> Mapping[str, str]:
+        """Whether the address can be understood."""
+        try:
+            self.settings.parameters()
+        except ConnectError as error:
+            return {"url": str(error)}
+        return {}
+
+    def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """Queues are shared out; each has one reader, so that its order is kept."""
+        queues = self.settings.queues
+        shares = [queues[number::max_tasks] for number in range(min(max_tasks, len(queues)))]
+        return [{"queues": ",".join(share)} for share in shares]

@@ -1,0 +1,1 @@
+"""Files as sources and sinks: lines, CSV and JSON lines."""

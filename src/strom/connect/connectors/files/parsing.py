@@ -1,0 +1,126 @@
+"""What a line says: a text, a row of CSV, or a JSON value."""
+
+import csv
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from strom.connect.api import Schema
+from strom.connect.api.schema import OPTIONAL_STRING, STRING, struct
+from strom.model.settings import INT_MAX
+
+# Lines are bounded by `max.line.bytes`; the csv module's own bound on fields is lower than that.
+csv.field_size_limit(INT_MAX)
+
+
+class Malformed(Exception):
+    """A line that does not say anything; the text says why."""
+
+
+class Parser(ABC):
+    """From lines to values."""
+
+    schema: Schema | None = None
+    """Of the values; None for those without a declared shape."""
+    skips_empty_lines = True
+
+    def __init__(self, encoding: str) -> None:
+        self.encoding = encoding
+
+    @abstractmethod
+    def value(self, line: bytes) -> Any:
+        """What one line says, or Malformed."""
+
+    def values(self, lines: Sequence[bytes]) -> list[Any]:
+        """What many lines say, quickly, or any error if one of them is malformed."""
+        return [self.value(line) for line in lines]
+
+    def text(self, line: bytes) -> str:
+        """The line's characters, or Malformed."""
+        try:
+            return line.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise Malformed(f"it is not {self.encoding}: {error}") from None
+
+
+class TextParser(Parser):
+    """Every line is a string."""
+
+    schema = STRING
+    skips_empty_lines = False
+
+    def value(self, line: bytes) -> str:
+        """The line's characters."""
+        return self.text(line)
+
+    def values(self, lines: Sequence[bytes]) -> list[Any]:
+        """The lines' characters."""
+        encoding = self.encoding
+        return [line.decode(encoding) for line in lines]
+
+
+class JsonParser(Parser):
+    """Every line is a JSON value."""
+
+    def value(self, line: bytes) -> Any:
+        """The value, without a schema."""
+        try:
+            return json.loads(self.text(line))
+        except (ValueError, RecursionError) as error:
+            raise Malformed(f"it is not JSON: {error}") from None
+
+
+class CsvParser(Parser):
+    """Every record is a struct of strings, by the columns' names."""
+
+    def __init__(
+        self, encoding: str, delimiter: str, columns: Sequence[str], null: str | None
+    ) -> None:
+        super().__init__(encoding)
+        self._delimiter = delimiter
+        self._null = null
+        self._columns: tuple[str, ...] = ()
+        if columns:
+            self.name_columns(columns)
+
+    def name_columns(self, columns: Sequence[str]) -> None:
+        """Say what the fields of a row are called; ValueError if two are called the same."""
+        if len(set(columns)) != len(columns) or not all(columns):
+            raise ValueError(f"columns need names, and different ones: {', '.join(columns)}")
+        if tuple(columns) != self._columns:
+            self._columns = tuple(columns)
+            self.schema = struct(dict.fromkeys(columns, OPTIONAL_STRING))
+
+    def row(self, line: bytes) -> list[str]:
+        """The fields of a record, or Malformed."""
+        text = self.text(line)
+        try:
+            rows = list(csv.reader([text], delimiter=self._delimiter, strict=True))
+        except csv.Error as error:
+            raise Malformed(f"it is not CSV: {error}") from None
+        return rows[0] if rows else []
+
+    def value(self, line: bytes) -> dict[str, str | None]:
+        """The row by its columns' names."""
+        return self._named(self.row(line))
+
+    def values(self, lines: Sequence[bytes]) -> list[Any]:
+        """The rows by their columns' names."""
+        texts = [line.decode(self.encoding) for line in lines]
+        rows = list(csv.reader(texts, delimiter=self._delimiter, strict=True))
+        if len(rows) != len(lines):
+            raise Malformed("a row does not end where its line does")
+        return [self._named(row) for row in rows]
+
+    def _named(self, row: list[str]) -> dict[str, str | None]:
+        if len(row) != len(self._columns):
+            raise Malformed(
+                f"it has {len(row)} fields, and there are {len(self._columns)} columns: "
+                f"{', '.join(self._columns)}"
+            )
+        named: dict[str, str | None] = dict(zip(self._columns, row, strict=True))
+        if self._null is not None:
+            null = self._null
+            named = {name: None if text == null else text for name, text in named.items()}
+        return named

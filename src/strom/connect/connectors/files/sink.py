@@ -1,0 +1,178 @@
+"""FileStreamSink: records become lines of a file, each exactly once.
+
+Knows Kafka's settings; beyond it: CSV and JSON, rotation, and positions kept beside the file.
+"""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from strom.connect.api import (
+    ConnectorSettings,
+    Kind,
+    PoisonRecord,
+    SinkConnector,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    TopicPartition,
+    setting,
+)
+from strom.connect.connectors.files.formatting import (
+    CsvFormatter,
+    Formatter,
+    JsonFormatter,
+    TextFormatter,
+)
+from strom.connect.connectors.files.positions import PositionedFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSinkSettings(ConnectorSettings):
+    """What a file sink can be told."""
+
+    file: str | None = setting(
+        "file", Kind.STRING, "The file to write; the worker's standard output if there is none."
+    )
+    format: str = setting(
+        "format",
+        Kind.STRING,
+        "What becomes of a value: its text, a row of CSV, or JSON.",
+        "lines",
+        choices=("lines", "csv", "json"),
+    )
+    encoding: str = setting("encoding", Kind.STRING, "How characters are written.", "utf-8")
+    csv_delimiter: str = setting("csv.delimiter", Kind.STRING, "What stands between fields.", ",")
+    csv_columns: tuple[str, ...] = setting(
+        "csv.columns", Kind.LIST, "The columns; without it, the fields of the first record.", ()
+    )
+    csv_header: bool = setting(
+        "csv.header", Kind.BOOLEAN, "Whether a CSV file begins with the columns' names.", True
+    )
+    rotate_bytes: int | None = setting(
+        "rotate.bytes",
+        Kind.LONG,
+        "A file of this length is renamed, and a new one begun.",
+        minimum=1,
+    )
+    rotate_interval_ms: int | None = setting(
+        "rotate.interval.ms",
+        Kind.LONG,
+        "A file of this age is renamed, and a new one begun.",
+        minimum=1,
+    )
+
+    def clashes(self) -> Mapping[str, str]:
+        """Settings that do not go together."""
+        problems = {}
+        try:
+            "\n".encode(self.encoding)
+        except LookupError:
+            problems["encoding"] = f"There is no encoding {self.encoding}."
+        if len(self.csv_delimiter) != 1:
+            problems["csv.delimiter"] = "csv.delimiter must be a single character."
+        for name in ("rotate.bytes", "rotate.interval.ms"):
+            if self.value(name) is not None and self.file is None:
+                problems[name] = f"{name} needs a file."
+        return problems
+
+
+def _formatter(settings: FileSinkSettings) -> Formatter:
+    if settings.format == "json":
+        return JsonFormatter(settings.encoding)
+    if settings.format == "csv":
+        return CsvFormatter(settings.encoding, settings.csv_delimiter, settings.csv_columns)
+    return TextFormatter(settings.encoding)
+
+
+class FileSinkTask(SinkTask[FileSinkSettings]):
+    """Appends lines, and keeps the positions of what it has appended."""
+
+    def __init__(self, settings: FileSinkSettings, context: SinkContext) -> None:
+        super().__init__(settings, context)
+        self._file: PositionedFile | None = None
+        self._formatter = _formatter(settings)
+        self._begun_at = time.monotonic()
+
+    def start(self) -> None:
+        """Open the file."""
+        if self.settings.file is not None:
+            self._file = PositionedFile(Path(self.settings.file))
+            begun = self._file.length > 0 and self.settings.csv_header
+            if begun and isinstance(self._formatter, CsvFormatter):
+                self._formatter.read_header(self._file.first_line())
+
+    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Go on behind what is in the file."""
+        known = self._file.positions if self._file else {}
+        return {partition: known[partition] for partition in partitions if partition in known}
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Append those that are not in the file yet."""
+        if self._file is None:
+            sys.stdout.write(self._formatter.lines(records).decode(self.settings.encoding))
+            return
+        known = self._file.positions
+        origins = [(record.original_topic or record.topic, record.partition) for record in records]
+        places: Sequence[int] = range(len(records))
+        if known:  # after a failure the runtime may bring again what is in the file
+            places = [
+                place for place in places if records[place].offset >= known.get(origins[place], 0)
+            ]
+        fresh = [records[place] for place in places]
+        if not fresh:
+            return
+        try:
+            data = self._formatter.lines(fresh)
+        except PoisonRecord as poison:
+            raise PoisonRecord(str(poison), places[poison.index]) from None
+        positions = {origins[place]: records[place].offset + 1 for place in places}
+        self._file.append(self._header(fresh[0]) + data, positions)
+
+    def flush(self) -> None:
+        """Make it safe, and begin a new file if it is time to."""
+        if self._file is None:
+            sys.stdout.flush()
+            return
+        self._file.make_safe()
+        if self._file.length and self._is_full(self._file.length):
+            stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+            self._file.rotate(f"{self._file.path.name}.{stamp}")
+            self._begun_at = time.monotonic()
+
+    def stop(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+    def _header(self, first: SinkRecord) -> bytes:
+        begins = self._file is not None and self._file.length == 0
+        if begins and self.settings.csv_header and isinstance(self._formatter, CsvFormatter):
+            return self._formatter.header(first)
+        return b""
+
+    def _is_full(self, length: int) -> bool:
+        limit, age_ms = self.settings.rotate_bytes, self.settings.rotate_interval_ms
+        if limit is not None and length >= limit:
+            return True
+        return age_ms is not None and (time.monotonic() - self._begun_at) * 1000 >= age_ms
+
+
+class FileStreamSink(SinkConnector[FileSinkSettings]):
+    """Records as lines of a file."""
+
+    settings_class = FileSinkSettings
+    task_class = FileSinkTask
+
+    def check(self) -> Mapping[str, str]:
+        """Whether the file's folder is there."""
+        if self.settings.file is not None and not Path(self.settings.file).parent.is_dir():
+            return {"file": f"There is no folder {Path(self.settings.file).parent}."}
+        return {}
+
+    def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """One task: a file has one writer."""
+        return [{}]

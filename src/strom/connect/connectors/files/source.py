@@ -1,0 +1,365 @@
+"""FileStreamSource: the lines of files, as they grow, become records.
+
+Knows Kafka's settings and keeps its source partitions and positions, so that a connector can move
+over with its offsets. Beyond it: patterns, rotation, CSV and JSON lines, gzip.
+"""
+
+import codecs
+import glob
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strom.connect.api import (
+    ConnectError,
+    ConnectorSettings,
+    Importance,
+    Kind,
+    PoisonRecord,
+    SourceConnector,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+    setting,
+)
+from strom.connect.api.schema import OPTIONAL_STRING
+from strom.connect.connectors.files.following import FollowedFile
+from strom.connect.connectors.files.generations import Generation, Generations, Mark, is_rotated
+from strom.connect.connectors.files.lines import CsvSplitter, LineSplitter
+from strom.connect.connectors.files.parsing import (
+    CsvParser,
+    JsonParser,
+    Malformed,
+    Parser,
+    TextParser,
+)
+
+LOOK_FOR_FILES_S = 1.0
+IDLE_S = 0.1
+MOST_OPEN = 50
+"""Of more files than this, only those are held open that are being read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSourceSettings(ConnectorSettings):
+    """What a file source can be told."""
+
+    file: str = setting(
+        "file",
+        Kind.STRING,
+        "The file to read, or a pattern of files as shells have them: logs/*.log, logs/**/*.csv.gz.",
+        required=True,
+    )
+    topic: str = setting("topic", Kind.STRING, "Where the records go.", required=True)
+    batch_size: int = setting(
+        "batch.size", Kind.INT, "How many records are read at once, at most.", 2000, minimum=1
+    )
+    format: str = setting(
+        "format",
+        Kind.STRING,
+        "What a line is: a string, a row of CSV (with a struct as the value), or a JSON value.",
+        "lines",
+        choices=("lines", "csv", "json"),
+    )
+    encoding: str = setting("encoding", Kind.STRING, "How characters are written.", "utf-8")
+    max_line_bytes: int = setting(
+        "max.line.bytes",
+        Kind.INT,
+        "A line longer than this is a malformed record.",
+        1024 * 1024,
+        minimum=1,
+    )
+    rotated_pattern: str | None = setting(
+        "rotated.pattern",
+        Kind.STRING,
+        "What the file is called after its rotation, as a pattern of names beside it: app-*.log. "
+        "Without it: its name with a number, a date or .old behind it, with or without .gz.",
+    )
+    key_field: str | None = setting(
+        "key.field", Kind.STRING, "The field of CSV or JSON values that becomes the record's key."
+    )
+    csv_delimiter: str = setting("csv.delimiter", Kind.STRING, "What stands between fields.", ",")
+    csv_columns: tuple[str, ...] = setting(
+        "csv.columns",
+        Kind.LIST,
+        "The columns' names, for CSV files without a header line.",
+        (),
+    )
+    csv_null: str | None = setting(
+        "csv.null", Kind.STRING, "The text that stands for null in CSV; without it there is none."
+    )
+    task_index: int = setting(
+        "task.index",
+        Kind.INT,
+        "Which share of a pattern's files a task reads; set by the connector.",
+        0,
+        importance=Importance.LOW,
+    )
+    task_count: int = setting(
+        "task.count",
+        Kind.INT,
+        "How many tasks share a pattern's files; set by the connector.",
+        1,
+        importance=Importance.LOW,
+    )
+
+    def clashes(self) -> Mapping[str, str]:
+        """Settings that do not go together."""
+        problems = {}
+        if not _is_splittable(self.encoding):
+            problems["encoding"] = (
+                f"{self.encoding} is not an encoding whose lines end with a single newline byte; "
+                "utf-8, latin-1 and cp1252 are."
+            )
+        if len(self.csv_delimiter) != 1:
+            problems["csv.delimiter"] = "csv.delimiter must be a single character."
+        if self.key_field and self.format == "lines":
+            problems["key.field"] = "key.field needs format=csv or format=json."
+        if self.rotated_pattern and self.is_pattern:
+            problems["rotated.pattern"] = "rotated.pattern goes with a single file, not with many."
+        return problems
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether `file` stands for many."""
+        return glob.has_magic(self.file)
+
+
+def _is_splittable(encoding: str) -> bool:
+    try:
+        return codecs.encode("\n", codecs.lookup(encoding).name) == b"\n"
+    except (LookupError, TypeError):
+        return False
+
+
+def _parser_and_splitter(settings: FileSourceSettings) -> tuple[Parser, type[LineSplitter]]:
+    if settings.format == "json":
+        return JsonParser(settings.encoding), LineSplitter
+    if settings.format == "csv":
+        parser = CsvParser(
+            settings.encoding, settings.csv_delimiter, settings.csv_columns, settings.csv_null
+        )
+        return parser, CsvSplitter
+    return TextParser(settings.encoding), LineSplitter
+
+
+class FileReader:
+    """One file of a task: its lines, and what they say."""
+
+    def __init__(
+        self, path: str, settings: FileSourceSettings, offset: Mapping[str, Any] | None
+    ) -> None:
+        self._settings = settings
+        self._partition = {"filename": path}
+        self._parser, self._splitter = _parser_and_splitter(settings)
+        self._followed = FollowedFile(
+            Generations(Path(path), settings.rotated_pattern),
+            Mark.of_offset(offset) if offset else None,
+            lambda position: self._splitter(position, settings.max_line_bytes),
+            self._first_line_at,
+        )
+        self._identity: dict[str, Any] = {}
+        self._texts: list[bytes | None] = []
+        self._ends: list[int] = []
+        self._problem: str | None = None  # what is wrong with the first of the texts
+
+    def records(self) -> list[SourceRecord]:
+        """The next records; PoisonRecord, once, for a malformed line."""
+        if self._problem is not None:
+            problem, self._problem = self._problem, None
+            _, (end,) = self._take(1)
+            where = f"{self._partition['filename']}, the line that ends at byte {end}"
+            raise PoisonRecord(f"{where}: {problem}")
+        if not self._texts:
+            self._texts, self._ends = self._followed.next_lines()
+            self._identity = {"inode": self._followed.inode, "head": self._followed.head}
+        if not self._texts:
+            return []
+        return self._parsed(*self._take(self._settings.batch_size))
+
+    def rest(self) -> None:
+        """Let go of the file until it changes, if it was read to its end."""
+        if not self._texts:
+            self._followed.rest()
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether there is nothing to do until the file changes."""
+        return self._followed.is_resting
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._followed.close()
+
+    def _take(self, count: int) -> tuple[list[bytes | None], list[int]]:
+        taken = self._texts[:count], self._ends[:count]
+        self._texts, self._ends = self._texts[count:], self._ends[count:]
+        return taken
+
+    def _parsed(self, texts: list[bytes | None], ends: list[int]) -> list[SourceRecord]:
+        lines = [text.removesuffix(b"\r") for text in texts if text is not None]
+        if len(lines) < len(texts):
+            return self._parsed_one_by_one(texts, ends)
+        kept = ends
+        if self._parser.skips_empty_lines and b"" in lines:
+            kept = [end for line, end in zip(lines, ends, strict=True) if line]
+            lines = [line for line in lines if line]
+        try:
+            values = self._parser.values(lines)
+        except Exception:  # noqa: BLE001 - whatever it was, line by line it is told exactly
+            return self._parsed_one_by_one(texts, ends)
+        return self._made(values, kept)
+
+    def _parsed_one_by_one(self, texts: list[bytes | None], ends: list[int]) -> list[SourceRecord]:
+        """The records before the first malformed line, which is then the first of those to come."""
+        values, kept = [], []
+        for place, (text, end) in enumerate(zip(texts, ends, strict=True)):
+            try:
+                if text is None:
+                    raise Malformed(f"it is longer than {self._settings.max_line_bytes} bytes")
+                line = text.removesuffix(b"\r")
+                if line or not self._parser.skips_empty_lines:
+                    values.append(self._parser.value(line))
+                    kept.append(end)
+            except Malformed as problem:
+                self._problem = str(problem)
+                self._texts = [*texts[place:], *self._texts]
+                self._ends = [*ends[place:], *self._ends]
+                break
+        return self._made(values, kept)
+
+    def _made(self, values: list[Any], ends: list[int]) -> list[SourceRecord]:
+        partition, identity = self._partition, self._identity
+        topic, schema = self._settings.topic, self._parser.schema
+        field = self._settings.key_field
+        if field is None:
+            return [
+                SourceRecord(partition, {"position": end, **identity}, topic, value, schema)
+                for value, end in zip(values, ends, strict=True)
+            ]
+        # Only CSV has declared fields, and they are strings.
+        key_schema = OPTIONAL_STRING if schema is not None else None
+        return [
+            SourceRecord(
+                partition,
+                {"position": end, **identity},
+                topic,
+                value,
+                schema,
+                value.get(field) if isinstance(value, dict) else None,
+                key_schema,
+            )
+            for value, end in zip(values, ends, strict=True)
+        ]
+
+    def _first_line_at(self, generation: Generation) -> int | None:
+        """Where a file's lines begin, after a byte order mark and a header; None: not known yet."""
+        longest = self._settings.max_line_bytes
+        mark = 0
+        if codecs.lookup(self._settings.encoding).name == "utf-8":
+            mark = len(codecs.BOM_UTF8) if generation.first(3) == codecs.BOM_UTF8 else 0
+        if not isinstance(self._parser, CsvParser) or self._settings.csv_columns:
+            return mark
+        start = generation.first(mark + longest + 1)
+        header = self._splitter(mark, longest).feed(start[mark:])
+        if not header.texts:
+            if len(start) - mark > longest:
+                raise ConnectError(
+                    f"The header of {generation.path} is longer than {longest} bytes; "
+                    "raise max.line.bytes if that is right."
+                )
+            return None
+        try:
+            self._parser.name_columns(self._parser.row((header.texts[0] or b"").rstrip(b"\r")))
+        except (Malformed, ValueError) as problem:
+            raise ConnectError(
+                f"The header of {generation.path} is of no use: {problem}."
+            ) from None
+        return header.ends[0]
+
+
+class FileSourceTask(SourceTask[FileSourceSettings]):
+    """Reads its share of the files, in turns."""
+
+    def __init__(self, settings: FileSourceSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._readers: dict[str, FileReader] = {}
+        self._turns: list[str] = []
+        self._looked = float("-inf")
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """The next records of the first file that has any, the one after the last read first."""
+        self._look_for_files()
+        for _ in range(len(self._turns)):
+            path = self._turns.pop(0)
+            self._turns.append(path)
+            records = self._readers[path].records()
+            if records:
+                return records
+            if len(self._turns) > MOST_OPEN:
+                self._readers[path].rest()
+        # To look at many files takes time too.
+        self.context.stopping.wait(min(1.0, IDLE_S * (1 + len(self._turns) / 100)))
+        return []
+
+    def stop(self) -> None:
+        """Close all files."""
+        for reader in self._readers.values():
+            reader.close()
+
+    def _look_for_files(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < LOOK_FOR_FILES_S or (self._turns and not self.settings.is_pattern):
+            return
+        self._looked = now
+        found = files_of_task(self.settings)
+        for path in found:
+            if path not in self._readers:
+                offset = self.context.offset({"filename": path})
+                self._readers[path] = FileReader(path, self.settings, offset)
+        gone = self._readers.keys() - found
+        resting = {path for path in gone if self._readers[path].is_resting}
+        self._turns = [path for path in self._turns if path not in resting]
+        self._turns += [path for path in found if path not in set(self._turns)]
+
+
+def files_of_task(settings: FileSourceSettings) -> list[str]:
+    """The files that are there now and are this task's to read."""
+    if not settings.is_pattern:
+        return [settings.file]
+    found = sorted(
+        path for path in glob.glob(settings.file, recursive=True) if Path(path).is_file()
+    )
+    names = set(found)
+    return [
+        path
+        for path in found
+        if zlib.crc32(path.encode()) % settings.task_count == settings.task_index
+        and not _is_rotated_form(path, names)
+    ]
+
+
+def _is_rotated_form(path: str, of: set[str]) -> bool:
+    """Whether it belongs to another file of the pattern: it is then read as a part of that."""
+    name = Path(path).name
+    start = len(path) - len(name)
+    cuts = (place for place, character in enumerate(name) if character in ".-")
+    return any(path[: start + cut] in of and is_rotated(name, name[:cut]) for cut in cuts)
+
+
+class FileStreamSource(SourceConnector[FileSourceSettings]):
+    """Lines, CSV or JSON lines of files, which may grow and be rotated."""
+
+    settings_class = FileSourceSettings
+    task_class = FileSourceTask
+
+    def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """One task for one file; a pattern's files are shared out by their names."""
+        if not self.settings.is_pattern:
+            return [{}]
+        return [
+            {"task.index": str(index), "task.count": str(max_tasks)} for index in range(max_tasks)
+        ]

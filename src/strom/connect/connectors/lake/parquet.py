@@ -1,0 +1,92 @@
+"""Parquet tables: files in folders, and a chain of small commit files beside them.
+
+A commit is a file `_strom/CONNECTOR+TOPIC+PARTITION/FIRST.json`, named by its first offset, that can
+be written only once: it says where the next one begins and which files it added. What is about to be
+written is noted first (`….intent`), so that the files of a crash are found and removed when the
+partition is opened again. Readers (Spark, DuckDB, Arrow) leave out folders that begin with an underscore.
+"""
+
+import json
+from collections.abc import Mapping
+
+from strom.connect.api import TopicPartition
+from strom.connect.connectors.lake.files import AlreadyThereError, Files
+from strom.connect.connectors.lake.settings import LakeSettings
+from strom.connect.connectors.lake.tables import (
+    Batch,
+    DataFile,
+    FencedError,
+    plan_files,
+    write_file,
+)
+
+_COMMIT, _INTENT = ".json", ".intent"
+_KEPT_COMMITS = 1000
+"""Older ones are removed; an owner that is so far behind would have been away for all of them."""
+
+
+class ParquetTable:
+    """One table, as one connector writes it."""
+
+    def __init__(self, files: Files, folder: str, connector: str, settings: LakeSettings) -> None:
+        self._files = files
+        self._folder = folder
+        self._connector = connector
+        self._settings = settings
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Where the last commit ends; removes what an unfinished one has left."""
+        chain = self._chain(partition)
+        names = self._files.names(chain)
+        commits = [name for name in names if name.endswith(_COMMIT)]
+        for name in names:
+            if name.endswith(_INTENT):
+                if name.replace(_INTENT, _COMMIT) not in commits:
+                    self._discard(f"{chain}/{name}")
+                self._files.remove(f"{chain}/{name}")
+        for name in commits[:-_KEPT_COMMITS]:
+            self._files.remove(f"{chain}/{name}")
+        if not commits:
+            return None
+        last = self._files.read(f"{chain}/{commits[-1]}") or b"{}"
+        return int(json.loads(last)["next"])
+
+    def store(self, batches: Mapping[TopicPartition, Batch]) -> None:
+        """Write the files of each partition and commit them, one partition after the other."""
+        for partition, batch in batches.items():
+            self._store(partition, batch)
+
+    def _store(self, partition: TopicPartition, batch: Batch) -> None:
+        name = f"{self._chain(partition)}/{batch.first:020d}"
+        planned: list[DataFile] = []
+        if batch.rows is not None:
+            prefix = f"{self._name(partition)}+{batch.first:020d}"
+            planned = plan_files(prefix, batch.rows, self._settings.levels)
+        noted = {"next": batch.next, "files": [file.path for file in planned]}
+        if planned:
+            self._files.write(f"{name}{_INTENT}", json.dumps(noted).encode())
+        for file in planned:
+            write_file(self._files, self._folder, file, self._settings)
+        try:
+            self._files.write_once(f"{name}{_COMMIT}", json.dumps(noted).encode())
+        except AlreadyThereError:
+            for file in planned:
+                self._files.remove(f"{self._folder}/{file.path}")
+            raise FencedError(
+                f"Another task has stored {partition.topic}-{partition.partition} "
+                f"from offset {batch.first} on."
+            ) from None
+        if planned:
+            self._files.remove(f"{name}{_INTENT}")
+
+    def _discard(self, intent: str) -> None:
+        """Remove the files that an unfinished commit has written."""
+        noted = json.loads(self._files.read(intent) or b"{}")
+        for path in noted.get("files", ()):
+            self._files.remove(f"{self._folder}/{path}")
+
+    def _chain(self, partition: TopicPartition) -> str:
+        return f"{self._folder}/_strom/{self._name(partition)}"
+
+    def _name(self, partition: TopicPartition) -> str:
+        return f"{self._connector}+{partition.topic}+{partition.partition}"

@@ -1,0 +1,96 @@
+"""What a user can say about a lake table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from strom.connect.api import ConnectorSettings, Kind, setting
+
+S3_SCHEME = "s3://"
+TIME_LEVELS = ("year", "month", "day", "hour")
+RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LakeSettings(ConnectorSettings):
+    """Settings of LakeSink."""
+
+    path: str = setting(
+        "path",
+        Kind.STRING,
+        "Where the tables lie: a folder, or s3://BUCKET/PREFIX. Each table is a folder in it.",
+        required=True,
+    )
+    format: str = setting(
+        "format", Kind.STRING, "What the tables are.", "parquet", choices=("parquet", "delta")
+    )
+    table_name: str = setting(
+        "table.name.format", Kind.STRING, "The table of a topic; ${topic} is its name.", "${topic}"
+    )
+    time_partition: str = setting(
+        "time.partition",
+        Kind.STRING,
+        "Split tables into folders by time (UTC), down to this level.",
+        "none",
+        choices=("none", *TIME_LEVELS),
+    )
+    timestamp_field: str | None = setting(
+        "timestamp.field",
+        Kind.STRING,
+        "The field with the time to split by: a timestamp, or milliseconds. [the record's own time]",
+    )
+    record_columns: tuple[str, ...] = setting(
+        "record.columns",
+        Kind.LIST,
+        "What of the record itself becomes a column, with an underscore before its name.",
+        (),
+        choices=RECORD_COLUMNS,
+    )
+    flush_size: int = setting(
+        "flush.size",
+        Kind.INT,
+        "Write files when so many records have been taken, if not earlier.",
+        200_000,
+        minimum=1,
+    )
+    on_null: str = setting(
+        "behavior.on.null.values",
+        Kind.STRING,
+        "What to do with records without a value.",
+        "ignore",
+        choices=("ignore", "fail"),
+    )
+    compression: str = setting(
+        "parquet.codec",
+        Kind.STRING,
+        "How the files are compressed.",
+        "zstd",
+        choices=("zstd", "snappy", "gzip", "lz4", "none"),
+    )
+    s3_endpoint: str | None = setting(
+        "s3.endpoint", Kind.STRING, "Address of an S3-compatible store; without it, Amazon's."
+    )
+    s3_region: str = setting("s3.region", Kind.STRING, "The region of the bucket.", "us-east-1")
+    s3_access_key: str | None = setting(
+        "s3.access.key.id", Kind.STRING, "Who we are; without it, what the machine is set up with."
+    )
+    s3_secret_key: str | None = setting(
+        "s3.secret.access.key", Kind.PASSWORD, "The secret that goes with s3.access.key.id."
+    )
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of time that tables are split by."""
+        if self.time_partition == "none":
+            return ()
+        return TIME_LEVELS[: TIME_LEVELS.index(self.time_partition) + 1]
+
+    def clashes(self) -> Mapping[str, str]:
+        """Say which settings do not go together."""
+        found = {}
+        if self.timestamp_field and self.time_partition == "none":
+            found["timestamp.field"] = "It has no effect without time.partition: set that, too."
+        if (self.s3_access_key is None) != (self.s3_secret_key is None):
+            found["s3.access.key.id"] = "Give both s3.access.key.id and s3.secret.access.key."
+        if self.s3_endpoint and not self.path.startswith(S3_SCHEME):
+            found["s3.endpoint"] = f"It has no effect unless path begins with {S3_SCHEME}."
+        return found

@@ -1,0 +1,110 @@
+"""A table of the lake: files are written first, then one commit makes them part of it.
+
+Both formats write the same Parquet files. Files without a commit belong to no table, so a crash at any
+moment leaves either all rows of a commit, with the offsets to go on from, or none of it.
+"""
+
+import io
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from strom.connect.api import ConnectError, TopicPartition
+from strom.connect.connectors.lake.columns import TIME
+from strom.connect.connectors.lake.files import Files
+from strom.connect.connectors.lake.settings import LakeSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_LEVEL_FORMATS = {"year": "%Y", "month": "%m", "day": "%d", "hour": "%H"}
+
+
+class FencedError(ConnectError):
+    """Somebody else stores the same partition: this task is no longer its owner."""
+
+
+class Batch(NamedTuple):
+    """What of one partition goes into a commit: its offsets from `first` up to before `next`."""
+
+    rows: "pa.Table | None"
+    """None if none of these records becomes a row."""
+    first: int
+    next: int
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that is to be written, or was, and belongs to no table yet."""
+
+    path: str
+    """Relative to the table."""
+    partition: Mapping[str, str]
+    """The levels of time it belongs to."""
+    rows: "pa.Table"
+
+
+class LakeTable(Protocol):
+    """What both formats can do."""
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The offset to go on from; None if nothing was ever stored."""
+        ...
+
+    def store(self, batches: Mapping[TopicPartition, Batch]) -> None:
+        """Add rows and move positions, both or nothing for each partition.
+
+        FencedError if another has moved them.
+        """
+        ...
+
+
+def split(table: "pa.Table", levels: Sequence[str]) -> "list[tuple[dict[str, str], pa.Table]]":
+    """A table's rows by the levels of time, without the column of times."""
+    import pyarrow.compute as pc
+
+    rows = table.drop_columns([TIME])
+    if not levels:
+        return [({}, rows)]
+    clash = [level for level in levels if level in rows.column_names]
+    if clash:
+        raise ConnectError(
+            f"The records have a field {clash[0]}, and time.partition makes a folder of that name: "
+            "rename the field with the transform ReplaceField."
+        )
+    folders = pc.strftime(table[TIME], format="/".join(_LEVEL_FORMATS[level] for level in levels))
+    parts = []
+    for folder in sorted(folders.unique().to_pylist()):
+        values = dict(zip(levels, folder.split("/"), strict=True))
+        parts.append((values, rows.filter(pc.equal(folders, folder))))
+    return parts
+
+
+def plan_files(prefix: str, rows: "pa.Table", levels: Sequence[str]) -> list[DataFile]:
+    """The new files that rows become, one for each folder of time."""
+    planned = []
+    for partition, part in split(rows, levels):
+        below = "".join(f"{level}={value}/" for level, value in partition.items())
+        path = f"{below}{prefix}-{uuid.uuid4().hex[:12]}.parquet"
+        planned.append(DataFile(path, partition, without_empty_columns(part)))
+    return planned
+
+
+def write_file(files: Files, folder: str, file: DataFile, settings: LakeSettings) -> int:
+    """Write one file; returns its size."""
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(file.rows, buffer, compression=settings.compression)
+    data = buffer.getvalue()
+    files.write(f"{folder}/{file.path}", data)
+    return len(data)
+
+
+def without_empty_columns(table: "pa.Table") -> "pa.Table":
+    """Leave out columns that hold nothing and whose type nobody knows; they read as null."""
+    import pyarrow as pa
+
+    unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
+    return table.drop_columns(unknown)

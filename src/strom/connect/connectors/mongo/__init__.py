@@ -1,0 +1,1 @@
+"""MongoDB: changes of collections in, documents out."""

@@ -1,0 +1,116 @@
+"""MongoSink: records become documents. Writing the same records again changes nothing."""
+
+import datetime as dt
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from strom.connect.api import PoisonRecord, SinkConnector, SinkContext, SinkRecord, SinkTask
+from strom.connect.connectors.mongo.server import connect, in_plain_words
+from strom.connect.connectors.mongo.settings import MongoSinkSettings
+
+if TYPE_CHECKING:
+    from pymongo import DeleteOne, ReplaceOne
+
+    Write = ReplaceOne[dict[str, Any]] | DeleteOne
+
+_LARGEST_INTEGER = 2**63
+
+
+class MongoSinkTask(SinkTask[MongoSinkSettings]):
+    """Writes documents, each by its id."""
+
+    def __init__(self, settings: MongoSinkSettings, context: SinkContext) -> None:
+        super().__init__(settings, context)
+        self._client = connect(settings)
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Write the documents; when it returns, the server has acknowledged them."""
+        writes: dict[str, list[tuple[int, Write]]] = {}
+        for index, record in enumerate(records):
+            write = self._write(index, record)
+            if write is not None:
+                name = self.settings.collection.replace("${topic}", record.topic)
+                writes.setdefault(name, []).append((index, write))
+        for name, indexed in writes.items():
+            for start in range(0, len(indexed), self.settings.batch_size):
+                self._send(name, indexed[start : start + self.settings.batch_size])
+
+    def stop(self) -> None:
+        """Let go of the server."""
+        self._client.close()
+
+    def _write(self, index: int, record: SinkRecord) -> "Write | None":
+        from pymongo import DeleteOne, ReplaceOne
+
+        if record.value is None:
+            if not self.settings.delete_on_null:
+                return None
+            return DeleteOne({"_id": self._id(index, record, {})})
+        value = to_document(record.value)
+        document = dict(value) if isinstance(value, dict) else {"value": value}
+        chosen = self._id(index, record, document)
+        document.pop("_id", None)
+        return ReplaceOne({"_id": chosen}, {"_id": chosen, **document}, upsert=True)
+
+    def _id(self, index: int, record: SinkRecord, document: dict[str, Any]) -> Any:
+        if self.settings.id_from == "place":
+            topic, partition = record.origin
+            return f"{topic}-{partition}-{record.offset}"
+        if self.settings.id_from == "field":
+            chosen = document.get(self.settings.id_field)
+            if chosen is None:
+                raise PoisonRecord(
+                    f"Its value has no field {self.settings.id_field} (document.id.field).", index
+                )
+            return chosen
+        if record.key is None:
+            raise PoisonRecord("It has no key (document.id.from=key).", index)
+        return to_document(record.key)
+
+    def _send(self, name: str, indexed: "list[tuple[int, Write]]") -> None:
+        from bson.errors import InvalidDocument
+        from pymongo.errors import BulkWriteError, DocumentTooLarge
+
+        collection = self._client[self.settings.database][name]
+        with in_plain_words():
+            try:
+                collection.bulk_write([write for _, write in indexed], ordered=True)
+            except BulkWriteError as error:
+                wrong = (error.details or {}).get("writeErrors") or []
+                if not wrong:
+                    raise
+                index = indexed[wrong[0]["index"]][0]
+                raise PoisonRecord(f"MongoDB refused it: {wrong[0]['errmsg']}", index) from None
+            except (InvalidDocument, DocumentTooLarge, OverflowError) as error:
+                if len(indexed) > 1:
+                    for one in indexed:
+                        self._send(name, [one])
+                    return
+                raise PoisonRecord(f"It cannot be a document: {error}", indexed[0][0]) from None
+
+
+class MongoSink(SinkConnector[MongoSinkSettings]):
+    """Records as MongoDB documents."""
+
+    settings_class = MongoSinkSettings
+    task_class = MongoSinkTask
+
+
+def to_document(value: Any) -> Any:
+    """A value of Connect's as MongoDB has it: decimals, dates and large numbers have forms of its own."""
+    from bson.decimal128 import Decimal128
+
+    if isinstance(value, dict):
+        return {str(name): to_document(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_document(item) for item in value]
+    if isinstance(value, Decimal):
+        return Decimal128(value)
+    if isinstance(value, dt.time):
+        return value.isoformat()
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
+    if isinstance(value, int) and abs(value) >= _LARGEST_INTEGER:
+        return Decimal128(str(value))
+    return value

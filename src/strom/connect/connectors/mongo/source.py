@@ -1,0 +1,152 @@
+"""MongoSource: what is in a collection, and every change of it, by a change stream.
+
+With `startup.mode=copy_existing` the documents are read in the order of their ids, and then the
+changes since before the reading began: a document that changed meanwhile comes again. Values and keys
+are texts of relaxed extended JSON.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from strom.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
+from strom.connect.api.schema import STRING
+from strom.connect.connectors.mongo.server import connect, in_plain_words
+from strom.connect.connectors.mongo.settings import MongoSourceSettings
+
+if TYPE_CHECKING:
+    from bson.timestamp import Timestamp
+    from pymongo.synchronous.change_stream import ChangeStream
+
+_SECONDS_BACK = 1
+"""A server that does not tell its time is asked for changes from so long before ours."""
+
+
+class MongoSourceTask(SourceTask[MongoSourceSettings]):
+    """Follows one collection."""
+
+    def __init__(self, settings: MongoSourceSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._client = connect(settings)
+        self._partition = {"ns": f"{settings.database}.{settings.collection}"}
+        self._stream: ChangeStream[dict[str, Any]] | None = None
+        self._position: dict[str, Any] = {}
+
+    def start(self) -> None:
+        """Find out where to go on."""
+        stored = self.context.offset(self._partition)
+        if stored is not None:
+            self._position = dict(stored)
+            return
+        with in_plain_words():
+            began = self._server_time()
+        self._position = {"at": [began.time, began.inc]}
+        if self.settings.startup_mode == "copy_existing":
+            self._position["copied"] = None
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """The next documents of the copy, or the next changes."""
+        with in_plain_words():
+            if "copied" in self._position:
+                copied = self._copy()
+                if copied:
+                    return copied
+                self._position = {"at": self._position["at"]}
+            return self._changes()
+
+    def stop(self) -> None:
+        """Let go of the server."""
+        if self._stream is not None:
+            self._stream.close()
+        self._client.close()
+
+    def _copy(self) -> list[SourceRecord]:
+        from bson import json_util
+
+        last = self._position["copied"]
+        after = {} if last is None else {"_id": {"$gt": json_util.loads(last)}}
+        collection = self._client[self.settings.database][self.settings.collection]
+        documents = collection.find(after).sort("_id", 1).limit(self.settings.batch_size)
+        return [self._copied(document) for document in documents]
+
+    def _copied(self, document: dict[str, Any]) -> SourceRecord:
+        self._position = self._position | {"copied": _json(document["_id"])}
+        if self.settings.document_only:
+            value = _json(document)
+        else:
+            value = _json(
+                {
+                    "operationType": "copy",
+                    "fullDocument": document,
+                    "documentKey": {"_id": document["_id"]},
+                    "ns": {"db": self.settings.database, "coll": self.settings.collection},
+                }
+            )
+        return self._record({"_id": document["_id"]}, value)
+
+    def _changes(self) -> list[SourceRecord]:
+        if self._stream is None:
+            self._stream = self._open_stream()
+        records: list[SourceRecord] = []
+        while len(records) < self.settings.batch_size:
+            event = self._stream.try_next()
+            if event is None:
+                break
+            self._position = {"token": dict(event["_id"])}
+            if "documentKey" in event:
+                records.append(self._record(event["documentKey"], self._value(event)))
+        return records
+
+    def _open_stream(self) -> "ChangeStream[dict[str, Any]]":
+        from bson.timestamp import Timestamp
+
+        collection = self._client[self.settings.database][self.settings.collection]
+        where: dict[str, Any] = (
+            {"resume_after": self._position["token"]}
+            if "token" in self._position
+            else {"start_at_operation_time": Timestamp(*self._position["at"])}
+        )
+        return collection.watch(
+            full_document=self.settings.full_document,
+            max_await_time_ms=self.settings.await_ms,
+            batch_size=self.settings.batch_size,
+            **where,
+        )
+
+    def _value(self, event: Mapping[str, Any]) -> str | None:
+        if not self.settings.document_only:
+            return _json(event)
+        document = event.get("fullDocument")
+        return None if document is None else _json(document)
+
+    def _record(self, key: Mapping[str, Any], value: str | None) -> SourceRecord:
+        return SourceRecord(
+            self._partition,
+            self._position,
+            self.settings.topic,
+            value,
+            STRING if value is not None else None,
+            _json(key),
+            STRING,
+        )
+
+    def _server_time(self) -> "Timestamp":
+        from bson.timestamp import Timestamp
+
+        told = self._client.admin.command("ping").get("operationTime")
+        if isinstance(told, Timestamp):
+            return told
+        return Timestamp(int(time.time()) - _SECONDS_BACK, 0)
+
+
+class MongoSource(SourceConnector[MongoSourceSettings]):
+    """Changes of a MongoDB collection."""
+
+    settings_class = MongoSourceSettings
+    task_class = MongoSourceTask
+
+
+def _json(value: Any) -> str:
+    from bson import json_util
+
+    return json_util.dumps(value, json_options=json_util.RELAXED_JSON_OPTIONS)

@@ -1,0 +1,31 @@
+"""Values as plain JSON, for the other sides that know nothing of schemas."""
+
+import base64
+import json
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+
+def to_json(value: Any) -> str:
+    """The value as one line of JSON; ValueError if it has none.
+
+    Decimals become strings, so that no digit is lost; times are written as ISO 8601 has them, bytes
+    in base64.
+    """
+    try:
+        return json.dumps(
+            value, default=_plain, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+        )
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"it cannot be written as JSON: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, date | time | datetime):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode("ascii")
+    raise TypeError(f"there is no JSON for {type(value).__name__}")

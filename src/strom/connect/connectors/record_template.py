@@ -1,0 +1,47 @@
+"""Texts with gaps that records fill: an address http://host/customers/{id}, a routing key de.{city}."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from strom.connect.api import SinkRecord
+
+_GAP = re.compile(r"\{([^{}]*)\}")
+
+
+class RecordTemplate:
+    """A text for every record. `{topic}`, `{partition}`, `{offset}`, `{key}`, or a field's name."""
+
+    def __init__(self, text: str, quote: Callable[[str], str] = str) -> None:
+        """`quote` makes what is filled in fit the text around it."""
+        self._text = text
+        self._gaps = _GAP.findall(text)
+        self._quote = quote
+
+    def problem(self) -> str | None:
+        """What is wrong with the template, if anything is."""
+        rest = _GAP.sub("", self._text)
+        if "{" in rest or "}" in rest or "" in self._gaps:
+            return f"{self._text} has a brace without its other half, or none in between."
+        return None
+
+    def fill(self, record: SinkRecord) -> str:
+        """The record's text; ValueError if it lacks what the template asks for."""
+        if not self._gaps:
+            return self._text
+        return _GAP.sub(lambda gap: self._quote(str(_asked_for(record, gap[1]))), self._text)
+
+
+def _asked_for(record: SinkRecord, name: str) -> Any:
+    if name in {"topic", "partition", "offset"}:
+        return getattr(record, name)
+    found = record.key if name == "key" else None
+    if isinstance(record.value, dict) and name in record.value:
+        found = record.value[name]
+    elif isinstance(record.key, dict) and name in record.key:
+        found = record.key[name]
+    if isinstance(found, bytes):
+        found = found.decode("utf-8", "replace")
+    if found is None or found == "" or isinstance(found, dict | list):
+        raise ValueError(f"The record has no {name} that could be filled into the text")
+    return found

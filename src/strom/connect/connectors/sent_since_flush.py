@@ -1,0 +1,41 @@
+"""What a sink at least once need not send again."""
+
+from collections.abc import Iterable
+
+from strom.connect.api import SinkRecord
+
+
+class SentSinceFlush:
+    """The records that the other side has since the last flush.
+
+    After a failure the runtime brings everything since then once more. Most of it was taken already, and
+    this knows it: only a crash makes such a sink repeat itself.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[tuple[str, int], int] = {}
+        self._apart: set[tuple[str, int, int]] = set()
+
+    def __contains__(self, record: object) -> bool:
+        if not isinstance(record, SinkRecord):
+            return False
+        origin = record.origin
+        return record.offset < self._next.get(origin, -1) or (*origin, record.offset) in self._apart
+
+    def note_up_to(self, record: SinkRecord) -> None:
+        """This one, and all before it in its partition, were sent."""
+        self._next[record.origin] = record.offset + 1
+
+    def note_apart(self, records: Iterable[SinkRecord]) -> None:
+        """These were sent, but perhaps not those before them."""
+        self._apart.update((*record.origin, record.offset) for record in records)
+
+    def note_all(self, records: Iterable[SinkRecord]) -> None:
+        """All of a call's records were sent."""
+        self._next.update((record.origin, record.offset + 1) for record in records)
+        self._apart.clear()
+
+    def clear(self) -> None:
+        """A flush was made: what comes from here on is new, whatever its offsets are."""
+        self._next.clear()
+        self._apart.clear()

@@ -1,0 +1,1 @@
+"""HTTP interfaces as sources and sinks, and web pages as sources."""

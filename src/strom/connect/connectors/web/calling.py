@@ -1,0 +1,233 @@
+"""Calling HTTP servers with manners: limits, credentials, and what to do about each answer."""
+
+import email.utils
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from strom.connect.api import ConnectError, ConnectorSettings, Kind, RetriableError, setting
+
+if TYPE_CHECKING:
+    import httpx2
+
+LONGEST_WAIT_S = 0.5
+"""A call never blocks for longer than about this before it begins; who is told to wait comes again."""
+LONGEST_RETRY_AFTER_S = 3600.0
+_TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallSettings(ConnectorSettings):
+    """How a server is called, for all connectors that do."""
+
+    headers: str | None = setting(
+        "headers",
+        Kind.STRING,
+        "Headers of every request, as `Name: value`, with | between them.",
+    )
+    auth_type: str = setting(
+        "auth.type",
+        Kind.STRING,
+        "How to identify oneself: by user and password, or by a token.",
+        "none",
+        choices=("none", "basic", "bearer"),
+    )
+    auth_user: str | None = setting("auth.user", Kind.STRING, "For auth.type=basic.")
+    auth_password: str | None = setting("auth.password", Kind.PASSWORD, "For auth.type=basic.")
+    auth_token: str | None = setting("auth.token", Kind.PASSWORD, "For auth.type=bearer.")
+    request_timeout_ms: int = setting(
+        "request.timeout.ms",
+        Kind.INT,
+        "How long connecting and every wait for bytes may take.",
+        30_000,
+        minimum=1,
+    )
+    requests_per_second: float | None = setting(
+        "requests.per.second",
+        Kind.DOUBLE,
+        "How often the server is called, at most.",
+        minimum=0.001,
+    )
+    max_response_bytes: int = setting(
+        "max.response.bytes",
+        Kind.INT,
+        "An answer longer than this, uncompressed, fails the task.",
+        64 * 1024 * 1024,
+        minimum=1,
+    )
+
+    def clashes(self) -> Mapping[str, str]:
+        """Credentials and headers that are not whole."""
+        problems = {}
+        if self.auth_type == "basic" and (self.auth_user is None or self.auth_password is None):
+            problems["auth.type"] = "auth.type=basic needs auth.user and auth.password."
+        if self.auth_type == "bearer" and self.auth_token is None:
+            problems["auth.type"] = "auth.type=bearer needs auth.token."
+        if any(not name or not colon for name, colon, _ in self._header_parts()):
+            problems["headers"] = "headers must be written as `Name: value | Name: value`."
+        return problems
+
+    def header_pairs(self) -> dict[str, str]:
+        """The headers of every request."""
+        pairs = {name: value for name, _, value in self._header_parts()}
+        if self.auth_type == "bearer":
+            pairs["Authorization"] = f"Bearer {self.auth_token}"
+        return pairs
+
+    def _header_parts(self) -> list[tuple[str, str, str]]:
+        parts = [part.partition(":") for part in (self.headers or "").split("|") if part.strip()]
+        return [(name.strip(), colon, value.strip()) for name, colon, value in parts]
+
+
+def address_problem(address: str) -> str | None:
+    """What is wrong with an address that someone has given, if anything is."""
+    try:
+        parts = urlsplit(address)
+    except ValueError as error:
+        return f"{address} is not an address: {error}."
+    if parts.scheme not in {"http", "https"} or not parts.netloc:
+        return f"{address} is not an address: http://… or https://…"
+    if parts.password is not None:
+        return "An address must not hold a password, for it is shown: use auth.type=basic."
+    return None
+
+
+class Answer(NamedTuple):
+    """What a server has answered, read to its end."""
+
+    url: str
+    status: int
+    headers: "httpx2.Headers"
+    body: bytes
+
+
+class NotNow(RetriableError):
+    """It is not time for the next request yet."""
+
+
+class TooLong(ConnectError):
+    """An answer that is longer than allowed."""
+
+
+class Caller:
+    """Calls servers, no faster than allowed and not before they want to be called again."""
+
+    def __init__(
+        self,
+        settings: CallSettings,
+        stopping: threading.Event,
+        *,
+        connections: int = 1,
+        redirects: bool = True,
+    ) -> None:
+        import httpx2
+
+        auth = None
+        if settings.auth_type == "basic":
+            auth = httpx2.BasicAuth(settings.auth_user or "", settings.auth_password or "")
+        self._client = httpx2.Client(
+            auth=auth,
+            headers=settings.header_pairs(),
+            timeout=settings.request_timeout_ms / 1000,
+            follow_redirects=redirects,
+            limits=httpx2.Limits(
+                max_connections=connections, max_keepalive_connections=connections
+            ),
+        )
+        self._stopping = stopping
+        self._limit = settings.max_response_bytes
+        rate = settings.requests_per_second
+        self._pause = 1 / rate if rate else 0.0
+        self._not_before = 0.0
+        self._lock = threading.Lock()
+
+    @property
+    def ready_in(self) -> float:
+        """Seconds until the next request may be made."""
+        return max(0.0, self._not_before - time.monotonic())
+
+    def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> Answer:
+        """Make one request and read the answer.
+
+        RetriableError if the server cannot be reached, or says that it is busy; how long it wants to
+        be left alone is kept to. Any other answer is returned, whatever its status.
+        """
+        import httpx2
+
+        self._wait_for_turn()
+        try:
+            with self._client.stream(
+                method, url, params=params, headers=headers, content=content
+            ) as response:
+                body = self._body(response)
+                answer = Answer(str(response.url), response.status_code, response.headers, body)
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects) as error:
+            raise ConnectError(f"{url} cannot be called: {error}") from error
+        except httpx2.RequestError as error:
+            reason = str(error) or type(error).__name__
+            raise RetriableError(f"{url} cannot be reached: {reason}") from error
+        if answer.status in _TRY_AGAIN:
+            self._leave_alone_for(answer.headers.get("retry-after"))
+            raise RetriableError(f"{url} answers {answer.status}: {start_of(answer.body)}")
+        return answer
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._client.close()
+
+    def _wait_for_turn(self) -> None:
+        """Wait a little if it is soon time for the next request; NotNow if it is not."""
+        with self._lock:
+            wait = self.ready_in
+            if wait <= LONGEST_WAIT_S:
+                self._not_before = max(self._not_before, time.monotonic()) + self._pause
+        if wait > LONGEST_WAIT_S:
+            self._stopping.wait(LONGEST_WAIT_S)
+            raise NotNow(f"The next request is due in {wait:.1f} seconds.")
+        if wait:
+            self._stopping.wait(wait)
+
+    def _body(self, response: "httpx2.Response") -> bytes:
+        body = bytearray()
+        for block in response.iter_bytes():
+            body += block
+            if len(body) > self._limit:
+                raise TooLong(
+                    f"The answer of {response.url} is longer than max.response.bytes={self._limit}."
+                )
+        return bytes(body)
+
+    def _leave_alone_for(self, retry_after: str | None) -> None:
+        seconds = retry_after_seconds(retry_after, time.time())
+        if seconds is not None:
+            with self._lock:
+                wanted = time.monotonic() + min(seconds, LONGEST_RETRY_AFTER_S)
+                self._not_before = max(self._not_before, wanted)
+
+
+def retry_after_seconds(text: str | None, now: float) -> float | None:
+    """What a Retry-After header asks for: seconds, or a date."""
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        return float(text)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def start_of(body: bytes) -> str:
+    """The beginning of an answer, for messages."""
+    return body[:200].decode("utf-8", "replace").strip() or "(nothing)"

@@ -1,0 +1,317 @@
+"""WebPageSource: what is found on web pages by CSS selectors; only changed pages give records."""
+
+import gzip
+import io
+import logging
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Any
+from urllib.parse import urlsplit
+
+from strom.connect.api import (
+    ConnectError,
+    Kind,
+    RetriableError,
+    SourceConnector,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+    setting,
+)
+from strom.connect.api.schema import STRING
+from strom.connect.connectors.web.calling import (
+    LONGEST_WAIT_S,
+    Answer,
+    Caller,
+    CallSettings,
+    NotNow,
+    TooLong,
+    address_problem,
+)
+from strom.connect.connectors.web.page_reading import (
+    WebPage,
+    check_selector,
+    page_address,
+    parse_fields,
+    schema_of,
+    sitemap_locations,
+)
+from strom.connect.connectors.web.progress import digest_of
+from strom.connect.connectors.web.robots import MOST_BYTES, Robots
+from strom.connect.connectors.web.visiting import Round, Visit
+
+MOST_ATTEMPTS = 3
+MOST_SITEMAPS = 50
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSourceSettings(CallSettings):
+    """What a source of web pages can be told."""
+
+    urls: tuple[str, ...] = setting("urls", Kind.LIST, "The pages to visit.", ())
+    sitemap: str | None = setting(
+        "sitemap", Kind.STRING, "The address of a sitemap, whose pages are visited."
+    )
+    topic: str = setting("topic", Kind.STRING, "Where the records go.", required=True)
+    fields: str | None = setting(
+        "fields",
+        Kind.STRING,
+        "What to read from a page, as `name: CSS selector` with | between: title: h1 | image: img@src "
+        "(an attribute) | tags[]: .tag (all of them). Without it: title and text.",
+    )
+    item_selector: str | None = setting(
+        "item.selector", Kind.STRING, "A CSS selector: each element that it finds is a record."
+    )
+    key_field: str = setting(
+        "key.field", Kind.STRING, "The field that becomes the record's key.", "url"
+    )
+    follow_depth: int = setting(
+        "follow.depth",
+        Kind.INT,
+        "How many links away pages are visited too, on the same site.",
+        0,
+        minimum=0,
+    )
+    max_pages: int = setting(
+        "max.pages", Kind.INT, "How many pages are visited in a round, at most.", 1000, minimum=1
+    )
+    poll_interval_ms: int = setting(
+        "poll.interval.ms", Kind.LONG, "The time between two rounds.", 3_600_000, minimum=0
+    )
+    delay_ms: int = setting(
+        "delay.ms",
+        Kind.LONG,
+        "The time between two visits of one site; longer if its robots.txt says so.",
+        1000,
+        minimum=0,
+    )
+    user_agent: str = setting(
+        "user.agent",
+        Kind.STRING,
+        "What the source calls itself, and the name to which robots.txt speaks.",
+        "strom",
+    )
+
+    def clashes(self) -> Mapping[str, str]:
+        """Settings that do not go together."""
+        problems = dict(super().clashes())
+        if not self.urls and not self.sitemap:
+            problems["urls"] = "Say which pages to visit: urls or sitemap."
+        for name, addresses in (
+            ("urls", self.urls),
+            ("sitemap", (self.sitemap,) if self.sitemap else ()),
+        ):
+            for address in addresses:
+                if (problem := address_problem(address)) is not None:
+                    problems[name] = problem
+        try:
+            names = [field.name for field in parse_fields(self.fields)]
+            if self.key_field not in ("url", *names):
+                problems["key.field"] = f"There is no field {self.key_field}."
+        except ValueError as error:
+            problems["fields"] = f"fields: {error}."
+        try:
+            check_selector(self.item_selector or "")
+        except ValueError as error:
+            problems["item.selector"] = f"item.selector: {error}."
+        return problems
+
+    def header_pairs(self) -> dict[str, str]:
+        """The headers of every request, with the agent's name."""
+        return {"User-Agent": self.user_agent, **super().header_pairs()}
+
+
+class PageSourceTask(SourceTask[PageSourceSettings]):
+    """Visits pages, round by round, one at a time."""
+
+    def __init__(self, settings: PageSourceSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._fields = parse_fields(settings.fields)
+        self._schema = schema_of(self._fields)
+        self._key_schema = STRING if settings.key_field == "url" else None
+        self._caller: Caller | None = None
+        self._round = Round(settings.max_pages)
+        self._robots: dict[str, Robots] = {}
+        self._states: dict[str, Mapping[str, Any]] = {}
+        self._due = 0.0
+        self._begun = False
+
+    def start(self) -> None:
+        """Be ready to visit."""
+        self._caller = Caller(self.settings, self.context.stopping)
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """The records of the next page, if it has changed."""
+        if self._caller is None:
+            raise ConnectError("The task was not started.")
+        now = time.monotonic()
+        wait = self._round.wait(now) if self._begun else self._due - now
+        if wait > 0:
+            self.context.stopping.wait(min(wait, LONGEST_WAIT_S))
+            if wait > LONGEST_WAIT_S:
+                return []
+        if not self._begun:
+            self._begin_round(self._caller)
+        visit = self._round.take(time.monotonic())
+        records = self._visited(self._caller, visit) if visit is not None else []
+        if not self._round:
+            self._begun = False
+            self._due = time.monotonic() + self.settings.poll_interval_ms / 1000
+        return records
+
+    def stop(self) -> None:
+        """Close the connection."""
+        if self._caller is not None:
+            self._caller.close()
+
+    def _begin_round(self, caller: Caller) -> None:
+        beginning = Round(self.settings.max_pages)
+        listed = self._sitemap_pages(caller, self.settings.sitemap) if self.settings.sitemap else []
+        for url in (*self.settings.urls, *listed):
+            if (address := page_address("", url)) is not None:
+                beginning.add(address, 0)
+        self._round, self._begun = beginning, True
+        self._robots.clear()
+
+    def _sitemap_pages(self, caller: Caller, address: str) -> list[str]:
+        """The pages of a sitemap, and of those that it lists."""
+        pages, sitemaps, looked_at = [], [address], 0
+        while sitemaps and looked_at < MOST_SITEMAPS:
+            answer = caller.call("GET", sitemaps.pop(0))
+            looked_at += 1
+            if answer.status != 200:
+                raise ConnectError(f"The sitemap {answer.url} answers {answer.status}.")
+            text = _sitemap_text(answer.body, self.settings.max_response_bytes)
+            found = sitemap_locations(text)
+            if "<sitemapindex" in text:
+                sitemaps += found
+            else:
+                pages += found
+        return pages
+
+    def _visited(self, caller: Caller, visit: Visit) -> list[SourceRecord]:
+        """Visit a page as its site allows it; RetriableError if the site is away."""
+        try:
+            robots = self._robots_of(caller, visit.site)
+            pause = max(self.settings.delay_ms / 1000, robots.delay or 0.0)
+            if not robots.allows(visit.path):
+                _log.info("%s is not visited: robots.txt does not allow it", visit.url)
+                return []
+            self._round.leave_alone(visit.site, time.monotonic() + pause)
+            return self._records(visit, self._answer(caller, visit))
+        except TooLong as error:
+            _log.warning("%s is left out: %s", visit.url, error)
+            return []
+        except RetriableError as error:
+            if isinstance(error, NotNow) or visit.attempt < MOST_ATTEMPTS:
+                self._round.again(visit)
+            else:
+                _log.warning("%s is left out until the next round: %s", visit.url, error)
+            if isinstance(error, NotNow):
+                return []
+            raise
+
+    def _robots_of(self, caller: Caller, site: str) -> Robots:
+        if site not in self._robots:
+            answer = caller.call("GET", f"{site}/robots.txt")
+            text = answer.body[:MOST_BYTES].decode("utf-8", "replace")
+            self._robots[site] = Robots(
+                text if answer.status == 200 else "", self.settings.user_agent
+            )
+        return self._robots[site]
+
+    def _answer(self, caller: Caller, visit: Visit) -> Answer:
+        state = self._state(visit.url)
+        headers = {}
+        if state.get("done") and not self._is_followed(visit):
+            tags = {"If-None-Match": state.get("etag"), "If-Modified-Since": state.get("modified")}
+            headers = {name: text for name, text in tags.items() if text}
+        return caller.call("GET", visit.url, headers=headers)
+
+    def _is_followed(self, visit: Visit) -> bool:
+        # Its links are needed, and an answer that says "not modified" has none.
+        return visit.depth < self.settings.follow_depth
+
+    def _records(self, visit: Visit, answer: Answer) -> list[SourceRecord]:
+        if answer.status == 304:
+            return []
+        if answer.status != 200:
+            _log.warning("%s answers %d: left out", visit.url, answer.status)
+            return []
+        if urlsplit(answer.url).netloc != urlsplit(visit.url).netloc and visit.depth > 0:
+            return []  # a link that leads away from the site by a detour
+        page = WebPage(answer.url, answer.body, _charset(answer.headers.get("content-type")))
+        if self._is_followed(visit):
+            for link in page.links():
+                if urlsplit(link).netloc == urlsplit(visit.url).netloc:
+                    self._round.add(link, visit.depth + 1)
+        return self._made(visit.url, page, answer)
+
+    def _made(self, url: str, page: WebPage, answer: Answer) -> list[SourceRecord]:
+        values = page.read(self.settings.item_selector, self._fields)
+        state, digest = self._state(url), digest_of(values)
+        delivered = state.get("index", 0) if state.get("digest") == digest else 0
+        if delivered and state.get("done"):
+            return []
+        tags = {"etag": answer.headers.get("etag"), "modified": answer.headers.get("last-modified")}
+        done = {"digest": digest, "index": len(values), "done": True}
+        done |= {name: text for name, text in tags.items() if text}
+        key = self.settings.key_field
+        self._states[url] = done
+        return [
+            SourceRecord(
+                {"url": url},
+                done if index == len(values) else {"digest": digest, "index": index},
+                self.settings.topic,
+                value,
+                self._schema,
+                value.get(key),
+                self._key_schema,
+            )
+            for index, value in enumerate(values, 1)
+            if index > delivered
+        ]
+
+    def _state(self, url: str) -> Mapping[str, Any]:
+        if url not in self._states:
+            self._states[url] = self.context.offset({"url": url}) or {}
+        return self._states[url]
+
+
+def _charset(content_type: str | None) -> str | None:
+    message = EmailMessage()
+    message["content-type"] = content_type or "text/html"
+    return message.get_content_charset()
+
+
+def _sitemap_text(body: bytes, limit: int) -> str:
+    if body[:2] == b"\x1f\x8b":
+        try:
+            body = gzip.GzipFile(fileobj=io.BytesIO(body)).read(limit)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ConnectError(f"The sitemap cannot be decompressed: {error}") from None
+    return body.decode("utf-8", "replace")
+
+
+class WebPageSource(SourceConnector[PageSourceSettings]):
+    """What is found on web pages by CSS selectors."""
+
+    settings_class = PageSourceSettings
+    task_class = PageSourceTask
+    exactly_once = False  # a page may have changed before it is visited again
+
+    def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """Pages are shared out by site, so that every site has one visitor."""
+        sites: dict[str, list[str]] = {}
+        for url in self.settings.urls:
+            sites.setdefault(Visit(url).site, []).append(url)
+        if self.settings.sitemap or len(sites) < 2:
+            return [{}]
+        shares: list[list[str]] = [[] for _ in range(min(max_tasks, len(sites)))]
+        for number, urls in enumerate(sites.values()):
+            shares[number % len(shares)] += urls
+        return [{"urls": ",".join(share)} for share in shares]

@@ -1,0 +1,210 @@
+"""Values of Connect ↔ what fastavro reads and writes, compiled once per schema.
+
+fastavro sees schemas without logical types, so that both sides of them are turned here, in one
+way for all converters.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from strom.connect.api import PoisonRecord, Schema, Type
+from strom.connect.api.schema import DECIMAL
+from strom.connect.converters.avro_schemas import FIXED_SIZE, UNION, is_avro_map
+from strom.connect.converters.json_values import as_single, checked_integer
+from strom.connect.logical_values import (
+    decimal_scale,
+    decimal_to_unscaled,
+    decoder,
+    encoder,
+    has_default,
+)
+
+Change = Callable[[Any], Any]
+_PYTHON: dict[Type, tuple[type, ...]] = {
+    Type.INT8: (int,),
+    Type.INT16: (int,),
+    Type.INT32: (int,),
+    Type.INT64: (int,),
+    Type.FLOAT32: (float, int),
+    Type.FLOAT64: (float, int),
+    Type.BOOLEAN: (bool,),
+    Type.STRING: (str,),
+    Type.BYTES: (bytes,),
+    Type.ARRAY: (list,),
+    Type.MAP: (dict,),
+    Type.STRUCT: (dict,),
+}
+
+
+def without_logical_types(avro: Any) -> Any:
+    """The Avro schema with its logical types taken off."""
+    if isinstance(avro, list):
+        return [without_logical_types(part) for part in avro]
+    if isinstance(avro, Mapping):
+        return {
+            key: part if key in ("default", "connect.default") else without_logical_types(part)
+            for key, part in avro.items()
+            if key not in ("logicalType", "precision", "scale")
+        }
+    return avro
+
+
+def avro_writer(schema: Schema) -> Change:
+    """What turns values of this schema into fastavro's."""
+    write = _writer_of_present(schema)
+    default = schema.default if has_default(schema) else None
+    if default is not None:
+        return lambda value: write(default if value is None else value)
+    if schema.optional:
+        return lambda value: None if value is None else write(value)
+
+    def required(value: Any) -> Any:
+        if value is None:
+            raise PoisonRecord(f"A required {schema.type.value} without a default is missing.")
+        return write(value)
+
+    return required
+
+
+def _writer_of_present(schema: Schema) -> Change:
+    if schema.name == DECIMAL and (size := schema.parameter(FIXED_SIZE)) is not None:
+        return _fixed_decimal(decimal_scale(schema), int(size))
+    logical = encoder(schema)
+    if logical is not None:
+        return logical
+    match schema.type:
+        case Type.STRUCT if schema.name == UNION:
+            return _union_writer(schema)
+        case Type.STRUCT:
+            return _struct_writer(schema)
+        case Type.ARRAY:
+            item = avro_writer(schema.value) if schema.value is not None else _same
+            return _checked(schema.type, lambda value: [item(one) for one in value])
+        case Type.MAP:
+            return _map_writer(schema)
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            return checked_integer(schema.type)
+        case _:
+            return _checked(schema.type, _same)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _checked(kind: Type, change: Change) -> Change:
+    allowed = _PYTHON[kind]
+
+    def check(value: Any) -> Any:
+        if type(value) not in allowed:
+            raise PoisonRecord(f"A {kind.value} cannot be {type(value).__name__}.")
+        return change(value)
+
+    return check
+
+
+def _fixed_decimal(scale: int, size: int) -> Change:
+    def write(value: Any) -> bytes:
+        try:
+            return decimal_to_unscaled(value, scale).to_bytes(size, "big", signed=True)
+        except OverflowError:
+            raise PoisonRecord(f"{value} does not fit into {size} bytes.") from None
+
+    return write
+
+
+def _struct_writer(schema: Schema) -> Change:
+    fields = [(field.name, avro_writer(field.schema)) for field in schema.fields]
+    names = {field.name for field in schema.fields}
+
+    def write(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise PoisonRecord(f"A struct cannot be {type(value).__name__}.")
+        if len(value) > len(names) and not value.keys() <= names:
+            extra = ", ".join(map(str, value.keys() - names))
+            raise PoisonRecord(f"The struct's schema has no field {extra}.")
+        return {name: change(value.get(name)) for name, change in fields}
+
+    return write
+
+
+def _union_writer(schema: Schema) -> Change:
+    members = [(field.name, field.schema, avro_writer(field.schema)) for field in schema.fields]
+
+    def write(value: Any) -> Any:
+        for name, member, change in members:
+            if isinstance(value, Mapping) and value.get(name) is not None:
+                changed = change(value[name])
+                named = member.type is Type.STRUCT and member.name is not None
+                return (member.name, changed) if named else changed
+        raise PoisonRecord("A union needs a value for one of its members.")
+
+    return write
+
+
+def _map_writer(schema: Schema) -> Change:
+    if schema.key is None or schema.value is None:
+        raise PoisonRecord("A map's keys and values need a schema.")
+    key, item = avro_writer(schema.key), avro_writer(schema.value)
+    if is_avro_map(schema):
+        return _checked(Type.MAP, lambda value: {key(one): item(value[one]) for one in value})
+    return _checked(
+        Type.MAP, lambda value: [{"key": key(one), "value": item(value[one])} for one in value]
+    )
+
+
+def avro_reader(schema: Schema) -> Change:
+    """What turns fastavro's values into those of this schema."""
+    read = _reader_of_present(schema)
+    return lambda value: None if value is None else read(value)
+
+
+def _reader_of_present(schema: Schema) -> Change:
+    logical = decoder(schema)
+    if logical is not None:
+        return logical
+    match schema.type:
+        case Type.STRUCT if schema.name == UNION:
+            return _union_reader(schema)
+        case Type.STRUCT:
+            fields = [(field.name, avro_reader(field.schema)) for field in schema.fields]
+            return lambda value: {name: read(value[name]) for name, read in fields}
+        case Type.ARRAY:
+            item = avro_reader(schema.value) if schema.value is not None else _same
+            return lambda value: [item(one) for one in value]
+        case Type.MAP:
+            return _map_reader(schema)
+        case Type.FLOAT32:
+            return as_single
+        case _:
+            return _same
+
+
+def _map_reader(schema: Schema) -> Change:
+    if schema.key is None or schema.value is None:
+        raise PoisonRecord("A map's keys and values need a schema.")
+    key, item = avro_reader(schema.key), avro_reader(schema.value)
+
+    def read(value: Any) -> dict[Any, Any]:
+        if isinstance(value, Mapping):
+            return {one: item(value[one]) for one in value}
+        return {key(entry["key"]): item(entry["value"]) for entry in value}
+
+    return read
+
+
+def _union_reader(schema: Schema) -> Change:
+    """The member that has the value's type; of several structs, the one with all its fields."""
+    members = [(field.name, field.schema, avro_reader(field.schema)) for field in schema.fields]
+    names = [name for name, _, _ in members]
+
+    def read(value: Any) -> dict[str, Any]:
+        for name, member, change in members:
+            fits = type(value) in _PYTHON[member.type]
+            if fits and member.type is Type.STRUCT:
+                fits = value.keys() == {field.name for field in member.fields}
+            if fits:
+                return dict.fromkeys(names) | {name: change(value)}
+        raise PoisonRecord(f"No member of the union is a {type(value).__name__}.")
+
+    return read

@@ -1,0 +1,35 @@
+"""Kafka's usual way with headers: text, whose type is guessed when it is read."""
+
+from typing import Any
+
+from strom.connect.api import Schema
+from strom.connect.api.schema import BYTES
+from strom.connect.converters.contract import HeaderConverter
+from strom.connect.converters.plain import NoSettings
+from strom.connect.converters.value_text import parse_text, text_of
+
+
+class SimpleHeaderConverter(HeaderConverter):
+    """Values of headers as text; bytes that are no text stay bytes."""
+
+    settings_class = NoSettings
+
+    def header_to_bytes(
+        self, topic: str, header: str, schema: Schema | None, value: Any
+    ) -> bytes | None:
+        """The value's text."""
+        if value is None:
+            return None
+        return text_of(schema, value).encode("utf-8", "replace")
+
+    def header_from_bytes(
+        self, topic: str, header: str, data: bytes | None
+    ) -> tuple[Schema | None, Any]:
+        """The value that the text stands for."""
+        if data is None:
+            return None, None
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            return BYTES, data
+        return parse_text(text)

@@ -1,0 +1,65 @@
+"""Values as Java prints them: what Kafka's converters and transforms make text of."""
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+
+def java_text(value: Any) -> str:
+    """The text of a value: `true`, `1.0E10`, `{a=1}`, `[1, 2]`."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return double_text(value)
+    if isinstance(value, Mapping):
+        pairs = (f"{java_text(key)}={java_text(item)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return "[" + ", ".join(map(java_text, value)) + "]"
+    return str(value)
+
+
+def double_text(value: float) -> str:
+    """A double: plain between 0.001 and ten millions, scientific outside, always with a point."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    shortest = repr(value)
+    if sum(map(str.isdigit, shortest.partition("e")[0].strip("0."))) == 1:
+        shortest = f"{value:.1e}"  # Java takes the better of two digits where one would do
+    return _point_text(shortest, value)
+
+
+def float_text(value: float) -> str:
+    """The same for a single-precision number: the shortest digits that give it again."""
+    if not math.isfinite(value) or value == 0:
+        return double_text(value)
+    single = struct.unpack(">f", struct.pack(">f", value))[0]
+    for digits in range(1, 10):
+        text = f"{single:.{digits}g}"
+        if struct.pack(">f", float(text)) == struct.pack(">f", single):
+            return _point_text(text, single)
+    return _point_text(repr(single), single)
+
+
+def _point_text(shortest: str, value: float) -> str:
+    """`shortest`, in Java's manner of writing it."""
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    sign, digit_tuple, exponent = Decimal(shortest).normalize().as_tuple()
+    digits = "".join(map(str, digit_tuple))
+    minus = "-" if sign else ""
+    point = len(digits) + int(exponent)  # where the point stands, counted from the first digit
+    if 1e-3 <= abs(value) < 1e7:
+        if point <= 0:
+            return f"{minus}0.{'0' * -point}{digits}"
+        whole = digits[:point].ljust(point, "0")
+        return f"{minus}{whole}.{digits[point:] or '0'}"
+    return f"{minus}{digits[0]}.{digits[1:] or '0'}E{point - 1}"

@@ -1,0 +1,163 @@
+"""Which connectors there are: strom's own, and what installed packages bring.
+
+A package offers connectors under the entry point group `strom.connectors`: its short name, and the
+connector class. One that is not packaged goes by `module:class`.
+"""
+
+import difflib
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from strom.connect.api import Connector, InvalidSettings, SinkConnector
+
+ENTRY_POINTS = "strom.connectors"
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A kind of connector, not imported yet."""
+
+    name: str
+    """What `connector.class` says."""
+    kind: str
+    """`source` or `sink`."""
+    location: str
+    """module:class"""
+    doc: str
+    aliases: tuple[str, ...] = ()
+    """Other names that `connector.class` may have: the ones that people's configurations hold."""
+
+    def load(self) -> type[Connector[Any]]:
+        """Import the class."""
+        module, _, name = self.location.partition(":")
+        loaded: type[Connector[Any]] = getattr(importlib.import_module(module), name)
+        return loaded
+
+
+_OWN = "strom.connect.connectors"
+BUILT_IN = (
+    Plugin(
+        "FileStreamSource",
+        "source",
+        f"{_OWN}.files.source:FileStreamSource",
+        "Lines, CSV or JSON lines of files, which may grow and be rotated.",
+        ("org.apache.kafka.connect.file.FileStreamSourceConnector", "FileStreamSourceConnector"),
+    ),
+    Plugin(
+        "FileStreamSink",
+        "sink",
+        f"{_OWN}.files.sink:FileStreamSink",
+        "Records as lines of a file.",
+        ("org.apache.kafka.connect.file.FileStreamSinkConnector", "FileStreamSinkConnector"),
+    ),
+    Plugin(
+        "JdbcSource",
+        "source",
+        f"{_OWN}.databases.source:JdbcSource",
+        "Rows of tables in PostgreSQL or SQLite: new ones, changed ones, or all.",
+        ("io.confluent.connect.jdbc.JdbcSourceConnector", "JdbcSourceConnector"),
+    ),
+    Plugin(
+        "JdbcSink",
+        "sink",
+        f"{_OWN}.databases.sink:JdbcSink",
+        "Records as rows in PostgreSQL or SQLite, exactly once.",
+        ("io.confluent.connect.jdbc.JdbcSinkConnector", "JdbcSinkConnector"),
+    ),
+    Plugin(
+        "PostgresChanges",
+        "source",
+        f"{_OWN}.postgres_changes.source:PostgresChanges",
+        "Every change of PostgreSQL tables, by logical replication.",
+        ("io.debezium.connector.postgresql.PostgresConnector",),
+    ),
+    Plugin(
+        "LakeSink",
+        "sink",
+        f"{_OWN}.lake.sink:LakeSink",
+        "Records as Parquet or Delta tables, in folders or S3-compatible stores, exactly once.",
+    ),
+    Plugin(
+        "HttpSource",
+        "source",
+        f"{_OWN}.web.http_source:HttpSource",
+        "What an HTTP interface answers, polled page by page.",
+    ),
+    Plugin(
+        "HttpSink",
+        "sink",
+        f"{_OWN}.web.http_sink:HttpSink",
+        "Records sent to an HTTP interface.",
+    ),
+    Plugin(
+        "WebPageSource",
+        "source",
+        f"{_OWN}.web.page_source:WebPageSource",
+        "What is found on web pages by CSS selectors.",
+    ),
+    Plugin(
+        "AmqpSource",
+        "source",
+        f"{_OWN}.amqp.source:AmqpSource",
+        "Messages of AMQP queues.",
+    ),
+    Plugin(
+        "AmqpSink",
+        "sink",
+        f"{_OWN}.amqp.sink:AmqpSink",
+        "Records published to an AMQP exchange.",
+    ),
+    Plugin(
+        "MongoSource",
+        "source",
+        f"{_OWN}.mongo.source:MongoSource",
+        "Changes of MongoDB collections, by change streams.",
+        ("com.mongodb.kafka.connect.MongoSourceConnector",),
+    ),
+    Plugin(
+        "MongoSink",
+        "sink",
+        f"{_OWN}.mongo.sink:MongoSink",
+        "Records as MongoDB documents.",
+        ("com.mongodb.kafka.connect.MongoSinkConnector",),
+    ),
+)
+
+
+def plugins() -> Mapping[str, Plugin]:
+    """Every kind of connector that can be had here, by name."""
+    found = {plugin.name: plugin for plugin in BUILT_IN}
+    for entry in entry_points(group=ENTRY_POINTS):
+        loaded = entry.load()
+        kind = "sink" if hasattr(loaded.task_class, "put") else "source"
+        doc = (loaded.__doc__ or "").strip().partition("\n")[0]
+        found[entry.name] = Plugin(entry.name, kind, entry.value, doc)
+    return found
+
+
+def _by_location(name: str) -> Plugin:
+    try:
+        loaded: Any = Plugin(name, "", name, "").load()
+    except (ImportError, AttributeError) as error:
+        text = f"The connector class {name} cannot be imported: {error}."
+        raise InvalidSettings({"connector.class": [text]}) from None
+    if not isinstance(loaded, type) or not issubclass(loaded, Connector):
+        raise InvalidSettings({"connector.class": [f"{name} is no connector."]})
+    kind = "sink" if issubclass(loaded, SinkConnector) else "source"
+    return Plugin(name, kind, name, (loaded.__doc__ or "").strip().partition("\n")[0])
+
+
+def plugin(name: str) -> Plugin:
+    """The kind of connector that `connector.class` names; InvalidSettings offers the nearest."""
+    known = plugins()
+    by_any_name = {alias: one for one in known.values() for alias in (one.name, *one.aliases)}
+    if name in by_any_name:
+        return by_any_name[name]
+    if ":" in name:
+        return _by_location(name)
+    near = difflib.get_close_matches(name, by_any_name, n=1)
+    hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(known)}."
+    raise InvalidSettings({"connector.class": [f"There is no connector class {name}.{hint}"]})

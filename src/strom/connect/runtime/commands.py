@@ -1,0 +1,285 @@
+"""What people ask of a group of workers. Any worker can do all of it: it writes to the topics."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+from strom.connect.api import ConnectError, RetriableError
+from strom.connect.plugins import plugin
+from strom.connect.runtime.assignment import CONNECTOR, Unit
+from strom.connect.runtime.secrets import HIDDEN, REFERENCE
+from strom.connect.runtime.sink_run import group_of
+from strom.connect.runtime.state import (
+    COMMIT_PREFIX,
+    CONNECTOR_PREFIX,
+    RESTART_PREFIX,
+    RESTART_TASK_PREFIX,
+    TARGET_PREFIX,
+    ConnectorState,
+    Status,
+    Target,
+)
+from strom.connect.runtime.stores import Record
+from strom.connect.runtime.worker import ConnectWorker
+from strom.model.settings import Kind
+
+Offset = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+
+
+class NotFound(ConnectError):
+    """There is no such thing."""
+
+
+class AlreadyThere(ConnectError):
+    """There is one of that name."""
+
+
+class Refused(ConnectError):
+    """A request that cannot be."""
+
+
+class Commands:
+    """The commands, on one worker."""
+
+    def __init__(self, worker: ConnectWorker) -> None:
+        self.worker = worker
+        self._stores = worker.stores
+
+    def connector(self, name: str, wording: str = "Connector {} not found") -> ConnectorState:
+        """A connector; NotFound if there is none of that name."""
+        found = self._stores.connector(name)
+        if found is None:
+            raise NotFound(wording.format(name))
+        return found
+
+    def put(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        *,
+        replace: bool,
+        target: Target | None = None,
+    ) -> bool:
+        """Create or change a connector; True if it is new. Refused says all that is wrong."""
+        self._stores.catch_up()
+        known = self._stores.connector(name)
+        if known is not None and not replace:
+            raise AlreadyThere(f"Connector {name} already exists")
+        whole = {**config, "name": name}
+        if known is not None:
+            whole = self._with_hidden(whole, known.config)
+        problems = self.worker.checker.problems(whole)
+        if problems:
+            raise Refused(_told(problems))
+        records: list[Record] = []
+        if known is None and target is not None:
+            records.append((f"{TARGET_PREFIX}{name}", target.to_json()))
+        records.append((f"{CONNECTOR_PREFIX}{name}", {"properties": whole}))
+        self._stores.write_config(records)
+        return known is None
+
+    def patch(self, name: str, changes: Mapping[str, str | None]) -> None:
+        """Change some settings of a connector; None removes one."""
+        config: dict[str, str | None] = {**self.connector(name).config, **changes}
+        self.put(
+            name, {key: text for key, text in config.items() if text is not None}, replace=True
+        )
+
+    def delete(self, name: str) -> None:
+        """Remove a connector. Its offsets stay, as in Kafka."""
+        self._stores.catch_up()
+        self.connector(name)
+        self._stores.write_config(
+            [
+                (f"{CONNECTOR_PREFIX}{name}", None),
+                (f"{TARGET_PREFIX}{name}", None),
+                (f"{COMMIT_PREFIX}{name}", None),
+            ]
+        )
+
+    def aim(self, name: str, target: Target) -> None:
+        """Have a connector run, pause or stop."""
+        self.connector(name, "Unknown connector {}")
+        self._stores.write_config([(f"{TARGET_PREFIX}{name}", target.to_json())])
+
+    def restart(self, name: str, *, include_tasks: bool, only_failed: bool) -> None:
+        """Start a connector anew, and its tasks if wanted."""
+        self.connector(name, "Unknown connector: {}")
+        request = {"include-tasks": include_tasks, "only-failed": only_failed}
+        self._stores.write_config([(f"{RESTART_PREFIX}{name}", request)])
+
+    def restart_task(self, name: str, task: int) -> None:
+        """Start one task anew."""
+        if task >= len(self.connector(name, "Unknown connector: {}").tasks):
+            raise NotFound(f"Unknown task: {name}-{task}")
+        self._stores.write_config([(f"{RESTART_TASK_PREFIX}{name}-{task}", {})])
+
+    def kind(self, name: str) -> str:
+        """`source` or `sink`."""
+        return plugin(self.connector(name).config.get("connector.class", "")).kind
+
+    def shown(self, config: Mapping[str, str]) -> dict[str, str]:
+        """A configuration without passwords that stand in it themselves."""
+        secret = self._passwords(config)
+        return {
+            name: HIDDEN if name in secret and not REFERENCE.search(text) else text
+            for name, text in config.items()
+        }
+
+    def offsets(self, name: str) -> list[Offset]:
+        """How far a connector has come."""
+        if self.kind(name) == "source":
+            self._stores.offsets.look()
+            return list(self._stores.offsets.of(name))
+        asked = ConsumerGroupTopicPartitions(group_of(name))
+        try:
+            answer = self.worker.admin.list_consumer_group_offsets([asked])
+            places = answer[group_of(name)].result().topic_partitions
+        except KafkaException:
+            return []
+        return [
+            (
+                {"kafka_topic": place.topic, "kafka_partition": place.partition},
+                {"kafka_offset": place.offset},
+            )
+            for place in places
+            if place.offset >= 0
+        ]
+
+    def alter_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
+        """Set offsets of a stopped connector; an offset of None forgets that partition."""
+        self._must_be_stopped(name)
+        if self.kind(name) == "source":
+            self._write_offsets(name, offsets)
+        else:
+            self._alter_group(name, offsets)
+
+    def reset_offsets(self, name: str) -> None:
+        """Forget how far a stopped connector has come."""
+        self._must_be_stopped(name)
+        if self.kind(name) == "source":
+            self._stores.offsets.catch_up()
+            forgotten: list[Offset] = [(one, None) for one, _ in self._stores.offsets.of(name)]
+            self._write_offsets(name, forgotten)
+            return
+        group = group_of(name)
+        try:
+            self.worker.admin.delete_consumer_groups([group])[group].result()
+        except KafkaException as error:
+            if error.args[0].name() != "GROUP_ID_NOT_FOUND":
+                raise RetriableError(f"The group {group}: {error.args[0].str()}") from None
+
+    def _write_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
+        for partition, offset in offsets:
+            json.dumps([partition, offset])
+        records = self._stores.offsets.records(name, offsets)
+        self._stores.offsets.write(records)
+        self._stores.offsets.look()
+
+    def _alter_group(self, name: str, offsets: Sequence[Offset]) -> None:
+        group, places = group_of(name), []
+        for partition, offset in offsets:
+            try:
+                place = TopicPartition(
+                    str(partition["kafka_topic"]),
+                    int(partition["kafka_partition"]),
+                    0 if offset is None else int(offset["kafka_offset"]),
+                )
+            except (KeyError, TypeError, ValueError):
+                raise Refused(
+                    'The partition of a sink is {"kafka_topic": …, "kafka_partition": …}, its offset '
+                    '{"kafka_offset": …}.'
+                ) from None
+            places.append(place)
+        asked = ConsumerGroupTopicPartitions(group, places)
+        try:
+            self.worker.admin.alter_consumer_group_offsets([asked])[group].result()
+        except KafkaException as error:
+            raise RetriableError(f"The group {group}: {error.args[0].str()}") from None
+
+    def _must_be_stopped(self, name: str) -> None:
+        self._stores.catch_up()
+        connector = self.connector(name)
+        if connector.target is not Target.STOPPED or connector.tasks:
+            raise Refused(
+                "Connectors must be in the STOPPED state before their offsets can be modified. This "
+                "can be done for the specified connector by issuing a 'PUT' request to the "
+                f"'/connectors/{name}/stop' endpoint"
+            )
+        self._stores.catch_up_statuses()
+        running = [
+            task
+            for task, status in self._stores.task_statuses(name).items()
+            if status.state != "UNASSIGNED"
+        ]
+        if running:
+            raise Refused(f"The tasks of {name} are still stopping; try again in a moment.")
+
+    def _with_hidden(self, config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+        """Take back passwords that were shown hidden, when a shown configuration is sent again."""
+        return {
+            name: stored[name] if text == HIDDEN and name in stored else text
+            for name, text in config.items()
+        }
+
+    def _passwords(self, config: Mapping[str, str]) -> set[str]:
+        definitions: Mapping[str, Any] = {}
+        try:
+            kind = plugin(config.get("connector.class", ""))
+            definitions = kind.load().settings_class.definitions()
+        except (ConnectError, ImportError):
+            pass  # a connector that is not installed here: names tell
+        return {
+            name
+            for name in config
+            if name.endswith(("password", ".secret", "sasl.jaas.config"))
+            or (name in definitions and definitions[name].kind is Kind.PASSWORD)
+        }
+
+
+def status_of(commands: Commands, name: str) -> dict[str, Any]:
+    """The states of a connector and its tasks, as REST shows them."""
+    stores = commands.worker.stores
+    status = stores.status(Unit(name, CONNECTOR))
+    if status is None or stores.connector(name) is None:
+        raise NotFound(f"No status found for connector {name}")
+    tasks = [{"id": task, **shown_status(one)} for task, one in stores.task_statuses(name).items()]
+    return {
+        "name": name,
+        "connector": shown_status(status),
+        "tasks": tasks,
+        "type": commands.kind(name),
+    }
+
+
+def shown_status(status: Status) -> dict[str, str]:
+    """One state, as REST shows it."""
+    shown = {"state": status.state, "worker_id": status.worker_id}
+    if status.trace:
+        shown["trace"] = status.trace
+    if status.version:
+        shown["version"] = status.version
+    return shown
+
+
+def info_of(commands: Commands, name: str) -> dict[str, Any]:
+    """A connector's configuration and tasks, as REST shows them."""
+    connector = commands.connector(name)
+    return {
+        "name": name,
+        "config": commands.shown(connector.config),
+        "tasks": [{"connector": name, "task": task} for task in range(len(connector.tasks))],
+        "type": commands.kind(name),
+    }
+
+
+def _told(problems: Mapping[str, Sequence[str]]) -> str:
+    lines = [text for texts in problems.values() for text in texts]
+    return (
+        f"Connector configuration is invalid and contains the following {len(lines)} error(s):\n"
+        + "\n".join(lines)
+        + "\nYou can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`"
+    )

@@ -1,0 +1,224 @@
+"""Records through transforms and converters: all at once while all is well, else one by one."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from confluent_kafka import Message
+
+from strom.connect.api import Header, RetriableError, SinkRecord, SourceRecord
+from strom.connect.converters import (
+    Converter,
+    HeaderConverter,
+    make_converter,
+    make_header_converter,
+)
+from strom.connect.runtime.settings import CommonSettings, WorkerSettings, with_prefix
+from strom.connect.transforms import make_chain
+
+Chain = Callable[[Any], Any]
+"""Transforms, one after the other; None drops the record."""
+
+
+class Outgoing(NamedTuple):
+    """A record on its way into Kafka, as the producer takes it."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None
+    partition: int
+    timestamp: int
+    headers: list[tuple[str, bytes | None]] | None
+
+
+ANY_PARTITION = -1
+NOW = 0
+
+
+class StageError(Exception):
+    """One record failed at one stage; the cause says why."""
+
+    def __init__(self, stage: str, executor: str) -> None:
+        super().__init__(stage)
+        self.stage = stage
+        self.executor = executor
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """How a connector's records become bytes and back."""
+
+    key: Converter
+    value: Converter
+    header: HeaderConverter
+    chain: Chain | None
+
+    def outgoing(self, records: Iterable[SourceRecord]) -> list[Outgoing]:
+        """What a source has read, for the producer. Any error: none of them was converted."""
+        chain, key_bytes, value_bytes = self.chain, self.key.to_bytes, self.value.to_bytes
+        converted: list[Outgoing] = []
+        add = converted.append
+        for record in records:
+            if chain is not None:
+                record = chain(record)
+                if record is None:
+                    continue
+            _, _, topic, value, schema, key, key_schema, partition, timestamp, headers = record
+            if key is not None or key_schema is not None:
+                key = key_bytes(topic, key_schema, key)
+            if value is not None or schema is not None:
+                value = value_bytes(topic, schema, value)
+            add(
+                Outgoing(
+                    topic,
+                    value,
+                    key,
+                    ANY_PARTITION if partition is None else partition,
+                    NOW if timestamp is None else timestamp,
+                    self._header_bytes(topic, headers) if headers else None,
+                )
+            )
+        return converted
+
+    def incoming(self, messages: Iterable[Message]) -> list[SinkRecord]:
+        """What the consumer has read, for a sink. Any error: none of them was converted."""
+        chain, from_key, from_value = self.chain, self.key.from_bytes, self.value.from_bytes
+        converted: list[SinkRecord] = []
+        add = converted.append
+        for message in messages:
+            topic = message.topic()
+            key_schema, key = from_key(topic, message.key())
+            schema, value = from_value(topic, message.value())
+            headers = message.headers()
+            record = SinkRecord(
+                topic,
+                message.partition(),
+                message.offset(),
+                value,
+                schema,
+                key,
+                key_schema,
+                message.timestamp()[1],
+                self._headers(topic, headers) if headers else (),
+            )
+            if chain is not None:
+                changed = _from_topic(topic, chain(record))
+                if changed is None:
+                    continue
+                record = changed
+            add(record)
+        return converted
+
+    def one_outgoing(self, record: SourceRecord) -> Outgoing | None:
+        """One record of a source; StageError tells where it failed."""
+        changed = record if self.chain is None else self._transformed(record)
+        if changed is None:
+            return None
+        topic = changed.topic
+        key = _at(
+            "KEY_CONVERTER", self.key, self.key.to_bytes, topic, changed.key_schema, changed.key
+        )
+        value = _at(
+            "VALUE_CONVERTER",
+            self.value,
+            self.value.to_bytes,
+            topic,
+            changed.value_schema,
+            changed.value,
+        )
+        headers = _at("HEADER_CONVERTER", self.header, self._header_bytes, topic, changed.headers)
+        return Outgoing(
+            topic,
+            value if changed.value is not None or changed.value_schema is not None else None,
+            key if changed.key is not None or changed.key_schema is not None else None,
+            ANY_PARTITION if changed.partition is None else changed.partition,
+            changed.timestamp or NOW,
+            headers or None,
+        )
+
+    def one_incoming(self, message: Message) -> SinkRecord | None:
+        """One record for a sink; StageError tells where it failed."""
+        topic = message.topic()
+        key_schema, key = _at("KEY_CONVERTER", self.key, self.key.from_bytes, topic, message.key())
+        schema, value = _at(
+            "VALUE_CONVERTER", self.value, self.value.from_bytes, topic, message.value()
+        )
+        headers = _at(
+            "HEADER_CONVERTER", self.header, self._headers, topic, message.headers() or ()
+        )
+        record = SinkRecord(
+            topic,
+            message.partition(),
+            message.offset(),
+            value,
+            schema,
+            key,
+            key_schema,
+            message.timestamp()[1],
+            headers,
+        )
+        if self.chain is None:
+            return record
+        return _from_topic(topic, self._transformed(record))
+
+    def _transformed(self, record: Any) -> Any:
+        return _at("TRANSFORMATION", self.chain, self.chain, record) if self.chain else record
+
+    def _header_bytes(
+        self, topic: str, headers: Sequence[Header]
+    ) -> list[tuple[str, bytes | None]]:
+        convert = self.header.header_to_bytes
+        return [(name, convert(topic, name, schema, value)) for name, value, schema in headers]
+
+    def _headers(
+        self, topic: str, headers: Iterable[tuple[str, bytes | None]]
+    ) -> tuple[Header, ...]:
+        made = []
+        for name, data in headers:
+            schema, value = self.header.header_from_bytes(topic, name, data)
+            made.append(Header(name, value, schema))
+        return tuple(made)
+
+
+def _from_topic(topic: str, record: SinkRecord | None) -> SinkRecord | None:
+    """A transformed record that still says which topic it was read from."""
+    if record is None or record.topic == topic:
+        return record
+    return record._replace(original_topic=topic)
+
+
+def _at(stage: str, executor: Any, call: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return call(*arguments)
+    except RetriableError:
+        raise
+    except Exception as error:
+        raise StageError(stage, type(executor).__qualname__) from error
+
+
+def make_conversion(
+    config: Mapping[str, str],
+    common: CommonSettings,
+    worker: WorkerSettings,
+    texts: Mapping[str, str],
+) -> Conversion:
+    """A connector's conversion; `texts` are the worker's own settings, for its converters."""
+
+    def chosen(place: str, own: str | None, default: str) -> tuple[str, dict[str, str]]:
+        """A converter that the connector names is set up by the connector alone, as in Kafka."""
+        prefix = f"{place}."
+        return (own, with_prefix(config, prefix)) if own else (default, with_prefix(texts, prefix))
+
+    key, key_settings = chosen("key.converter", common.key_converter, worker.key_converter)
+    value, value_settings = chosen(
+        "value.converter", common.value_converter, worker.value_converter
+    )
+    header, header_settings = chosen(
+        "header.converter", common.header_converter, worker.header_converter
+    )
+    return Conversion(
+        make_converter(key, key_settings, is_key=True),
+        make_converter(value, value_settings, is_key=False),
+        make_header_converter(header, header_settings),
+        make_chain(config) if common.transforms else None,
+    )

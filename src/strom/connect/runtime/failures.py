@@ -1,0 +1,130 @@
+"""Records that cannot be handled: the task fails, or they are skipped and kept as dead letters."""
+
+import logging
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import NewTopic
+
+from strom.connect.api import ConnectError
+from strom.connect.runtime.clients import Clients
+from strom.connect.runtime.settings import CommonSettings, SinkSettings
+
+HEADERS = "__connect.errors."
+Hide = Callable[[str], str]
+
+
+class Failures:
+    """Does with bad records what a connector's settings say."""
+
+    def __init__(
+        self,
+        settings: CommonSettings,
+        task: int,
+        log: logging.LoggerAdapter[logging.Logger],
+        hide: Hide,
+    ) -> None:
+        self._settings = settings
+        self._task = task
+        self._log = log
+        self._hide = hide
+        self._dead_letters: DeadLetters | None = None
+        self.tolerated = 0
+
+    def open(self, clients: Clients) -> None:
+        """Prepare the dead letter topic, if there is one."""
+        settings = self._settings
+        if isinstance(settings, SinkSettings) and settings.dead_letter_topic:
+            self._dead_letters = DeadLetters(clients, settings, self._task, self._hide)
+
+    def handle(
+        self, stage: str, executor: str, error: BaseException, message: Message | None = None
+    ) -> None:
+        """Let one record go, or raise the ConnectError that fails the task."""
+        settings = self._settings
+        if settings.tolerance != "all":
+            raise ConnectError(
+                f"A record cannot be handled ({stage.lower().replace('_', ' ')}{_place(message)}): "
+                f"{error} Repair it, or let such records pass with errors.tolerance=all."
+            ) from error
+        self.tolerated += 1
+        if settings.log_errors:
+            place = _place(message) if settings.log_messages else ""
+            self._log.error("Skipped a record, %s%s: %s", stage, place, self._hide(str(error)))
+        if self._dead_letters is not None and message is not None:
+            self._dead_letters.put(message, stage, executor, error)
+
+    def flush(self) -> None:
+        """Return when all dead letters are safe: before the offsets behind them are committed."""
+        if self._dead_letters is not None:
+            self._dead_letters.flush()
+
+    def close(self) -> None:
+        """Let go of the producer."""
+        self._dead_letters = None
+
+
+class DeadLetters:
+    """The topic for what could not be handled, with the reason in headers as Kafka names them."""
+
+    def __init__(self, clients: Clients, settings: SinkSettings, task: int, hide: Hide) -> None:
+        self._settings = settings
+        self._task = task
+        self._hide = hide
+        self._topic = settings.dead_letter_topic or ""
+        self._failed: list[Any] = []
+        self._producer: Producer = clients.producer(on_failure=self._note)
+        new = NewTopic(self._topic, 1, settings.dead_letter_replication)
+        try:
+            admin = clients.admin()  # held: with the client its futures would go
+            admin.create_topics([new])[self._topic].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ConnectError(
+                    f"The dead letter topic {self._topic} cannot be created: {error.args[0].str()}"
+                ) from None
+
+    def put(self, message: Message, stage: str, executor: str, error: BaseException) -> None:
+        """Send a record there."""
+        headers = list(message.headers() or [])
+        if self._settings.dead_letter_headers:
+            headers += self._reasons(message, stage, executor, error)
+        self._producer.produce(self._topic, message.value(), message.key(), headers=headers)
+
+    def flush(self) -> None:
+        """Wait until they are written; ConnectError if they cannot be."""
+        left = self._producer.flush(30)
+        if self._failed or left:
+            reason = self._failed[0].str() if self._failed else "the broker does not answer"
+            self._failed.clear()
+            raise ConnectError(f"The dead letter topic {self._topic} cannot be written: {reason}")
+
+    def _reasons(
+        self, message: Message, stage: str, executor: str, error: BaseException
+    ) -> list[tuple[str, bytes]]:
+        trace = "".join(traceback.format_exception(error))
+        reasons = {
+            "topic": message.topic(),
+            "partition": message.partition(),
+            "offset": message.offset(),
+            "connector.name": self._settings.name,
+            "task.id": self._task,
+            "stage": stage,
+            "class.name": executor,
+            "exception.class.name": type(error).__name__,
+            "exception.message": self._hide(str(error)),
+            "exception.stacktrace": self._hide(trace),
+        }
+        return [(f"{HEADERS}{name}", str(value).encode()) for name, value in reasons.items()]
+
+    def _note(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._failed.append(error)
+
+
+def _place(message: Message | None) -> str:
+    if message is None:
+        return ""
+    return f", topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"

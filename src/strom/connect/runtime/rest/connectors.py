@@ -1,0 +1,270 @@
+"""/connectors: create, change, look at, pause, stop, restart and remove them; their offsets."""
+
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+from strom.connect.runtime.assignment import Unit
+from strom.connect.runtime.commands import (
+    Commands,
+    NotFound,
+    Refused,
+    info_of,
+    shown_status,
+    status_of,
+)
+from strom.connect.runtime.rest.answers import (
+    Answer,
+    answer,
+    endpoint,
+    flag,
+    nothing,
+    object_of,
+    texts_of,
+)
+from strom.connect.runtime.state import Target
+
+
+def _name(request: Request) -> str:
+    return str(request.path_params["name"])
+
+
+def list_all(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors."""
+    names = sorted(commands.worker.stores.connectors())
+    wanted = set(request.query_params.getlist("expand"))
+    if not wanted:
+        return answer(names)
+    expanded: dict[str, dict[str, Any]] = {}
+    for name in names:
+        try:
+            one: dict[str, Any] = {}
+            if "status" in wanted:
+                one["status"] = status_of(commands, name)
+            if "info" in wanted:
+                one["info"] = info_of(commands, name)
+            expanded[name] = one
+        except NotFound:
+            continue
+    return answer(expanded)
+
+
+def create(commands: Commands, request: Request, given: Any) -> Answer:
+    """POST /connectors."""
+    body = object_of(given)
+    name = str(body.get("name") or "").strip()
+    config = texts_of(body.get("config") or {})
+    _check_name(name, config)
+    initial = body.get("initial_state")
+    target = None
+    if initial is not None:
+        wording = {"RUNNING": Target.STARTED, "PAUSED": Target.PAUSED, "STOPPED": Target.STOPPED}
+        if str(initial).upper() not in wording:
+            raise Refused(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial}.")
+        target = wording[str(initial).upper()]
+    commands.put(name, config, replace=False, target=target)
+    return answer(info_of(commands, name), 201, _location(request, name))
+
+
+def show(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME."""
+    return answer(info_of(commands, _name(request)))
+
+
+def delete(commands: Commands, request: Request, given: Any) -> Answer:
+    """DELETE /connectors/NAME."""
+    commands.delete(_name(request))
+    return nothing()
+
+
+def show_config(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME/config."""
+    return answer(commands.shown(commands.connector(_name(request)).config))
+
+
+def put_config(commands: Commands, request: Request, given: Any) -> Answer:
+    """PUT /connectors/NAME/config."""
+    name, config = _name(request), texts_of(given)
+    _check_name(name, config)
+    if commands.put(name, config, replace=True):
+        return answer(info_of(commands, name), 201, _location(request, name))
+    return answer(info_of(commands, name))
+
+
+def patch_config(commands: Commands, request: Request, given: Any) -> Answer:
+    """PATCH /connectors/NAME/config."""
+    name, changes = _name(request), object_of(given)
+    texts = texts_of(changes)
+    commands.patch(name, {key: texts.get(key) for key in changes})
+    return answer(info_of(commands, name))
+
+
+def show_status(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME/status."""
+    return answer(status_of(commands, _name(request)))
+
+
+def show_topics(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME/topics."""
+    name = _name(request)
+    commands.connector(name)
+    return answer({name: {"topics": commands.worker.stores.topics(name)}})
+
+
+def reset_topics(commands: Commands, request: Request, given: Any) -> Answer:
+    """PUT /connectors/NAME/topics/reset."""
+    commands.connector(_name(request))
+    commands.worker.stores.forget_topics(_name(request))
+    return nothing(202)
+
+
+def show_tasks(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME/tasks."""
+    name = _name(request)
+    return answer(
+        [
+            {"id": {"connector": name, "task": number}, "config": commands.shown(config)}
+            for number, config in enumerate(commands.connector(name).tasks)
+        ]
+    )
+
+
+def show_tasks_config(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME/tasks-config."""
+    name = _name(request)
+    tasks = enumerate(commands.connector(name).tasks)
+    return answer({f"{name}-{number}": commands.shown(config) for number, config in tasks})
+
+
+def show_task_status(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME/tasks/N/status."""
+    name, task = _name(request), int(request.path_params["task"])
+    status = commands.worker.stores.status(Unit(name, task))
+    if status is None:
+        raise NotFound(f"No status found for task {name}-{task}")
+    return answer({"id": task, **shown_status(status)})
+
+
+def restart_task(commands: Commands, request: Request, given: Any) -> Answer:
+    """POST /connectors/NAME/tasks/N/restart."""
+    commands.restart_task(_name(request), int(request.path_params["task"]))
+    return nothing()
+
+
+def restart(commands: Commands, request: Request, given: Any) -> Answer:
+    """POST /connectors/NAME/restart."""
+    name = _name(request)
+    include_tasks, only_failed = flag(request, "includeTasks"), flag(request, "onlyFailed")
+    if not include_tasks and not only_failed:
+        commands.restart(name, include_tasks=False, only_failed=False)
+        return nothing()
+    commands.connector(name, "Unknown connector: {}")
+    shown = status_of(commands, name)
+    commands.restart(name, include_tasks=include_tasks, only_failed=only_failed)
+    meant = [shown["connector"], *(shown["tasks"] if include_tasks else [])]
+    for one in meant:
+        if one["state"] == "FAILED" or not only_failed:
+            one["state"] = "RESTARTING"
+            one.pop("trace", None)
+    return answer(shown, 202)
+
+
+def pause(commands: Commands, request: Request, given: Any) -> Answer:
+    """PUT /connectors/NAME/pause."""
+    commands.aim(_name(request), Target.PAUSED)
+    return nothing(202)
+
+
+def resume(commands: Commands, request: Request, given: Any) -> Answer:
+    """PUT /connectors/NAME/resume."""
+    commands.aim(_name(request), Target.STARTED)
+    return nothing(202)
+
+
+def stop(commands: Commands, request: Request, given: Any) -> Answer:
+    """PUT /connectors/NAME/stop."""
+    commands.aim(_name(request), Target.STOPPED)
+    return nothing()
+
+
+def show_offsets(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME/offsets."""
+    pairs = commands.offsets(_name(request))
+    return answer({"offsets": [{"partition": one, "offset": offset} for one, offset in pairs]})
+
+
+def alter_offsets(commands: Commands, request: Request, given: Any) -> Answer:
+    """PATCH /connectors/NAME/offsets."""
+    pairs = []
+    for one in object_of(given).get("offsets") or ():
+        if not isinstance(one, dict) or not isinstance(one.get("partition"), dict):
+            raise Refused('Each of the offsets is {"partition": {…}, "offset": {…} or null}.')
+        pairs.append((one["partition"], one.get("offset")))
+    if not pairs:
+        raise Refused("Partitions / offsets need to be provided for an alter offsets request")
+    commands.alter_offsets(_name(request), pairs)
+    return answer({"message": _modified(commands, request, "altered")})
+
+
+def reset_offsets(commands: Commands, request: Request, given: Any) -> Answer:
+    """DELETE /connectors/NAME/offsets."""
+    commands.reset_offsets(_name(request))
+    return answer({"message": _modified(commands, request, "reset")})
+
+
+def show_logs(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connectors/NAME/logs: the last lines on this worker; Kafka has no such call."""
+    commands.connector(_name(request))
+    return answer({"lines": commands.worker.logs.of(_name(request))})
+
+
+def _modified(commands: Commands, request: Request, how: str) -> str:
+    if commands.kind(_name(request)) == "source":
+        return f"The offsets for this connector have been {how} successfully"
+    return (
+        f"The Connect framework-managed offsets for this connector have been {how} successfully. "
+        "However, if this connector manages offsets externally, they will need to be manually "
+        f"{how} in the system that the connector uses."
+    )
+
+
+def _check_name(name: str, config: dict[str, str]) -> None:
+    included = config.get("name")
+    if included is not None and included != name:
+        raise Refused(
+            f"Connector name configuration ({included}) doesn't match connector name in the URL "
+            f"({name})"
+        )
+
+
+def _location(request: Request, name: str) -> dict[str, str]:
+    return {"Location": f"{str(request.base_url).rstrip('/')}/connectors/{quote(name)}"}
+
+
+_N = "/connectors/{name}"
+ROUTES = [
+    Route("/connectors", endpoint(list_all), methods=["GET"]),
+    Route("/connectors", endpoint(create), methods=["POST"]),
+    Route(_N, endpoint(show), methods=["GET"]),
+    Route(_N, endpoint(delete), methods=["DELETE"]),
+    Route(f"{_N}/config", endpoint(show_config), methods=["GET"]),
+    Route(f"{_N}/config", endpoint(put_config), methods=["PUT"]),
+    Route(f"{_N}/config", endpoint(patch_config), methods=["PATCH"]),
+    Route(f"{_N}/status", endpoint(show_status), methods=["GET"]),
+    Route(f"{_N}/topics", endpoint(show_topics), methods=["GET"]),
+    Route(f"{_N}/topics/reset", endpoint(reset_topics), methods=["PUT"]),
+    Route(f"{_N}/tasks", endpoint(show_tasks), methods=["GET"]),
+    Route(f"{_N}/tasks-config", endpoint(show_tasks_config), methods=["GET"]),
+    Route(f"{_N}/tasks/{{task:int}}/status", endpoint(show_task_status), methods=["GET"]),
+    Route(f"{_N}/tasks/{{task:int}}/restart", endpoint(restart_task), methods=["POST"]),
+    Route(f"{_N}/restart", endpoint(restart), methods=["POST"]),
+    Route(f"{_N}/pause", endpoint(pause), methods=["PUT"]),
+    Route(f"{_N}/resume", endpoint(resume), methods=["PUT"]),
+    Route(f"{_N}/stop", endpoint(stop), methods=["PUT"]),
+    Route(f"{_N}/offsets", endpoint(show_offsets), methods=["GET"]),
+    Route(f"{_N}/offsets", endpoint(alter_offsets), methods=["PATCH"]),
+    Route(f"{_N}/offsets", endpoint(reset_offsets), methods=["DELETE"]),
+    Route(f"{_N}/logs", endpoint(show_logs), methods=["GET"]),
+]

@@ -1,0 +1,127 @@
+"""/connector-plugins, /admin/loggers, /health and /: the worker itself."""
+
+import logging
+from typing import Any
+
+from starlette.requests import Request
+from starlette.routing import Route
+
+import strom
+from strom.connect.api import InvalidSettings
+from strom.connect.plugins import Plugin, plugin, plugins
+from strom.connect.runtime.commands import Commands, NotFound, Refused
+from strom.connect.runtime.rest.answers import (
+    Answer,
+    answer,
+    endpoint,
+    nothing,
+    object_of,
+    texts_of,
+)
+from strom.connect.runtime.validation import definitions_of, described
+
+_LEVELS = ("DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL", "OFF", "TRACE")
+
+
+def root(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /."""
+    cluster = commands.worker.admin.list_topics(timeout=10).cluster_id
+    return answer({"version": strom.__version__, "commit": "strom", "kafka_cluster_id": cluster})
+
+
+def health(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /health."""
+    if commands.worker.membership.holds_lease():
+        return answer(
+            {
+                "status": "healthy",
+                "message": "Worker has completed startup and is ready to handle requests.",
+            }
+        )
+    return answer({"status": "starting", "message": "Worker has not joined its group yet."}, 503)
+
+
+def list_plugins(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connector-plugins: under the name that Kafka's configurations have, if there is one."""
+    listed = [
+        {"class": class_of(one), "type": one.kind, "version": strom.__version__}
+        for one in plugins().values()
+    ]
+    return answer(sorted(listed, key=lambda one: (one["type"], one["class"])))
+
+
+def show_plugin(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /connector-plugins/CLASS/config."""
+    kind = _plugin(request)
+    definitions = definitions_of(commands.worker.checker.common_class(kind), kind)
+    return answer([described(one, place) for place, one in enumerate(definitions.values(), 1)])
+
+
+def validate(commands: Commands, request: Request, given: Any) -> Answer:
+    """PUT /connector-plugins/CLASS/config/validate."""
+    kind, config = _plugin(request), texts_of(given)
+    included = config.get("connector.class")
+    if included is None:
+        raise Refused(f"Connector config {sorted(config)} contains no connector type")
+    if plugin(included) != kind:
+        raise Refused(
+            f"Included connector type {included} does not match request type "
+            f"{request.path_params['name']}"
+        )
+    return answer(commands.worker.checker.described(config))
+
+
+def list_loggers(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /admin/loggers."""
+    return answer({"root": _level(""), "strom.connect": _level("strom.connect")})
+
+
+def show_logger(commands: Commands, request: Request, given: Any) -> Answer:
+    """GET /admin/loggers/NAME."""
+    return answer(_level(request.path_params["name"]))
+
+
+def set_logger(commands: Commands, request: Request, given: Any) -> Answer:
+    """PUT /admin/loggers/NAME; on this worker only."""
+    level = object_of(given).get("level")
+    if level is None:
+        raise Refused("Desired 'level' parameter was not specified in request.")
+    if str(level).upper() not in _LEVELS:
+        raise NotFound(f"invalid log level '{level}'.")
+    names = {"TRACE": "DEBUG", "OFF": "CRITICAL", "FATAL": "CRITICAL"}
+    name = request.path_params["name"]
+    logger = logging.getLogger("" if name == "root" else name)
+    logger.setLevel(names.get(str(level).upper(), str(level).upper()))
+    if request.query_params.get("scope") == "cluster":
+        return nothing()
+    return answer([name])
+
+
+def class_of(one: Plugin) -> str:
+    """What a plugin is called in lists: Kafka's class name where Kafka has it."""
+    return one.aliases[0] if one.aliases else one.name
+
+
+def _plugin(request: Request) -> Plugin:
+    name = request.path_params["name"]
+    try:
+        return plugin(name)
+    except InvalidSettings:
+        raise NotFound(f"Unknown plugin {name}.") from None
+
+
+def _level(name: str) -> dict[str, Any]:
+    logger = logging.getLogger("" if name == "root" else name)
+    return {"level": logging.getLevelName(logger.getEffectiveLevel()), "last_modified": None}
+
+
+ROUTES = [
+    Route("/", endpoint(root), methods=["GET"]),
+    Route("/health", endpoint(health), methods=["GET"]),
+    Route("/connector-plugins", endpoint(list_plugins), methods=["GET"]),
+    Route("/connector-plugins/{name}/config", endpoint(show_plugin), methods=["GET"]),
+    Route("/connector-plugins/{name}/config/validate", endpoint(validate), methods=["PUT"]),
+    Route("/admin/loggers", endpoint(list_loggers), methods=["GET"]),
+    Route("/admin/loggers/{name}", endpoint(show_logger), methods=["GET"]),
+    Route("/admin/loggers/{name}", endpoint(set_logger), methods=["PUT"]),
+]

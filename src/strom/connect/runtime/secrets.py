@@ -1,0 +1,91 @@
+"""References to secrets in configurations: read when a task starts, and shown to nobody.
+
+`${env:NAME}` is an environment variable, `${file:/path/to.properties:key}` a line of a properties
+file, `${file:/path}` and `${dir:/folder:file}` the whole of a file. As in Kafka, `${provider:path:key}`.
+"""
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from strom.connect.api import InvalidSettings
+
+REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?:(?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
+HIDDEN = "[hidden]"
+_SHORTEST = 4
+"""Shorter values would blot out half of every text; nobody should have such a password."""
+
+
+class Secrets:
+    """Resolves references, and takes what they stood for out of any text that goes out."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+        self._lock = threading.Lock()
+
+    def resolve(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """The same settings with what the references stand for; InvalidSettings if one is wrong."""
+        problems: dict[str, list[str]] = {}
+        resolved: dict[str, str] = {}
+        for name, text in texts.items():
+            try:
+                resolved[name] = REFERENCE.sub(self._looked_up, text)
+            except _Missing as missing:
+                problems[name] = [f"{name}: {missing}"]
+        if problems:
+            raise InvalidSettings(problems)
+        return resolved
+
+    def keep_hidden(self, values: Iterable[str]) -> None:
+        """Hide these too: passwords that stand in a configuration themselves."""
+        with self._lock:
+            self._values.update(value for value in values if len(value) >= _SHORTEST)
+
+    def hide(self, text: str) -> str:
+        """The text without any secret."""
+        with self._lock:
+            values = sorted(self._values, key=len, reverse=True)
+        for value in values:
+            text = text.replace(value, HIDDEN)
+        return text
+
+    def _looked_up(self, reference: re.Match[str]) -> str:
+        provider, path, key = reference["provider"], reference["path"] or "", reference["key"]
+        if provider == "env":
+            value = _variable(key)
+        elif provider == "file":
+            value = _property(path, key) if path else _content(key)
+        elif provider in {"dir", "directory"}:
+            value = _content(str(Path(path) / key))
+        else:
+            raise _Missing(f"${{{provider}:…}} is none of ${{env:…}}, ${{file:…}} and ${{dir:…}}.")
+        self.keep_hidden([value])
+        return value
+
+
+class _Missing(Exception):
+    """A reference to nothing."""
+
+
+def _variable(name: str) -> str:
+    try:
+        return os.environ[name]
+    except KeyError:
+        raise _Missing(f"The worker has no environment variable {name}.") from None
+
+
+def _content(path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _Missing(f"The worker cannot read {path}: {type(error).__name__}.") from None
+
+
+def _property(path: str, key: str) -> str:
+    for line in _content(path).splitlines():
+        name, separator, value = line.partition("=")
+        if separator and name.strip() == key and not line.lstrip().startswith(("#", "!")):
+            return value.strip()
+    raise _Missing(f"{path} has no line {key}=….")

@@ -1,0 +1,346 @@
+"""A sink task: consume, convert, transform, put; flush and commit at intervals.
+
+Its place is safe in two ways at once: the group's offsets are committed only after a flush, and
+positions that the task itself returns from `open` win over them.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+
+from strom.connect.api import (
+    ConnectError,
+    PoisonRecord,
+    RetriableError,
+    SinkRecord,
+    SinkTask,
+    TopicPartition,
+)
+from strom.connect.runtime.assignment import Unit
+from strom.connect.runtime.clients import Clients
+from strom.connect.runtime.conversion import Conversion, StageError
+from strom.connect.runtime.failures import Failures
+from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
+from strom.connect.runtime.settings import SinkSettings
+
+BATCH = 5000
+POLL_S = 0.2
+GATHER_S = 0.01
+_FIRST_RETRY_S = 0.1
+
+
+@dataclass(frozen=True)
+class SinkJob:
+    """What one run of a sink task is made of."""
+
+    settings: SinkSettings
+    make_task: Callable[["_Context"], SinkTask[Any]]
+    conversion: Conversion
+    clients: Clients
+    flush_s: float
+    session_ms: int
+    """How soon a dead task's partitions go to another: as soon as a dead worker's tasks do."""
+    uses_topic: Callable[[Unit, str], None]
+
+
+def group_of(connector: str) -> str:
+    """The consumer group of a sink, as Kafka names it."""
+    return f"connect-{connector}"
+
+
+class _Context:
+    def __init__(self, run: "SinkRun") -> None:
+        self.stopping = run.stopping
+        self.connector = run.unit.connector
+        self._run = run
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        self._run.pause_partitions(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        self._run.resume_partitions(partitions)
+
+
+class SinkRun(Runner):
+    """Runs one sink task."""
+
+    def __init__(
+        self, unit: Unit, job: Callable[[], SinkJob], around: Surroundings, common: SinkSettings
+    ) -> None:
+        super().__init__(unit, common, around)
+        self._make_job = job
+        self._topics: set[str] = set()
+
+    def work(self) -> None:
+        """Run the task until told to stop."""
+        self._job = self._make_job()
+        self._failures = Failures(self.common, self.unit.task, self.log, self.around.secrets.hide)
+        self._failures.open(self._job.clients)
+        self._assigned: list[TopicPartition] = []
+        self._held: set[TopicPartition] = set()
+        self._waiting: list[Message] = []
+        """Consumed, but not yet taken over by the task."""
+        self._ends: dict[TopicPartition, int] = {}
+        """The offsets after what the task has taken over since the last flush."""
+        self._rewind_due = False
+        self._task = self._job.make_task(_Context(self))
+        self._consumer = self._make_consumer()
+        try:
+            self.insist(self._task.start, "Opening the sink")
+            self._consumer.subscribe(
+                self._pattern(),
+                on_assign=self._on_assign,
+                on_revoke=self._on_revoke,
+                on_lost=self._on_lost,
+            )
+            self.say("RUNNING")
+            self._loop()
+        finally:
+            quietly(self._consumer.close, self.log)
+            quietly(self._task.stop, self.log)
+
+    def _pattern(self) -> list[str]:
+        settings = self._job.settings
+        if settings.topics_regex:
+            regex = settings.topics_regex
+            return [regex if regex.startswith("^") else f"^{regex}$"]
+        return list(settings.topics)
+
+    def _make_consumer(self) -> Consumer:
+        return self._job.clients.consumer(
+            {
+                "group.id": group_of(self.unit.connector),
+                "client.id": f"connector-consumer-{self.unit}",
+                "isolation.level": "read_committed",
+                "topic.metadata.refresh.interval.ms": 10_000,
+                "session.timeout.ms": self._job.session_ms,
+                "heartbeat.interval.ms": min(3000, self._job.session_ms // 3),
+            }
+        )
+
+    def _loop(self) -> None:
+        due = time.monotonic() + self._job.flush_s
+        while True:
+            if self.stopping.is_set():
+                self._flush_and_commit()
+                return
+            self.check()
+            self._follow_pause()
+            messages = self._consumed(POLL_S)
+            if messages:
+                self._waiting += self._good(messages)
+            if self._waiting:
+                self._deliver()
+            if self._rewind_due:
+                self._rewind()
+            now = time.monotonic()
+            if now >= due or (not messages and self._ends and now >= due - self._job.flush_s + 1):
+                self._flush_and_commit()
+                due = now + self._job.flush_s
+
+    def _consumed(self, seconds: float) -> list[Message]:
+        """What is there, or comes within so long; a little longer for what comes right behind it."""
+        first = self._consumer.poll(seconds)
+        return [] if first is None else [first, *self._consumer.consume(BATCH - 1, GATHER_S)]
+
+    def _follow_pause(self) -> None:
+        if self.paused.is_set() and self.state != "PAUSED":
+            self._flush_and_commit()
+            self._consumer.pause(_native(self._assigned))
+            self.say("PAUSED")
+        elif not self.paused.is_set() and self.state == "PAUSED":
+            self._consumer.resume(_native(set(self._assigned) - self._held))
+            self.say("RUNNING")
+
+    def _good(self, messages: Sequence[Message]) -> list[Message]:
+        good = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                good.append(message)
+            elif error.fatal():
+                raise ConnectError(f"The topics cannot be read: {error.str()}")
+            elif error.code() not in {KafkaError._PARTITION_EOF, KafkaError._ALL_BROKERS_DOWN}:
+                self.log.warning("Reading: %s", error.str())
+        return good
+
+    def _deliver(self) -> None:
+        """Hand over what waits. While the sink is away, the group is kept and nothing is read."""
+        messages = self._waiting
+        records = self._converted(messages)
+        wait, told = _FIRST_RETRY_S, False
+        while self._waiting:
+            try:
+                self._put(records, messages)
+                self._taken(messages)
+                return
+            except RetriableError as error:
+                if not told:
+                    self.log.warning("The sink waits: %s", self.around.secrets.hide(str(error)))
+                    told = True
+                if self._ends:  # what it took since the last flush may be gone with its connection
+                    self._rewind_due = True
+                    self._idle(wait)
+                    return
+            self._idle(wait)
+            wait = min(2 * wait, self.common.retry_delay_max_ms / 1000)
+            if self._waiting is not messages:  # partitions were taken away meanwhile
+                messages = self._waiting
+                records = self._converted(messages)
+
+    def _taken(self, messages: Sequence[Message]) -> None:
+        ends, place = self._ends, None
+        for message in messages:
+            topic, partition = message.topic(), message.partition()
+            if place is None or place[1] != partition or place[0] != topic:
+                place = TopicPartition(topic, partition)
+                if topic not in self._topics:
+                    self._topics.add(topic)
+                    self._job.uses_topic(self.unit, topic)
+            ends[place] = message.offset() + 1
+        self._waiting = []
+
+    def _put(self, records: list[SinkRecord], messages: Sequence[Message]) -> None:
+        """Put records; those that the task cannot take are set aside one by one."""
+        while records:
+            try:
+                self._task.put(records)
+                return
+            except PoisonRecord as error:
+                bad = records.pop(error.index)
+                message = _origin(bad, messages)
+                self._failures.handle("TASK_PUT", type(self._task).__qualname__, error, message)
+
+    def _idle(self, seconds: float) -> None:
+        """Wait without reading on, but answer the group: it may take partitions away."""
+        self.check()
+        self._consumer.pause(_native(self._assigned))
+        late = self._good(self._consumed(seconds))
+        if late:
+            self._waiting = [*self._waiting, *late]
+        self.check()
+        if self.state != "PAUSED":
+            self._consumer.resume(_native(set(self._assigned) - self._held))
+
+    def _converted(self, messages: Sequence[Message]) -> list[SinkRecord]:
+        convert = self._job.conversion.incoming
+        try:
+            return self.insist(lambda: convert(messages), "Converting")
+        except ConnectError:
+            pass
+        except Exception as error:  # noqa: BLE001 - transforms may raise anything; told record by record
+            self.log.debug("One of %d records cannot be converted: %s", len(messages), error)
+        return [one for message in messages if (one := self._converted_alone(message)) is not None]
+
+    def _converted_alone(self, message: Message) -> SinkRecord | None:
+        try:
+            return self.insist(lambda: self._job.conversion.one_incoming(message), "Converting")
+        except StageError as error:
+            self._failures.handle(error.stage, error.executor, error.__cause__ or error, message)
+            return None
+
+    def _flush_and_commit(self) -> None:
+        """Store everything taken so far, then say so to the group."""
+        if not self._ends:
+            return
+        if not self.around.holds_lease():
+            raise Ended
+        try:
+            self._task.flush()
+        except RetriableError as error:
+            self.log.warning("The sink waits: %s", self.around.secrets.hide(str(error)))
+            self._rewind_due = True
+            self.stopping.wait(_FIRST_RETRY_S)
+            return
+        self._failures.flush()
+        places = [
+            confluent_kafka.TopicPartition(topic, partition, offset)
+            for (topic, partition), offset in self._ends.items()
+        ]
+        self._ends = {}
+        try:
+            self._consumer.commit(offsets=places, asynchronous=False)
+        except KafkaException as error:
+            # The next commit covers it; a sink that keeps its own positions does not need it at all.
+            self.log.warning("Offsets are not committed yet: %s", error.args[0].str())
+
+    def _rewind(self) -> None:
+        """Begin again after the last flush: the task forgets what it took since, and gets it anew."""
+        self._rewind_due = False
+        partitions = list(self._assigned)
+        self._waiting, self._ends = [], {}
+        if not partitions:
+            return
+        quietly(lambda: self._task.close(partitions), self.log)
+        for place in self._places(partitions, committed=True):
+            self._consumer.seek(place)
+
+    def _places(
+        self, partitions: Sequence[TopicPartition], *, committed: bool
+    ) -> list[confluent_kafka.TopicPartition]:
+        """Where to go on: where the task says, else where the group was."""
+        own = self.insist(lambda: self._task.open(partitions), "Opening the sink")
+        native = _native(partitions)
+        if committed:
+            native = self._consumer.committed(native, timeout=30)
+        for place in native:
+            position = own.get(TopicPartition(place.topic, place.partition))
+            if position is not None:
+                place.offset = position
+            elif committed and place.offset < 0:
+                place.offset = confluent_kafka.OFFSET_BEGINNING
+        return native
+
+    def _on_assign(
+        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        self._assigned = [TopicPartition(place.topic, place.partition) for place in partitions]
+        self._held.clear()
+        self._waiting, self._ends = [], {}
+        consumer.assign(self._places(self._assigned, committed=False) if partitions else [])
+        if self.paused.is_set():
+            consumer.pause(partitions)
+
+    def _on_revoke(
+        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        if self.around.holds_lease():
+            quietly(self._flush_and_commit, self.log)
+        self._on_lost(consumer, partitions)
+
+    def _on_lost(
+        self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
+    ) -> None:
+        if self._assigned:
+            quietly(lambda: self._task.close(self._assigned), self.log)
+        self._assigned, self._waiting, self._ends = [], [], {}
+        self._rewind_due = False
+        consumer.unassign()
+
+    def pause_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """For the task: nothing more of these."""
+        self._held.update(partitions)
+        self._consumer.pause(_native(partitions))
+
+    def resume_partitions(self, partitions: Sequence[TopicPartition]) -> None:
+        """For the task: these again."""
+        self._held.difference_update(partitions)
+        if self.state != "PAUSED":
+            self._consumer.resume(_native(partitions))
+
+
+def _origin(record: SinkRecord, messages: Sequence[Message]) -> Message:
+    """The message that became this record; a transform may have changed its topic."""
+    place = (record.partition, record.offset)
+    found = [one for one in messages if (one.partition(), one.offset()) == place]
+    return min(found, key=lambda one: one.topic() != record.topic)
+
+
+def _native(
+    partitions: Sequence[TopicPartition] | set[TopicPartition],
+) -> list[confluent_kafka.TopicPartition]:
+    return [confluent_kafka.TopicPartition(topic, number) for topic, number in partitions]

@@ -1,0 +1,262 @@
+"""A source task: poll, transform, convert, produce; then its offsets, so that nothing is skipped.
+
+Exactly once: records and offsets go in one transaction, whose id fences any earlier run of the
+same task. At least once: offsets are stored when everything before them is acknowledged.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from strom.connect.api import ConnectError, PoisonRecord, RetriableError, SourceRecord, SourceTask
+from strom.connect.runtime.assignment import Unit
+from strom.connect.runtime.clients import Clients
+from strom.connect.runtime.conversion import Conversion, Outgoing, StageError
+from strom.connect.runtime.failures import Failures
+from strom.connect.runtime.offsets import Offsets
+from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
+from strom.connect.runtime.settings import SourceSettings
+
+TRANSACTION_S = 60.0
+_QUEUE_FULL_WAIT_S = 0.05
+
+
+@dataclass(frozen=True)
+class SourceJob:
+    """What one run of a source task is made of."""
+
+    settings: SourceSettings
+    make_task: Callable[["_Context"], SourceTask[Any]]
+    conversion: Conversion
+    clients: Clients
+    offsets: Offsets
+    transactional_id: str | None
+    """None: at least once."""
+    ready: Callable[[Runner], None]
+    """Returns when zombies of older generations of the connector are fenced."""
+    flush_s: float
+    uses_topic: Callable[[Unit, str], None]
+
+
+class _Context:
+    def __init__(self, stopping: threading.Event, offsets: Offsets, connector: str) -> None:
+        self.stopping = stopping
+        self._offsets = offsets
+        self._connector = connector
+
+    def offset(self, source_partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self._offsets.get(self._connector, source_partition)
+
+
+class SourceRun(Runner):
+    """Runs one source task."""
+
+    def __init__(
+        self, unit: Unit, job: Callable[[], SourceJob], around: Surroundings, common: SourceSettings
+    ) -> None:
+        super().__init__(unit, common, around)
+        self._make_job = job
+        self._failed: list[Any] = []
+        self._topics: set[str] = set()
+
+    def work(self) -> None:
+        """Run the task until told to stop."""
+        self._job = self._make_job()
+        self._failures = Failures(self.common, self.unit.task, self.log, self.around.secrets.hide)
+        self._failed.clear()
+        self._unstored: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._open_transaction = False
+        self._job.ready(self)
+        self._producer = self.insist(self._make_producer, "Opening transactions")
+        # After the producer: it has ended whatever transaction an earlier run left open.
+        self.insist(self._job.offsets.catch_up, "Reading offsets")
+        context = _Context(self.stopping, self._job.offsets, self.unit.connector)
+        self._task = self._job.make_task(context)
+        try:
+            self.insist(self._task.start, "Opening the source")
+            self._loop()
+        finally:
+            quietly(self._abort, self.log)
+            quietly(self._task.stop, self.log)
+
+    def _loop(self) -> None:
+        interval = self._interval()
+        due = time.monotonic() + interval
+        while True:
+            if self.paused.is_set():
+                self._store()
+                self._wait_while_paused()
+            self.say("RUNNING")
+            if self.stopping.is_set():
+                self._store()
+                return
+            self.check()
+            records = self._polled()
+            if records:
+                self._send(records)
+            now = time.monotonic()
+            if interval == 0 or now >= due or not records:
+                self._store()
+                due = now + interval
+
+    def _polled(self) -> Sequence[SourceRecord]:
+        """What the task has read; what it says to be malformed is let go, or fails the task."""
+        try:
+            return self.insist(self._task.poll, "Reading the source")
+        except PoisonRecord as error:
+            self._store()  # first, so that a restart begins at the bad record and repeats nothing
+            self._failures.handle("TASK_POLL", type(self._task).__qualname__, error)
+            return []
+
+    def _interval(self) -> float:
+        settings = self._job.settings
+        if self._job.transactional_id is None or settings.transaction_boundary == "interval":
+            own = settings.transaction_interval_ms if self._job.transactional_id else None
+            return own / 1000 if own else self._job.flush_s
+        return 0.0
+
+    def _wait_while_paused(self) -> None:
+        self.say("PAUSED")
+        while self.paused.is_set() and not self.stopping.is_set():
+            self.check()
+            self.stopping.wait(0.1)
+
+    def _send(self, records: Sequence[SourceRecord]) -> None:
+        outgoing = self._converted(records)
+        if outgoing and self._job.transactional_id is not None and not self._open_transaction:
+            self._producer.begin_transaction()
+            self._open_transaction = True
+        self._note_topics(outgoing)
+        produce = self._producer.produce
+        done = 0
+        while done < len(outgoing):
+            try:
+                for record in outgoing[done:] if done else outgoing:
+                    topic, value, key, partition, timestamp, headers = record
+                    if headers is None and timestamp == 0 and partition == -1:
+                        produce(topic, value, key)
+                    else:
+                        produce(topic, value, key, partition, None, None, timestamp, headers)
+                    done += 1
+            except BufferError:
+                self._producer.poll(_QUEUE_FULL_WAIT_S)
+        self._producer.poll(0)
+        self._check_failures()
+        self._remember(records)
+
+    def _converted(self, records: Sequence[SourceRecord]) -> list[Outgoing]:
+        convert = self._job.conversion.outgoing
+        try:
+            return self.insist(lambda: convert(records), "Converting")
+        except ConnectError:
+            pass
+        except Exception as error:  # noqa: BLE001 - transforms may raise anything; told record by record
+            self.log.debug("One of %d records cannot be converted: %s", len(records), error)
+        return [one for record in records if (one := self._converted_alone(record)) is not None]
+
+    def _converted_alone(self, record: SourceRecord) -> Outgoing | None:
+        try:
+            return self.insist(lambda: self._job.conversion.one_outgoing(record), "Converting")
+        except StageError as error:
+            self._failures.handle(error.stage, error.executor, error.__cause__ or error)
+            return None
+
+    def _note_topics(self, outgoing: Sequence[Outgoing]) -> None:
+        for topic in {one[0] for one in outgoing} - self._topics:
+            self._topics.add(topic)
+            self._job.uses_topic(self.unit, topic)
+
+    def _remember(self, records: Sequence[SourceRecord]) -> None:
+        """Keep the newest offset of each source partition, to be stored."""
+        newest: dict[int, SourceRecord] = {}
+        for record in records:
+            newest[id(record.source_partition)] = record
+        if len(newest) > 1:  # equal partitions may be different objects: the later one wins
+            for record in records:
+                key = json.dumps(record.source_partition, sort_keys=True)
+                self._unstored[key] = (record.source_partition, record.source_offset)
+            return
+        for record in newest.values():
+            key = json.dumps(record.source_partition, sort_keys=True)
+            self._unstored[key] = (record.source_partition, record.source_offset)
+
+    def _store(self) -> None:
+        """Make everything sent so far, and the offsets, last; then tell the task."""
+        if not self._unstored:
+            return
+        if not self.around.holds_lease():
+            raise Ended
+        pairs = list(self._unstored.values())
+        records = self._job.offsets.records(self.unit.connector, pairs)
+        if self._job.transactional_id is not None:
+            self._commit(records)
+        else:
+            self._flush()
+            self.insist(lambda: self._job.offsets.write(records), "Storing offsets")
+        self._unstored = {}
+        self.insist(lambda: self._task.delivered(pairs), "Telling the source")
+
+    def _commit(self, records: Sequence[tuple[str, Mapping[str, Any] | None]]) -> None:
+        if not self._open_transaction:  # every record was dropped; the offsets still go on
+            self._producer.begin_transaction()
+            self._open_transaction = True
+        for key, offset in records:
+            self._producer.produce(
+                self._job.offsets.topic, json.dumps(offset).encode(), key.encode()
+            )
+        while True:
+            try:
+                self._producer.commit_transaction(TRANSACTION_S)
+                break
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    self._check_failures()
+                    raise ConnectError(
+                        f"The transaction cannot be committed: {error.args[0].str()}"
+                    ) from None
+        self._open_transaction = False
+
+    def _abort(self) -> None:
+        if self._open_transaction:
+            self._open_transaction = False
+            self._producer.abort_transaction(10)
+
+    def _flush(self) -> None:
+        deadline = time.monotonic() + TRANSACTION_S * 2
+        while self._producer.flush(1.0):
+            self._check_failures()
+            if time.monotonic() > deadline:
+                raise ConnectError("The broker does not take the records.")
+        self._check_failures()
+
+    def _check_failures(self) -> None:
+        if self._failed:
+            raise ConnectError(f"A record cannot be written: {self._failed[0].str()}")
+
+    def _make_producer(self) -> Producer:
+        job = self._job
+        if job.transactional_id is None:
+            return job.clients.producer(on_failure=self._note_failure)
+        producer = job.clients.producer(
+            {
+                "transactional.id": job.transactional_id,
+                "transaction.timeout.ms": int(max(TRANSACTION_S, 2 * job.flush_s) * 1000),
+            },
+            on_failure=self._note_failure,
+        )
+        try:
+            producer.init_transactions(TRANSACTION_S)
+        except KafkaException as error:
+            raise RetriableError(
+                f"The transactions of {self.unit} cannot be started: {error.args[0].str()}"
+            ) from None
+        return producer
+
+    def _note_failure(self, error: Any, _: Any) -> None:
+        if error is not None:
+            self._failed.append(error)

@@ -1,0 +1,142 @@
+"""The worker's memory: the three topics, followed and written."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from strom.connect.runtime.assignment import Unit
+from strom.connect.runtime.clients import Clients
+from strom.connect.runtime.offsets import Offsets
+from strom.connect.runtime.settings import WorkerSettings
+from strom.connect.runtime.state import (
+    ConfigState,
+    ConnectorState,
+    Restart,
+    Status,
+    StatusState,
+    status_key,
+    topic_key,
+)
+from strom.connect.runtime.topic_log import LogWriter, TopicLog
+
+Record = tuple[str, Mapping[str, Any] | None]
+
+
+class Stores:
+    """Configurations, states and offsets of all connectors of the group."""
+
+    def __init__(self, clients: Clients, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._writer = LogWriter(clients)
+        self._config = ConfigState()
+        self._status = StatusState()
+        self._live = False
+        self.changed = threading.Event()
+        """Set whenever a configuration has changed; whoever waits for it clears it."""
+        self.on_restart: Callable[[Restart], None] = lambda restart: None
+        self._config_log = TopicLog(clients, settings.config_topic, self._apply_config)
+        self._status_log = TopicLog(
+            clients, settings.status_topic, lambda key, value, _: self._status.apply(key, value)
+        )
+        self.offsets = Offsets(clients, settings.offset_topic, self._writer)
+
+    def start(self) -> None:
+        """Read all three to their ends."""
+        copies = self._settings.replication_factor
+        self._config_log.start(1, copies)
+        self._status_log.start(self._settings.status_partitions, copies)
+        self.offsets.start(self._settings.offset_partitions, copies)
+        self._live = True
+
+    def stop(self) -> None:
+        """Follow them no more."""
+        self._writer.close()
+        for log in (self._config_log, self._status_log, self.offsets):
+            log.stop()
+
+    def _apply_config(self, key: str, value: Any, offset: int) -> None:
+        restart = self._config.apply(key, value, offset)
+        if restart is not None and self._live:  # what was asked for before we came is over
+            self.on_restart(restart)
+        self.changed.set()
+
+    def write_config(self, records: Sequence[Record]) -> None:
+        """Append to the config topic; returns when this worker has read it back."""
+        self._writer.write(self._settings.config_topic, records)
+        self._config_log.catch_up()
+
+    def catch_up(self) -> None:
+        """Return when everything that was configured until now is known."""
+        self._config_log.catch_up()
+
+    def catch_up_statuses(self) -> None:
+        """Return when every state that was told until now is known."""
+        self._status_log.catch_up()
+
+    @property
+    def config_end(self) -> int:
+        """How far the config topic was read."""
+        return self._config.end
+
+    def units(self) -> frozenset[Unit]:
+        """Everything that needs an owner."""
+        with self._config_log.lock:
+            return self._config.units()
+
+    def connector(self, name: str) -> ConnectorState | None:
+        """One connector, as it is configured at this moment."""
+        with self._config_log.lock:
+            return self._config.get(name)
+
+    def connectors(self) -> dict[str, ConnectorState]:
+        """All of them."""
+        with self._config_log.lock:
+            return self._config.connectors
+
+    def wait_for_config(self, seconds: float) -> None:
+        """Wait until something more was read of the config topic, or so long."""
+        with self._config_log.changed:
+            self._config_log.changed.wait(seconds)
+
+    def status(self, unit: Unit) -> Status | None:
+        """The state of a connector or task."""
+        with self._status_log.lock:
+            return self._status.statuses.get(unit)
+
+    def task_statuses(self, connector: str) -> dict[int, Status]:
+        """The states of a connector's tasks."""
+        with self._status_log.lock:
+            return {
+                unit.task: status
+                for unit, status in sorted(self._status.statuses.items())
+                if unit.connector == connector and unit.task >= 0
+            }
+
+    def tell(self, unit: Unit, status: Status | None) -> None:
+        """Write the state of a unit; None: there is no such unit any more."""
+        value = None if status is None else status.to_json()
+        self._writer.write(self._settings.status_topic, [(status_key(unit), value)])
+
+    def topics(self, connector: str) -> list[str]:
+        """The topics that a connector has used."""
+        with self._status_log.lock:
+            return sorted(self._status.topics.get(connector, ()))
+
+    def use_topic(self, unit: Unit, topic: str, now_ms: int) -> None:
+        """Note that a task uses a topic."""
+        told = {
+            "name": topic,
+            "connector": unit.connector,
+            "task": unit.task,
+            "discoverTimestamp": now_ms,
+        }
+        key = topic_key(topic, unit.connector)
+        self._writer.write(self._settings.status_topic, [(key, {"topic": told})])
+
+    def forget_topics(self, connector: str) -> None:
+        """Forget which topics a connector has used."""
+        records: list[Record] = [
+            (topic_key(topic, connector), None) for topic in self.topics(connector)
+        ]
+        self._writer.write(self._settings.status_topic, records)
+        self._status_log.catch_up()

@@ -1,0 +1,181 @@
+"""Is a connector's configuration right? Everything that is wrong is found at once, field by field."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from strom.connect.api import Connector, InvalidSettings
+from strom.connect.api.settings import SettingDefinition
+from strom.connect.plugins import Plugin, plugin
+from strom.connect.runtime.conversion import make_conversion
+from strom.connect.runtime.secrets import REFERENCE, Secrets
+from strom.connect.runtime.settings import (
+    CONVERTER_PREFIXES,
+    OVERRIDE_PREFIXES,
+    CommonSettings,
+    SinkSettings,
+    SourceSettings,
+    WorkerSettings,
+    without,
+)
+from strom.model.settings import Kind
+
+_OTHERS = ("transforms.", "predicates.", *CONVERTER_PREFIXES, *OVERRIDE_PREFIXES)
+"""Names with these in front belong to neither the runtime's nor the connector's settings."""
+
+
+@dataclass(frozen=True)
+class Checker:
+    """Checks and reads configurations, for one worker's defaults."""
+
+    worker: WorkerSettings
+    worker_texts: Mapping[str, str]
+    secrets: Secrets
+
+    def common_class(self, kind: Plugin) -> type[CommonSettings]:
+        """The settings that the runtime has for this kind of connector."""
+        return SourceSettings if kind.kind == "source" else SinkSettings
+
+    def common(self, config: Mapping[str, str]) -> CommonSettings:
+        """The runtime's part of a configuration; InvalidSettings if it is wrong."""
+        cls = self.common_class(plugin(config.get("connector.class", "")))
+        return cls.read(_only(config, cls.definitions()))
+
+    def own(self, config: Mapping[str, str]) -> Any:
+        """The connector's part of a configuration, references resolved."""
+        kind = plugin(config.get("connector.class", ""))
+        known = self.common_class(kind).definitions()
+        resolved = self.secrets.resolve(without(config, _OTHERS))
+        settings_class = kind.load().settings_class
+        for definition in settings_class.definitions().values():
+            if definition.kind is Kind.PASSWORD and resolved.get(definition.name):
+                self.secrets.keep_hidden([resolved[definition.name]])
+        return settings_class.read(resolved, known_elsewhere=known)
+
+    def make(self, config: Mapping[str, str]) -> Connector[Any]:
+        """The connector of a configuration."""
+        return plugin(config.get("connector.class", "")).load()(self.own(config))
+
+    def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
+        """Everything that is wrong, by the names of settings; secrets are not shown."""
+        found: dict[str, list[str]] = {}
+        try:
+            plugin(config.get("connector.class", ""))
+        except InvalidSettings as error:
+            if not config.get("connector.class"):
+                text = (
+                    'Missing required configuration "connector.class" which has no default value.'
+                )
+                return {"connector.class": [text]}
+            return {name: list(texts) for name, texts in error.problems.items()}
+        steps = (self._check_common, self._check_own)
+        for step in steps:
+            try:
+                for name, text in step(config).items():
+                    found.setdefault(name, []).append(text)
+            except InvalidSettings as error:
+                for name, texts in error.problems.items():
+                    found.setdefault(name, []).extend(texts)
+        return {name: [self.secrets.hide(text) for text in texts] for name, texts in found.items()}
+
+    def _check_common(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        common = self.common(config)
+        resolved = self.secrets.resolve(config)
+        make_conversion(resolved, common, self.worker, self.worker_texts)
+        if not isinstance(common, SourceSettings) or common.exactly_once_support != "required":
+            return {}
+        if exactly_once(plugin(common.connector_class), self.worker):
+            return {}
+        return {
+            "exactly.once.support": "This connector cannot be exactly once here: it does not "
+            "repeat itself from an offset, or exactly.once.source.support is off."
+        }
+
+    def _check_own(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        return self.make(config).check()
+
+    def described(self, config: Mapping[str, str]) -> dict[str, Any]:
+        """The answer of Kafka's validation: every setting with its definition, value and errors."""
+        kind = plugin(config.get("connector.class", ""))
+        problems = self.problems(config)
+        definitions = definitions_of(self.common_class(kind), kind)
+        unknown = [name for name in problems if name not in definitions]
+        infos: list[dict[str, Any]] = [
+            {"definition": described(one, place), "value": _value(one, config, problems)}
+            for place, one in enumerate(definitions.values(), 1)
+        ]
+        infos += [
+            {
+                "definition": None,
+                "value": {
+                    "name": name,
+                    "value": config.get(name),
+                    "recommended_values": [],
+                    "errors": problems[name],
+                    "visible": True,
+                },
+            }
+            for name in unknown
+        ]
+        groups = dict.fromkeys(info["definition"]["group"] for info in infos if info["definition"])
+        return {
+            "name": config.get("connector.class"),
+            "error_count": sum(len(texts) for texts in problems.values()),
+            "groups": [group for group in groups if group],
+            "configs": infos,
+        }
+
+
+def exactly_once(kind: Plugin, worker: WorkerSettings) -> bool:
+    """Whether tasks of this source write records and offsets in transactions."""
+    return worker.exactly_once == "enabled" and bool(getattr(kind.load(), "exactly_once", False))
+
+
+def definitions_of(common: type[CommonSettings], kind: Plugin) -> dict[str, Any]:
+    """Every setting of a kind of connector: the runtime's, then its own."""
+    return {**common.definitions(), **kind.load().settings_class.definitions()}
+
+
+def described(definition: SettingDefinition, place: int) -> dict[str, Any]:
+    """A definition as REST shows it."""
+    runtimes = definition.name in SourceSettings.definitions() or definition.name in (
+        SinkSettings.definitions()
+    )
+    group = definition.group or ("Common" if runtimes else None)
+    default = None if definition.default is None else definition.render(definition.default)
+    return {
+        "name": definition.name,
+        "type": definition.kind.name,
+        "required": definition.required,
+        "default_value": default,
+        "importance": definition.importance.value,
+        "documentation": definition.doc,
+        "group": group,
+        "order_in_group": place,
+        "width": "MEDIUM",
+        "display_name": definition.display_name or definition.name,
+        "dependents": [],
+    }
+
+
+def _value(
+    definition: SettingDefinition,
+    config: Mapping[str, str],
+    problems: Mapping[str, list[str]],
+) -> dict[str, Any]:
+    text = config.get(definition.name)
+    if text is None and definition.default is not None:
+        text = definition.render(definition.default)
+    if text and definition.kind is Kind.PASSWORD and not REFERENCE.fullmatch(text):
+        text = "[hidden]"
+    return {
+        "name": definition.name,
+        "value": text,
+        "recommended_values": list(definition.choices),
+        "errors": problems.get(definition.name, []),
+        "visible": True,
+    }
+
+
+def _only(config: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, str]:
+    return {name: text for name, text in config.items() if name in names}

@@ -1,0 +1,224 @@
+"""A worker: the composition of everything that runs connectors in one process."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from strom.connect.api import ConnectError, InvalidSettings
+from strom.connect.plugins import plugin
+from strom.connect.runtime.assignment import CONNECTOR, Unit
+from strom.connect.runtime.clients import Clients
+from strom.connect.runtime.connector_run import ConnectorJob, ConnectorRun
+from strom.connect.runtime.conversion import make_conversion
+from strom.connect.runtime.herd import Herd
+from strom.connect.runtime.logs import ConnectorLogs
+from strom.connect.runtime.membership import Group, Membership, addresses
+from strom.connect.runtime.runner import Ended, Runner, Surroundings
+from strom.connect.runtime.secrets import Secrets
+from strom.connect.runtime.settings import (
+    CLIENT_PREFIXES,
+    CONVERTER_PREFIXES,
+    CommonSettings,
+    SinkSettings,
+    SourceSettings,
+    WorkerSettings,
+    without,
+)
+from strom.connect.runtime.sink_run import SinkJob, SinkRun
+from strom.connect.runtime.source_run import SourceJob, SourceRun
+from strom.connect.runtime.state import ConnectorState, Target
+from strom.connect.runtime.stores import Stores
+from strom.connect.runtime.validation import Checker, exactly_once
+
+log = logging.getLogger(__name__)
+
+
+class ConnectWorker:
+    """One worker of a group. `texts` may hold clients' settings beside the worker's own."""
+
+    def __init__(self, texts: Mapping[str, str], *, port: int | None = None) -> None:
+        own, clients, converters = split_texts(texts)
+        self.settings = WorkerSettings.read(own)
+        self.secrets = Secrets()
+        resolved = self.secrets.resolve(clients)
+        self.secrets.keep_hidden(
+            text for name, text in clients.items() if name.endswith(("password", "secret"))
+        )
+        self.clients = Clients(self.settings.bootstrap_servers, resolved)
+        self.admin = self.clients.admin()
+        host = self.settings.advertised_host or self.settings.host
+        self.worker_id = f"{host}:{self.settings.port if port is None else port}"
+        self._converter_texts = converters
+        self.checker = Checker(self.settings, converters, self.secrets)
+        self.stores = Stores(self.clients, self.settings)
+        self.logs = ConnectorLogs(self.settings.log_lines, self.secrets.hide)
+        self.herd = Herd(
+            self.stores, self._make_runner, self.worker_id, self.settings.graceful_ms / 1000
+        )
+        group = Group(
+            self.settings.group_id,
+            addresses(self.settings.bootstrap_servers),
+            self.clients.shared,
+            self.worker_id,
+            self.settings.session_ms,
+            self.settings.heartbeat_ms,
+        )
+        self.membership = Membership(group, self.herd)
+        self.herd.holds_lease = self.membership.holds_lease
+        self.herd.rejoin = self.membership.rejoin
+        self.herd.look = self.membership.look
+        self._around = Surroundings(self.membership.holds_lease, self.secrets, self._report)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Read the topics, then join the group and work."""
+        logger = logging.getLogger("strom.connect")
+        logger.addHandler(self.logs)
+        if logger.getEffectiveLevel() > logging.INFO:
+            logger.setLevel(logging.INFO)
+        self.stores.start()
+        self.herd.start()
+        self.membership.start()
+
+    def stop(self) -> None:
+        """End all tasks, leave the group."""
+        self.herd.stop()
+        self.membership.stop()
+        self.stores.stop()
+        logging.getLogger("strom.connect").removeHandler(self.logs)
+
+    def _report(self, unit: Unit, state: str, trace: str | None) -> None:
+        self.stores.tell(unit, self.herd.status(state, trace))
+
+    def _make_runner(self, unit: Unit, connector: ConnectorState) -> Runner:
+        config = connector.config if unit.task == CONNECTOR else connector.tasks[unit.task]
+        common = self._common(config)
+        if unit.task == CONNECTOR:
+            return ConnectorRun(unit, self._connector_job(connector), self._around, common)
+        if isinstance(common, SourceSettings):
+            return SourceRun(
+                unit, lambda: self._source_job(unit, connector, common), self._around, common
+            )
+        sink = common if isinstance(common, SinkSettings) else SinkSettings.read(config)
+        return SinkRun(unit, lambda: self._sink_job(unit, config, sink), self._around, sink)
+
+    def _common(self, config: Mapping[str, str]) -> CommonSettings:
+        """The runtime's part; with defaults where it is wrong, for then the runner tells of it."""
+        try:
+            return self.checker.common(config)
+        except InvalidSettings:
+            return CommonSettings(name=config.get("name", ""), connector_class="")
+
+    def _connector_job(self, connector: ConnectorState) -> ConnectorJob:
+        config = dict(connector.config)
+
+        def split() -> Sequence[Mapping[str, str]]:
+            made = self.checker.make(config)
+            extras = made.task_settings(self.checker.common(config).tasks_max)
+            return [{**config, **extra} for extra in extras]
+
+        def transactional_ids(tasks: int) -> Sequence[str]:
+            kind = plugin(config.get("connector.class", ""))
+            if kind.kind != "source" or not exactly_once(kind, self.settings):
+                return ()
+            return [self._transactional_id(Unit(connector.name, number)) for number in range(tasks)]
+
+        return ConnectorJob(
+            split,
+            lambda: self.stores.connector(connector.name),
+            self.stores.write_config,
+            transactional_ids,
+            self._clients_of(config),
+        )
+
+    def _source_job(
+        self, unit: Unit, connector: ConnectorState, common: SourceSettings
+    ) -> SourceJob:
+        config = connector.tasks[unit.task]
+        generation = connector.tasks_offset
+        kind = plugin(common.connector_class)
+        exact = exactly_once(kind, self.settings)
+        settings = self.checker.own(config)
+        connector_class: Any = kind.load()
+        return SourceJob(
+            common,
+            lambda context: connector_class.task_class(settings, context),
+            self._conversion(config, common),
+            self._clients_of(config),
+            self.stores.offsets,
+            self._transactional_id(unit) if exact else None,
+            lambda runner: self._wait_for_fences(runner, unit, generation) if exact else None,
+            self.settings.flush_interval_ms / 1000,
+            self._use_topic,
+        )
+
+    def _sink_job(self, unit: Unit, config: Mapping[str, str], common: SinkSettings) -> SinkJob:
+        settings = self.checker.own(config)
+        connector_class: Any = plugin(common.connector_class).load()
+        return SinkJob(
+            common,
+            lambda context: connector_class.task_class(settings, context),
+            self._conversion(config, common),
+            self._clients_of(config),
+            self.settings.flush_interval_ms / 1000,
+            self.settings.session_ms,
+            self._use_topic,
+        )
+
+    def _wait_for_fences(self, runner: Runner, unit: Unit, generation: int) -> None:
+        """Wait until runs of older generations are shut out. Ended: ours is older itself."""
+        runner.insist(self.stores.catch_up, "Reading configurations")
+        while True:
+            runner.check()
+            connector = self.stores.connector(unit.connector)
+            if connector is None or connector.tasks_offset != generation:
+                raise Ended
+            if connector.fenced_offset > generation:
+                return
+            self.stores.wait_for_config(0.2)
+
+    def _conversion(self, config: Mapping[str, str], common: CommonSettings) -> Any:
+        resolved = self.secrets.resolve(config)
+        return make_conversion(resolved, common, self.settings, self._converter_texts)
+
+    def _clients_of(self, config: Mapping[str, str]) -> Clients:
+        return self.clients.of_connector(self.secrets.resolve(config))
+
+    def _transactional_id(self, unit: Unit) -> str:
+        return f"{self.settings.group_id}-{unit.connector}-{unit.task}"
+
+    def _use_topic(self, unit: Unit, topic: str) -> None:
+        self.stores.use_topic(unit, topic, int(time.time() * 1000))
+
+
+def split_texts(
+    texts: Mapping[str, str],
+) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """A worker's own settings, those of its clients, and those of its default converters."""
+    known = WorkerSettings.definitions()
+    own = {name: text for name, text in texts.items() if name in known}
+    rest = {name: text for name, text in texts.items() if name not in known}
+    converters = {name: text for name, text in rest.items() if name.startswith(CONVERTER_PREFIXES)}
+    clients = without(rest, CONVERTER_PREFIXES)
+    for name in clients:
+        if not name.startswith(CLIENT_PREFIXES) and not name.startswith(
+            ("security.", "sasl.", "ssl.", "enable.ssl.", "client.", "socket.", "broker.")
+        ):
+            WorkerSettings.read({name: clients[name]})  # tells the nearest right name
+    return own, clients, converters
+
+
+__all__ = ["ConnectError", "ConnectWorker", "Target"]

@@ -1,0 +1,140 @@
+"""The transforms of a connector, one after the other, as its settings name them.
+
+```
+transforms=route,hide
+transforms.route.type=RegexRouter
+transforms.route.regex=old-(.*)
+transforms.route.replacement=new-$1
+transforms.route.predicate=fromOld
+transforms.hide.type=MaskField$Value
+transforms.hide.fields=password
+predicates=fromOld
+predicates.fromOld.type=TopicNameMatches
+predicates.fromOld.pattern=old-.*
+```
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from strom.connect.api import ConnectorSettings, InvalidSettings
+from strom.connect.transforms.catalogue import PREDICATES, TRANSFORMS, TransformPlugin, find
+from strom.connect.transforms.contract import Predicate, R, Transform
+
+_OWN = {"transforms": ("type", "predicate", "negate"), "predicates": ("type",)}
+
+
+class _Step(NamedTuple):
+    transform: Transform
+    predicate: Predicate | None
+    negate: bool
+
+
+class Chain:
+    """Applies the transforms in order; false where there are none."""
+
+    def __init__(self, steps: Iterable[_Step]) -> None:
+        self._steps = tuple(steps)
+
+    def __bool__(self) -> bool:
+        return bool(self._steps)
+
+    def __call__(self, record: R) -> R | None:
+        """The record after all transforms; None if one dropped it."""
+        for transform, predicate, negate in self._steps:
+            if predicate is None or predicate.holds(record) is not negate:
+                changed = transform.apply(record)
+                if changed is None:
+                    return None
+                record = changed
+        return record
+
+
+def make_chain(settings: Mapping[str, str]) -> Chain:
+    """The transforms in a connector's settings; InvalidSettings names everything that is wrong."""
+    problems: dict[str, list[str]] = {}
+    predicates: dict[str, Predicate] = {}
+    for alias in _aliases(settings, "predicates"):
+        with _collected(problems):
+            predicates[alias] = _predicate(settings, alias)
+    steps: list[_Step] = []
+    for alias in _aliases(settings, "transforms"):
+        with _collected(problems):
+            steps.append(_step(settings, alias, predicates))
+    if problems:
+        raise InvalidSettings(problems)
+    return Chain(steps)
+
+
+def known_names(settings: Mapping[str, str]) -> set[str]:
+    """The names of all settings that the named transforms and predicates may have."""
+    names = {"transforms", "predicates"}
+    for group, kinds in (("transforms", TRANSFORMS), ("predicates", PREDICATES)):
+        for alias in _aliases(settings, group):
+            names |= {f"{group}.{alias}.{own}" for own in _OWN[group]}
+            try:
+                kind = _kind(settings, group, alias, kinds)
+            except InvalidSettings:
+                continue
+            names |= {f"{group}.{alias}.{name}" for name in kind.settings_class().definitions()}
+    return names
+
+
+@contextlib.contextmanager
+def _collected(problems: dict[str, list[str]]) -> Iterator[None]:
+    try:
+        yield
+    except InvalidSettings as error:
+        for name, texts in error.problems.items():
+            problems.setdefault(name, []).extend(texts)
+
+
+def _aliases(settings: Mapping[str, str], group: str) -> list[str]:
+    listed = settings.get(group, "").split(",")
+    return list(dict.fromkeys(alias.strip() for alias in listed if alias.strip()))
+
+
+def _kind(
+    settings: Mapping[str, str], group: str, alias: str, kinds: tuple[TransformPlugin, ...]
+) -> TransformPlugin:
+    place = f"{group}.{alias}.type"
+    what = group[:-1]
+    if not settings.get(place):
+        raise InvalidSettings({place: [f"The {what} {alias} needs its type in {place}."]})
+    return find(kinds, settings[place], place, what)
+
+
+def _read(
+    settings: Mapping[str, str], group: str, alias: str, kind: TransformPlugin
+) -> ConnectorSettings:
+    prefix = f"{group}.{alias}."
+    own = {
+        name.removeprefix(prefix): text
+        for name, text in settings.items()
+        if name.startswith(prefix) and name.removeprefix(prefix) not in _OWN[group]
+    }
+    try:
+        return kind.settings_class().read(own)
+    except InvalidSettings as error:
+        raise InvalidSettings(
+            {prefix + name: texts for name, texts in error.problems.items()}
+        ) from None
+
+
+def _predicate(settings: Mapping[str, str], alias: str) -> Predicate:
+    kind = _kind(settings, "predicates", alias, PREDICATES)
+    return kind.predicate(_read(settings, "predicates", alias, kind))
+
+
+def _step(settings: Mapping[str, str], alias: str, predicates: Mapping[str, Predicate]) -> _Step:
+    kind = _kind(settings, "transforms", alias, TRANSFORMS)
+    transform = kind.transform(_read(settings, "transforms", alias, kind))
+    place = f"transforms.{alias}.predicate"
+    named = settings.get(place)
+    if named and named not in _aliases(settings, "predicates"):
+        raise InvalidSettings({place: [f"There is no predicate {named}; list it in predicates."]})
+    negate = settings.get(f"transforms.{alias}.negate", "false").strip().lower()
+    if negate not in ("true", "false"):
+        raise InvalidSettings({f"transforms.{alias}.negate": ["It must be true or false."]})
+    return _Step(transform, predicates.get(named) if named else None, negate == "true")

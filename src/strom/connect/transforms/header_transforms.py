@@ -1,0 +1,146 @@
+"""DropHeaders, InsertHeader, HeaderFrom: what transforms do with headers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from strom.connect.api import (
+    ConnectorSettings,
+    Field,
+    Header,
+    Kind,
+    PoisonRecord,
+    Schema,
+    setting,
+)
+from strom.connect.converters.value_text import parse_text
+from strom.connect.schema_cache import SchemaCache
+from strom.connect.transforms.contract import (
+    NullSettings,
+    Part,
+    PartTransform,
+    R,
+    Transform,
+    field_value,
+    map_value,
+    struct_schema,
+    struct_value,
+    with_fields,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DropHeadersSettings(ConnectorSettings):
+    """Which headers."""
+
+    headers: tuple[str, ...] = setting(
+        "headers", Kind.LIST, "The names of the headers to drop.", (), required=True
+    )
+
+
+class DropHeaders(Transform):
+    """Removes headers."""
+
+    settings_class = DropHeadersSettings
+
+    def apply(self, record: R) -> R | None:
+        """The record without them."""
+        dropped = self.settings.headers
+        kept = tuple(header for header in record.headers if header.key not in dropped)
+        return record._replace(headers=kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsertHeaderSettings(ConnectorSettings):
+    """The header."""
+
+    header: str = setting("header", Kind.STRING, "The header's name.", required=True)
+    literal: str = setting(
+        "value.literal", Kind.STRING, "Its value, as text: 12, true, [1,2], abc.", required=True
+    )
+
+
+class InsertHeader(Transform):
+    """Adds a header, the same to every record."""
+
+    settings_class = InsertHeaderSettings
+
+    def __init__(self, settings: InsertHeaderSettings) -> None:
+        super().__init__(settings)
+        schema, value = parse_text(settings.literal)
+        self._header = Header(settings.header, value, schema)
+
+    def apply(self, record: R) -> R | None:
+        """The record with the header."""
+        return record._replace(headers=(*record.headers, self._header))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeaderFromSettings(NullSettings):
+    """Which fields become which headers."""
+
+    fields: tuple[str, ...] = setting(
+        "fields", Kind.LIST, "The fields to copy or move.", (), required=True
+    )
+    headers: tuple[str, ...] = setting(
+        "headers", Kind.LIST, "The headers' names, in the order of the fields.", (), required=True
+    )
+    operation: str = setting(
+        "operation",
+        Kind.STRING,
+        "move takes the fields out of the record, copy leaves them.",
+        required=True,
+        choices=("move", "copy"),
+    )
+
+    def clashes(self) -> dict[str, str]:
+        """One header for each field."""
+        if len(self.fields) == len(self.headers):
+            return {}
+        return {"headers": f"{len(self.fields)} fields need as many headers."}
+
+
+class HeaderFrom(PartTransform):
+    """Copies or moves fields into headers."""
+
+    settings_class = HeaderFromSettings
+
+    def __init__(self, settings: HeaderFromSettings, part: Part) -> None:
+        super().__init__(settings, part)
+        self._pairs = list(zip(settings.fields, settings.headers, strict=True))
+        self._moves = settings.operation == "move"
+        self._moved = SchemaCache(self._moved_schema)
+
+    def apply(self, record: R) -> R | None:
+        """The record with the headers."""
+        schema, value = self.part.of(record)
+        added: list[Header]
+        if schema is None:
+            given = map_value(value, "HeaderFrom")
+            added = [Header(header, given.get(name)) for name, header in self._pairs]
+            left: Any = {
+                name: item
+                for name, item in given.items()
+                if not self._moves or name not in self.settings.fields
+            }
+        else:
+            given = struct_value(value, "HeaderFrom")
+            added = [self._header(schema, given, *pair) for pair in self._pairs]
+            left = given
+            if self._moves:
+                schema = self._moved(schema)
+                left = {field.name: self._value(given, field) for field in schema.fields}
+        with_headers = record._replace(headers=(*record.headers, *added))
+        return self.part.replaced(with_headers, schema, left)
+
+    def _header(self, schema: Schema, given: Any, name: str, header: str) -> Header:
+        field = schema.field(name)
+        if field is None:
+            raise PoisonRecord(f"There is no field {name} for the header {header}.")
+        return Header(header, self._value(given, field), field.schema)
+
+    def _value(self, given: Any, field: Field) -> Any:
+        return field_value(given, field, self.settings.replace_null)
+
+    def _moved_schema(self, schema: Schema) -> Schema:
+        fields = struct_schema(schema, "HeaderFrom").fields
+        return with_fields(schema, [f for f in fields if f.name not in self.settings.fields])

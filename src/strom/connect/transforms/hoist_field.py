@@ -1,0 +1,32 @@
+"""HoistField: the whole key or value becomes a field of a new struct."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from strom.connect.api import ConnectorSettings, Field, Kind, Schema, Type, setting
+from strom.connect.schema_cache import SchemaCache
+from strom.connect.transforms.contract import Part, PartTransform
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoistFieldSettings(ConnectorSettings):
+    """The field's name."""
+
+    field: str = setting("field", Kind.STRING, "The name of the only field.", required=True)
+
+
+class HoistField(PartTransform):
+    """Wraps the key or value in a struct (or map) of one field."""
+
+    settings_class = HoistFieldSettings
+
+    def __init__(self, settings: HoistFieldSettings, part: Part) -> None:
+        super().__init__(settings, part)
+        self._schemas = SchemaCache(
+            lambda schema: Schema(Type.STRUCT, fields=(Field(settings.field, schema),))
+        )
+
+    def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
+        """The struct of one field."""
+        updated = None if schema is None else self._schemas(schema)
+        return updated, {self.settings.field: value}

@@ -1,0 +1,188 @@
+"""TimestampConverter: times as text, as numbers, or as dates, times and timestamps."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strom.connect.api import Field, Kind, PoisonRecord, Schema, Type, setting
+from strom.connect.api.schema import DATE_NAME, TIME_NAME, TIMESTAMP_NAME
+from strom.connect.logical_values import (
+    DAY_MS,
+    date_to_days,
+    days_to_date,
+    has_default,
+    millis_to_time,
+    millis_to_timestamp,
+    time_to_millis,
+    timestamp_to_millis,
+)
+from strom.connect.schema_cache import SchemaCache
+from strom.connect.transforms.contract import (
+    NullSettings,
+    Part,
+    PartTransform,
+    field_value,
+    map_value,
+    struct_schema,
+    struct_value,
+    with_fields,
+)
+from strom.connect.transforms.date_patterns import DatePattern
+
+_LONG_MAX: Final = 2**63 - 1
+_PER_SECOND: Final = {
+    "seconds": 1,
+    "milliseconds": 1_000,
+    "microseconds": 1_000_000,
+    "nanoseconds": 1_000_000_000,
+}
+_NAMED: Final = {"Date": DATE_NAME, "Time": TIME_NAME, "Timestamp": TIMESTAMP_NAME}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimestampConverterSettings(NullSettings):
+    """Which times, and what they become."""
+
+    field: str = setting(
+        "field", Kind.STRING, "The field that holds the time; empty if the whole value is it.", ""
+    )
+    target: str = setting(
+        "target.type",
+        Kind.STRING,
+        "What the time becomes.",
+        required=True,
+        choices=("string", "unix", "Date", "Time", "Timestamp"),
+    )
+    format: str = setting(
+        "format",
+        Kind.STRING,
+        "How text is written or read, in the letters of Java's SimpleDateFormat.",
+        "",
+    )
+    precision: str = setting(
+        "unix.precision",
+        Kind.STRING,
+        "What the numbers of target type unix, or the numbers read, count since 1970.",
+        "milliseconds",
+        choices=tuple(_PER_SECOND),
+    )
+
+    def clashes(self) -> dict[str, str]:
+        """Text needs a format."""
+        if self.target == "string" and not self.format.strip():
+            return {"format": "The target type string needs a format, such as yyyy-MM-dd."}
+        try:
+            DatePattern(self.format)
+        except ValueError as error:
+            return {"format": str(error)}
+        return {}
+
+
+class TimestampConverter(PartTransform):
+    """Turns times from one form into another, in a field or as a whole."""
+
+    settings_class = TimestampConverterSettings
+
+    def __init__(self, settings: TimestampConverterSettings, part: Part) -> None:
+        super().__init__(settings, part)
+        self._pattern = DatePattern(settings.format) if settings.format.strip() else None
+        self._schemas = SchemaCache(self._new_schema)
+
+    def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
+        """The value with its time in the other form."""
+        name = self.settings.field
+        if schema is None:
+            if value is None or not name:
+                return None, self._converted(None, value)
+            given = map_value(value, "TimestampConverter")
+            return None, {**given, name: self._converted(None, given.get(name))}
+        if not name:
+            _check_time(schema)
+            return self._target_schema(schema.optional), self._converted(schema, value)
+        updated = self._schemas(schema)
+        if value is None:
+            return updated, None
+        return updated, self._convert_field(schema, struct_value(value, "TimestampConverter"))
+
+    def _convert_field(self, schema: Schema, given: Mapping[str, Any]) -> dict[str, Any]:
+        values = {}
+        for field in schema.fields:
+            found = field_value(given, field, self.settings.replace_null)
+            if field.name == self.settings.field:
+                _check_time(field.schema)
+                found = self._converted(field.schema, found)
+            values[field.name] = found
+        return values
+
+    def _new_schema(self, schema: Schema) -> Schema:
+        fields = [
+            Field(field.name, self._target_schema(field.schema.optional))
+            if field.name == self.settings.field
+            else field
+            for field in struct_schema(schema, "TimestampConverter").fields
+        ]
+        changes: dict[str, Any] = {"optional": schema.optional}
+        if has_default(schema):
+            changes["default"] = self._convert_field(schema, schema.default)
+        return Schema(**{**vars(with_fields(schema, fields)), **changes})
+
+    def _target_schema(self, optional: bool) -> Schema:
+        target = self.settings.target
+        if target == "string":
+            return Schema(Type.STRING, optional)
+        if target == "unix":
+            return Schema(Type.INT64, optional)
+        kind = Type.INT64 if target == "Timestamp" else Type.INT32
+        return Schema(kind, optional, name=_NAMED[target], version=1)
+
+    def _converted(self, schema: Schema | None, value: Any) -> Any:
+        if value is None:
+            return None
+        return self._from_millis(self._to_millis(schema, value))
+
+    def _to_millis(self, schema: Schema | None, value: Any) -> int:
+        if isinstance(value, str):
+            return self._read_text(value)
+        if isinstance(value, dt.datetime):
+            return timestamp_to_millis(value)
+        if isinstance(value, dt.date):
+            return date_to_days(value) * DAY_MS
+        if isinstance(value, dt.time):
+            return time_to_millis(value)
+        if type(value) is int and (schema is None or schema.name not in _NAMED.values()):
+            return _scaled(value, 1_000, _PER_SECOND[self.settings.precision])
+        raise PoisonRecord(f"A {type(value).__name__} is no time that can be converted.")
+
+    def _read_text(self, text: str) -> int:
+        if self._pattern is None:
+            raise PoisonRecord("To read times from text, TimestampConverter needs a format.")
+        try:
+            return self._pattern.parse(text)
+        except ValueError as error:
+            raise PoisonRecord(str(error)) from None
+
+    def _from_millis(self, millis: int) -> Any:
+        match self.settings.target:
+            case "string":
+                return self._pattern.format(millis) if self._pattern is not None else ""
+            case "unix":
+                return _scaled(millis, _PER_SECOND[self.settings.precision], 1_000)
+            case "Date":
+                return days_to_date(millis // DAY_MS)
+            case "Time":
+                return millis_to_time(millis % DAY_MS)
+            case _:
+                return millis_to_timestamp(millis)
+
+
+def _check_time(schema: Schema) -> None:
+    known = schema.name in _NAMED.values() or schema.type in (Type.STRING, Type.INT64)
+    if not known:
+        raise PoisonRecord(f"A {schema.type.value} is no form of a time.")
+
+
+def _scaled(number: int, times: int, per: int) -> int:
+    """`number` in another unit, cut towards zero, and held within a long, as Java does it."""
+    scaled = abs(number) * times // per
+    return min(scaled, _LONG_MAX) if number >= 0 else max(-scaled, -_LONG_MAX - 1)

@@ -1,0 +1,104 @@
+"""Deleting versions and subjects: first softly, so that they are out of the way, then for good."""
+
+from dataclasses import replace
+
+from strom.registry.changes import Change
+from strom.registry.records import (
+    Configured,
+    Entry,
+    HighestId,
+    ModeSet,
+    SchemaGone,
+    SchemaVersion,
+    SubjectDeleted,
+)
+from strom.registry.refusals import (
+    not_permitted,
+    still_referenced,
+    subject_not_found,
+    subject_not_soft_deleted,
+    subject_soft_deleted,
+    version_not_found,
+    version_not_soft_deleted,
+    version_soft_deleted,
+)
+from strom.registry.registering import READONLY_MODES
+from strom.registry.subjects import Subjects
+
+LATEST = -1
+
+
+def delete_version(
+    subjects: Subjects, subject: str, version: int, *, permanent: bool
+) -> Change[int]:
+    """Delete one version, or the latest; its number."""
+    entry = _version(subjects, subject, version)
+    if entry.deleted and not permanent:
+        version_soft_deleted(subject, entry.version)
+    _check_mode(subjects, subject)
+    if subjects.referrers((subject, entry.version), deleted=permanent):
+        still_referenced(subject, entry.version)
+    if not permanent:
+        return Change([replace(entry, deleted=True)], entry.version)
+    if not entry.deleted:
+        version_not_soft_deleted(subject, entry.version)
+    entries: list[Entry] = [SchemaGone(subject, entry.version), HighestId(subjects.highest_id)]
+    if len(subjects.versions(subject, deleted=True)) == 1:
+        entries += _settings_gone(subjects, subject)
+    return Change(entries, entry.version)
+
+
+def delete_subject(subjects: Subjects, subject: str, *, permanent: bool) -> Change[list[int]]:
+    """Delete all versions of a subject; their numbers."""
+    everything = subjects.versions(subject, deleted=True)
+    if not everything:
+        subject_not_found(subject)
+    gone = everything if permanent else subjects.versions(subject)
+    if not gone:
+        subject_soft_deleted(subject)
+    _check_mode(subjects, subject)
+    for one in gone:
+        if _others_refer(subjects, one, deleted=permanent):
+            still_referenced(subject, one.version)
+        if permanent and not one.deleted:
+            subject_not_soft_deleted(subject)
+    numbers = [one.version for one in gone]
+    if not permanent:
+        # Up to the highest of all, and not of the living alone: this record takes the place of an
+        # earlier one, which may have said more.
+        return Change([SubjectDeleted(subject, everything[-1].version)], numbers)
+    # The newest first, for versions may refer to earlier ones of the same subject.
+    entries: list[Entry] = [SchemaGone(subject, number) for number in reversed(numbers)]
+    entries += [HighestId(subjects.highest_id), *_settings_gone(subjects, subject)]
+    return Change(entries, numbers)
+
+
+def _version(subjects: Subjects, subject: str, version: int) -> SchemaVersion:
+    if version == LATEST:
+        found = subjects.latest(subject) or subjects.latest(subject, deleted=True)
+    else:
+        found = subjects.version(subject, version, deleted=True)
+    if found is None:
+        if not subjects.versions(subject, deleted=True):
+            subject_not_found(subject)
+        version_not_found(version)
+    return found
+
+
+def _others_refer(subjects: Subjects, entry: SchemaVersion, *, deleted: bool) -> bool:
+    referrers = subjects.referrers((entry.subject, entry.version), deleted=deleted)
+    return any(one.subject != entry.subject for one in referrers)
+
+
+def _check_mode(subjects: Subjects, subject: str) -> None:
+    if subjects.mode(subject) in READONLY_MODES:
+        not_permitted(f"Subject '{subject}' is in read-only mode.")
+
+
+def _settings_gone(subjects: Subjects, subject: str) -> list[Entry]:
+    entries: list[Entry] = []
+    if subjects.own_mode(subject) is not None:
+        entries.append(ModeSet(subject, None))
+    if subjects.config(subject) is not None:
+        entries.append(Configured(subject, None))
+    return entries

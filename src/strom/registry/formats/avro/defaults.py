@@ -1,0 +1,62 @@
+"""Whether a JSON value can be the default of a field."""
+
+from typing import Any
+
+from strom.registry.formats.avro.types import Array, AvroType, Field, Map, Primitive, Record, Union
+
+BITS = {"int": 31, "long": 63}
+
+
+def default_fits(part: Field) -> bool:
+    """Tell whether a field's default is a value of its type, as far as Avro's Java library looks.
+
+    It takes any text for an enum, a fixed or bytes, and a value of any branch for a union
+    (the specification, before its version 1.12, of the first branch only).
+    """
+    return _fits(part.type, part.default, frozenset((id(part),)))
+
+
+def _fits(schema: AvroType, value: Any, within: frozenset[int]) -> bool:
+    """Check a value; `within` are the fields whose defaults are being filled in around it."""
+    match schema:
+        case Primitive():
+            return _fits_primitive(schema.type, value)
+        case Array():
+            return isinstance(value, list) and all(
+                _fits(schema.items, item, within) for item in value
+            )
+        case Map():
+            return isinstance(value, dict) and all(
+                _fits(schema.values, item, within) for item in value.values()
+            )
+        case Union():
+            return any(_fits(branch, value, within) for branch in schema.branches)
+        case Record():
+            return isinstance(value, dict) and all(
+                _field_fits(part, value, within) for part in schema.fields
+            )
+        case _:
+            return isinstance(value, str)
+
+
+def _field_fits(part: Field, value: dict[str, Any], within: frozenset[int]) -> bool:
+    if part.name in value:
+        return _fits(part.type, value[part.name], within)
+    # A default that is filled in with itself has no end.
+    endless = id(part) in within
+    return part.has_default and not endless and _fits(part.type, part.default, within | {id(part)})
+
+
+def _fits_primitive(kind: str, value: Any) -> bool:
+    match kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            limit = 1 << BITS[kind]
+            return type(value) is int and -limit <= value < limit
+        case "float" | "double":
+            return type(value) in (int, float)
+        case _:
+            return isinstance(value, str)

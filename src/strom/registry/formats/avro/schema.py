@@ -1,0 +1,66 @@
+"""An Avro schema as the registry sees it."""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Self
+
+from strom.registry.formats.avro import fingerprints, resolution
+from strom.registry.formats.avro.reading import Reader
+from strom.registry.formats.avro.types import AvroType
+from strom.registry.formats.avro.writing import CanonicalText, parsing_canonical_form
+from strom.registry.formats.schema import InvalidSchema, Kind, Parsed, Problem, Referenced
+
+
+class AvroSchema(Parsed):
+    """A valid Avro schema, with the names it takes from others."""
+
+    kind = Kind.AVRO
+
+    def __init__(self, schema: AvroType, borrowed: frozenset[str]) -> None:
+        self.type = schema
+        self._borrowed = borrowed
+
+    @classmethod
+    def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
+        """Read a text that may use the named types of its references."""
+        reader = Reader()
+        for referenced in _in_order(references, []):
+            try:
+                reader.read(referenced.text)
+            except InvalidSchema as error:
+                raise InvalidSchema(f"In the reference {referenced.name}: {error}") from error
+        borrowed = frozenset(reader.names)
+        return cls(reader.read(text), borrowed)
+
+    @cached_property
+    def canonical(self) -> str:
+        """The schema on one line, with everything its author said."""
+        return CanonicalText(self._borrowed).write(self.type)
+
+    @cached_property
+    def normalized(self) -> str:
+        """The canonical text with aliases and attributes in order."""
+        return CanonicalText(self._borrowed, sort=True).write(self.type)
+
+    @cached_property
+    def parsing_canonical_form(self) -> str:
+        """The form of the specification: what decides how bytes are read, and nothing else."""
+        return parsing_canonical_form(self.type)
+
+    @property
+    def fingerprint(self) -> int:
+        """The 64 bits that single-object encoding names the schema by."""
+        return fingerprints.crc_64_avro(self.parsing_canonical_form)
+
+    def differences(self, written: Self) -> list[Problem]:
+        """Apply the rules of schema resolution."""
+        return resolution.problems(self.type, written.type)
+
+
+def _in_order(references: Iterable[Referenced], done: list[Referenced]) -> list[Referenced]:
+    """List references so that each comes after those it builds on, and only once."""
+    for referenced in references:
+        _in_order(referenced.references, done)
+        if all(referenced.text != other.text for other in done):
+            done.append(referenced)
+    return done

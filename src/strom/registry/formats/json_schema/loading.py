@@ -1,0 +1,249 @@
+"""From JSON to nodes."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import urljoin
+
+from strom.registry.formats.json_schema.documents import Documents, Place, base_inside
+from strom.registry.formats.json_schema.drafts import Draft
+from strom.registry.formats.json_schema.nodes import (
+    Anything,
+    Array,
+    Boolean,
+    Combined,
+    Condition,
+    Const,
+    Criterion,
+    Enum,
+    Negation,
+    Node,
+    Nothing,
+    Null,
+    Number,
+    Object,
+    Pointer,
+    String,
+)
+from strom.registry.formats.schema import InvalidSchema
+
+MAX_HOPS = 100
+"""How many references may lead from one straight to the next."""
+
+STRING_BOUNDS = ("minLength", "maxLength")
+NUMBER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
+OBJECT_BOUNDS = ("minProperties", "maxProperties")
+ARRAY_BOUNDS = ("minItems", "maxItems", "minContains", "maxContains")
+
+Json = Mapping[str, Any]
+
+
+class Loader:
+    """Makes nodes of the schemas in documents, one for each place, however often it is met."""
+
+    def __init__(self, documents: Documents, draft: Draft) -> None:
+        self._documents = documents
+        self._draft = draft
+        # Nodes are known by their identity, so a place must always give the same one.
+        self._nodes: dict[int, Node] = {}
+        self._anything = Anything(source=True)
+        self._nothing = Nothing(source=False)
+        self._pointers: list[Pointer] = []
+        self._places: dict[str, Place] = {}
+        self._makers: dict[str, Callable[[Json, str, bool], Node]] = {
+            "string": _string,
+            "number": partial(_number, integer=False),
+            "integer": partial(_number, integer=True),
+            "boolean": lambda schema, base, strict: Boolean(source=schema, excludes_others=strict),
+            "null": lambda schema, base, strict: Null(source=schema, excludes_others=strict),
+            "object": self._object,
+            "array": self._array,
+        }
+
+    def load(self) -> Pointer:
+        """Load the schema, and everything that it leads to; return the way to it."""
+        root = self._pointer(None, self._documents.base)
+        try:
+            for pointer in self._pointers:  # there are more of them as we go
+                pointer.follow()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # A schema of schemas cannot say of a place that it is one: only references do.
+            raise InvalidSchema("A reference leads to something that is no schema.") from error
+        return root
+
+    def _pointer(self, source: Any, uri: str) -> Pointer:
+        pointer = Pointer(source=source, follow=partial(self._follow, uri))
+        self._pointers.append(pointer)
+        return pointer
+
+    def _follow(self, uri: str) -> Node:
+        for _ in range(MAX_HOPS):
+            if uri not in self._places:
+                self._places[uri] = self._documents.find(uri)
+            place = self._places[uri]
+            node = self._load(place.value, place.base)
+            if not isinstance(node, Pointer):
+                return node
+            uri = urljoin(base_inside(*place), self._reference(place.value))
+        return self._anything  # references in a circle restrict nothing
+
+    def _reference(self, schema: Json) -> str:
+        """Return where a schema refers to, if it does; a dynamic reference means its static place."""
+        for word in ("$ref", "$dynamicRef", "$recursiveRef"):
+            if isinstance(schema.get(word), str) and word not in self._draft.unknown:
+                return str(schema[word])
+        return ""
+
+    def _load(self, schema: Any, base: str) -> Node:
+        if not isinstance(schema, dict):
+            return self._nothing if schema is False else self._anything
+        if id(schema) not in self._nodes:
+            self._nodes[id(schema)] = self._make(schema, base)
+        return self._nodes[id(schema)]
+
+    def _make(self, schema: dict[str, Any], base: str) -> Node:
+        base = base_inside(schema, base)
+        if not self._draft.unknown.isdisjoint(schema):
+            schema = {word: schema[word] for word in schema if word not in self._draft.unknown}
+        parts = self._parts(schema, base)
+        if not parts:
+            node: Node = Anything(source=schema)
+        elif len(parts) == 1:
+            node = parts[0]
+        else:
+            node = Combined(source=schema, criterion=Criterion.ALL, parts=parts)
+        node.has_default = "default" in schema
+        return node
+
+    def _parts(self, schema: dict[str, Any], base: str) -> list[Node]:
+        parts: list[Node] = []
+        if reference := self._reference(schema):
+            parts.append(self._pointer(schema, urljoin(base, reference)))
+            if not self._draft.siblings_count:
+                return parts
+        if "enum" in schema:
+            parts.append(Enum(source=schema, values=schema["enum"]))
+        parts += [
+            Combined(
+                source=schema,
+                criterion=criterion,
+                parts=[self._load(part, base) for part in schema[criterion]],
+            )
+            for criterion in Criterion
+            if criterion in schema
+        ]
+        if "not" in schema:
+            parts.append(Negation(source=schema, part=self._load(schema["not"], base)))
+        if "const" in schema:
+            parts.append(Const(source=schema, value=schema["const"]))
+        if "if" in schema:
+            words = ("if", "then", "else")
+            parts.append(Condition(source={word: schema.get(word, True) for word in words}))
+        return parts + self._typed(schema, base)
+
+    def _typed(self, schema: dict[str, Any], base: str) -> list[Node]:
+        """Make nodes of the types that a schema names, or else speaks of by its keywords."""
+        match schema.get("type"):
+            case str() as name:
+                return [self._makers[name](schema, base, True)]
+            case list() as names:
+                choices = [self._makers[name](schema, base, True) for name in names]
+                return [Combined(source=schema, criterion=Criterion.ANY, parts=choices)]
+            case _:
+                return [
+                    self._makers[name](schema, base, False)
+                    for name, words in KEYWORDS.items()
+                    if not words.isdisjoint(schema)
+                ]
+
+    def _object(self, schema: Json, base: str, strict: bool) -> Object:
+        dependencies = schema.get("dependencies", {}) | schema.get("dependentRequired", {})
+        names = {key: value for key, value in dependencies.items() if isinstance(value, list)}
+        schemas = {key: value for key, value in dependencies.items() if key not in names}
+        return Object(
+            source=schema,
+            excludes_others=strict,
+            bounds=_bounds(schema, OBJECT_BOUNDS),
+            properties=self._each(schema.get("properties", {}), base),
+            patterns=self._each(schema.get("patternProperties", {}), base),
+            required=frozenset(schema.get("required", ())),
+            additional=self._restricting(schema, "additionalProperties", base),
+            unevaluated=self._restricting(schema, "unevaluatedProperties", base),
+            names=self._restricting(schema, "propertyNames", base),
+            dependent_names={key: frozenset(value) for key, value in names.items()},
+            dependent_schemas=self._each(schemas | schema.get("dependentSchemas", {}), base),
+        )
+
+    def _array(self, schema: Json, base: str, strict: bool) -> Array:
+        items = schema.get("items")
+        if "prefixItems" in schema:  # since 2020; what is then called items are the others
+            first, every, others = schema["prefixItems"], None, "items"
+        elif isinstance(items, list):
+            first, every, others = items, None, "additionalItems"
+        else:
+            first, every, others = [], self._restricting(schema, "items", base), ""
+        return Array(
+            source=schema,
+            excludes_others=strict,
+            bounds=_bounds(schema, ARRAY_BOUNDS),
+            first=[self._load(item, base) for item in first],
+            every=every,
+            additional=self._restricting(schema, others, base),
+            unevaluated=self._restricting(schema, "unevaluatedItems", base),
+            contains=self._load(schema["contains"], base) if "contains" in schema else None,
+            unique=bool(schema.get("uniqueItems")),
+        )
+
+    def _each(self, schemas: Json, base: str) -> dict[str, Node]:
+        return {key: self._load(schema, base) for key, schema in schemas.items()}
+
+    def _restricting(self, schema: Json, word: str, base: str) -> Node | None:
+        """Load the schema under a keyword; one that accepts everything is as good as none."""
+        node = self._load(schema.get(word, True), base)
+        return None if isinstance(node, Anything) else node
+
+
+ITEM_WORDS = ("items", "additionalItems", "prefixItems", "unevaluatedItems")
+PROPERTY_WORDS = ("properties", "patternProperties", "additionalProperties", "propertyNames")
+DEPENDENCY_WORDS = ("dependencies", "dependentRequired", "dependentSchemas")
+KEYWORDS = {
+    "array": {*ARRAY_BOUNDS, *ITEM_WORDS, "contains", "uniqueItems"},
+    "object": {
+        *OBJECT_BOUNDS,
+        *PROPERTY_WORDS,
+        *DEPENDENCY_WORDS,
+        "required",
+        "unevaluatedProperties",
+    },
+    "number": {*NUMBER_BOUNDS, "multipleOf"},
+    "string": {*STRING_BOUNDS, "pattern"},
+}
+"""By which keywords a schema without a type speaks of one."""
+
+
+def _string(schema: Json, base: str, strict: bool) -> String:
+    return String(
+        source=schema,
+        excludes_others=strict,
+        bounds=_bounds(schema, STRING_BOUNDS),
+        pattern=schema.get("pattern"),
+    )
+
+
+def _number(schema: Json, base: str, strict: bool, integer: bool) -> Number:
+    bounds = _bounds(schema, NUMBER_BOUNDS)
+    for limit, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if schema.get(exclusive) is True and limit in bounds:  # draft 4
+            bounds[exclusive] = bounds.pop(limit)
+    return Number(
+        source=schema,
+        excludes_others=strict,
+        bounds=bounds,
+        multiple_of=schema.get("multipleOf"),
+        integer=integer,
+    )
+
+
+def _bounds(schema: Json, words: tuple[str, ...]) -> dict[str, float]:
+    found = {word: schema[word] for word in words if word in schema}
+    return {word: value for word, value in found.items() if not isinstance(value, bool)}

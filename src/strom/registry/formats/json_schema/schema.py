@@ -1,0 +1,72 @@
+"""A JSON Schema as the registry sees it."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self
+
+from strom.registry.formats import bounded_json
+from strom.registry.formats.json_schema import differences
+from strom.registry.formats.json_schema.documents import ROOT, Documents
+from strom.registry.formats.json_schema.drafts import Draft, draft_of
+from strom.registry.formats.json_schema.loading import Loader
+from strom.registry.formats.schema import InvalidSchema, Kind, Parsed, Problem, Referenced
+
+
+class JsonSchema(Parsed):
+    """A valid JSON Schema, with the documents it refers to."""
+
+    kind = Kind.JSON
+
+    def __init__(self, document: Any, references: dict[str, Any]) -> None:
+        self.document = document
+        documents = Documents(document, references)
+        draft = draft_of(document)
+        _check(document, documents, draft)
+        self._root = Loader(documents, draft).load()
+
+    @classmethod
+    def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
+        """Read a schema whose `$ref` may name its references."""
+        known: dict[str, Any] = {}
+        _add(references, known)
+        return cls(bounded_json.read(text), known)
+
+    @cached_property
+    def canonical(self) -> str:
+        """The document on one line."""
+        return bounded_json.write(self.document)
+
+    @cached_property
+    def normalized(self) -> str:
+        """The document on one line, its keys in order."""
+        return bounded_json.write(self.document, sort_keys=True)
+
+    def differences(self, written: Self) -> list[Problem]:
+        """Compare what both accept."""
+        return differences.problems(self._root, written._root)
+
+
+def _check(document: Any, documents: Documents, draft: Draft) -> None:
+    """Check a document against the schema of schemas, and that its references lead somewhere."""
+    import jsonschema_rs
+
+    if not isinstance(document, dict | bool):
+        raise InvalidSchema("A JSON Schema is an object, or true, or false.")
+    validator = getattr(jsonschema_rs, draft.validator)
+    try:
+        # Without a retriever of ours it would fetch what is missing from the network.
+        validator(document, base_uri=ROOT, retriever=documents.retrieve)
+    except jsonschema_rs.ValidationError as error:
+        place = "/".join(map(str, error.instance_path))
+        raise InvalidSchema(f"At #/{place}: {error.message.replace(ROOT, '')}.") from error
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise InvalidSchema(str(error).replace(ROOT, "")) from error
+
+
+def _add(references: Sequence[Referenced], known: dict[str, Any]) -> None:
+    for referenced in references:
+        _add(referenced.references, known)
+        try:
+            known.setdefault(referenced.name, bounded_json.read(referenced.text))
+        except InvalidSchema as error:
+            raise InvalidSchema(f"In the reference {referenced.name}: {error}") from error

@@ -1,0 +1,135 @@
+"""From the text of a .proto file to its descriptor, by Google's compiler.
+
+The compiler reads files from folders, so it gets a temporary one; nothing else here touches the
+disk. It runs inside this process, in about a millisecond: what grpcio-tools imports .proto files
+with gives errors with their places, and code in which the descriptor is one literal.
+"""
+
+import ast
+import re
+import threading
+import warnings
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from strom.registry.formats.protobuf.builtin import builtin_text
+from strom.registry.formats.schema import InvalidSchema
+
+DESCRIPTOR = re.compile(rb"AddSerializedFile\((b'.*')\)")
+IMPORT = re.compile(r"""\bimport\s*(?:public\b|weak\b)?\s*["']([^"'\n]+)["']""")
+SYNTAX = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*(?:syntax|edition)\b", re.DOTALL)
+PROTO2 = 'syntax = "proto2"; '
+SHOWN_ERRORS = 5
+
+# What the compiler follows by calling itself, until its stack is full and the process ends.
+LITERAL_OR_COMMENT = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
+)
+BRACKET = re.compile(r"[{}<>\[\]]")
+LONG_PATH = re.compile(r"(?:[\w()]+\s*\.\s*){100}")
+MAX_DEPTH = 100
+
+# Python's filters for warnings belong to the whole process.
+_warnings_are_off = threading.Lock()
+
+
+def compile_text(path: str, files: Mapping[str, str]) -> dict[str, FileDescriptorProto]:
+    """Compile the file at `path` among `files`; returns it and all it imports, by path.
+
+    Each file comes after those that it imports.
+    """
+    with TemporaryDirectory(prefix="strom-proto-") as folder:
+        for name, text in _with_builtins(files).items():
+            _check_depth(name, text)
+            _write(Path(folder), name, text)
+        shift = 0 if SYNTAX.match(files[path]) else len(PROTO2)
+        generated = _run(path, folder, shift)
+    descriptors = {}
+    for code in generated:
+        found = DESCRIPTOR.search(code)
+        if found is None:
+            raise InvalidSchema("The protobuf compiler gave an answer that is not understood.")
+        descriptor = FileDescriptorProto.FromString(ast.literal_eval(found[1].decode("ascii")))
+        descriptors[descriptor.name] = descriptor
+    return descriptors
+
+
+def _with_builtins(files: Mapping[str, str]) -> dict[str, str]:
+    known = dict(files)
+    waiting = list(files.values())
+    while waiting:
+        for path in IMPORT.findall(waiting.pop()):
+            text = None if path in known else builtin_text(path)
+            if text is not None:
+                known[path] = text
+                waiting.append(text)
+    return known
+
+
+def _check_depth(name: str, text: str) -> None:
+    code = LITERAL_OR_COMMENT.sub(" ", text)
+    depth = 0
+    for bracket in BRACKET.findall(code):
+        depth = depth + 1 if bracket in "{<[" else max(0, depth - 1)
+        if depth > MAX_DEPTH:
+            raise InvalidSchema(f"{name} is nested more than {MAX_DEPTH} levels deep.")
+    if LONG_PATH.search(code):
+        raise InvalidSchema(f"{name} has a name of more than {MAX_DEPTH} parts.")
+
+
+def _write(folder: Path, name: str, text: str) -> None:
+    parts = name.split("/")
+    if any(part in ("", ".", "..") for part in parts) or re.search(r"[\\:\0]", name):
+        raise InvalidSchema(f"{name!r} cannot be the path of an import.")
+    path = folder.joinpath(*parts)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The compiler takes a text without a syntax for proto2, but writes a warning to the
+        # terminal; said on the first line, it changes no line number.
+        path.write_text(text if SYNTAX.match(text) else PROTO2 + text, encoding="utf-8")
+    except (OSError, UnicodeEncodeError) as error:
+        raise InvalidSchema(
+            f"{name!r} cannot be given to the protobuf compiler: {error}"
+        ) from error
+
+
+def _run(path: str, folder: str, shift: int) -> list[bytes]:
+    from grpc_tools import _protoc_compiler
+
+    own = str(resources.files("grpc_tools").joinpath("_proto"))
+    with _warnings_are_off, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an import that is not used is no mistake
+        try:
+            answer = _protoc_compiler.get_protos(path.encode(), [folder.encode(), own.encode()])
+        except _protoc_compiler.ProtocErrors as error:
+            raise InvalidSchema(_explained(error.errors(), path, shift)) from error
+    return [code for _, code in answer]
+
+
+def _explained(errors: list[Any], path: str, shift: int) -> str:
+    # The place of an import that was not found says nothing that the import itself does not say.
+    lines = [
+        _one_error(error, path, shift)
+        for error in errors
+        if b"was not found or" not in error.message
+    ]
+    if len(lines) > SHOWN_ERRORS:
+        lines = [*lines[:SHOWN_ERRORS], f"… and {len(lines) - SHOWN_ERRORS} more"]
+    return "; ".join(lines)
+
+
+def _one_error(error: Any, path: str, shift: int) -> str:
+    message = error.message.decode(errors="replace").rstrip(".")
+    name = error.filename.decode(errors="replace")
+    if message == "File not found":
+        return f"The import {name} is neither built in nor among the references"
+    file = "" if name == path else f" of {name}"
+    if error.line < 0:
+        return f"{message}{file}"
+    column = error.column + 1 - (shift if error.line == 0 and not file else 0)
+    return f"Line {error.line + 1}, column {column}{file}: {message}"

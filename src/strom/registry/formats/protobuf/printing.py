@@ -1,0 +1,287 @@
+"""From a descriptor to the text of a .proto file.
+
+A text and a descriptor of the same schema give the same print, which makes it the canonical form.
+Comments and layout are not in a descriptor; names of types are written in full.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    Edition,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    ServiceDescriptorProto,
+)
+from google.protobuf.message import Message
+
+from strom.registry.formats.protobuf.options import Options, quoted
+
+FIELD_NUMBERS_END = 1 << 29
+ENUM_NUMBERS_LAST = (1 << 31) - 1
+TYPES = {
+    value.number: value.name.removeprefix("TYPE_").lower()
+    for value in FieldDescriptorProto.Type.DESCRIPTOR.values
+}
+LABELS = {
+    FieldDescriptorProto.LABEL_REQUIRED: "required ",
+    FieldDescriptorProto.LABEL_REPEATED: "repeated ",
+}
+
+
+def print_file(
+    file: FileDescriptorProto, all_files: Iterable[FileDescriptorProto], *, sort: bool = False
+) -> str:
+    """Print a file; `all_files` are it and what it imports, each after its own imports.
+
+    With `sort` everything whose order means nothing comes in one order. Messages stay where they
+    are: serialized data names them by their position.
+    """
+    return _Printer(file, Options(all_files), sort).print()
+
+
+class _Printer:
+    def __init__(self, file: FileDescriptorProto, options: Options, sort: bool) -> None:
+        self._file = file
+        self._options = options
+        self._sort = sort
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def print(self) -> str:
+        file = self._file
+        if file.syntax == "editions":
+            year = Edition.Name(file.edition).removeprefix("EDITION_")
+            self._line(f'edition = "{year}";')
+        else:
+            self._line(f'syntax = "{file.syntax or "proto2"}";')
+        if file.package:
+            self._line(f"package {file.package};")
+        self._imports()
+        self._option_lines(file.options)
+        groups = {_last(field) for field in file.extension if _is_group(field)}
+        for message in file.message_type:
+            if message.name not in groups:
+                self._message(message)
+        for enum in file.enum_type:
+            self._enum(enum)
+        self._extensions(file.extension, file.message_type)
+        for service in file.service:
+            self._service(service)
+        return "\n".join(self._lines) + "\n"
+
+    def _line(self, text: str) -> None:
+        self._lines.append("  " * self._depth + text)
+
+    def _open(self, text: str) -> None:
+        self._line(f"{text} {{")
+        self._depth += 1
+
+    def _close(self) -> None:
+        self._depth -= 1
+        self._line("}")
+
+    def _ordered(self, texts: list[str]) -> list[str]:
+        return sorted(texts) if self._sort else texts
+
+    def _imports(self) -> None:
+        public, weak = set(self._file.public_dependency), set(self._file.weak_dependency)
+        lines = []
+        for index, path in enumerate(self._file.dependency):
+            word = "public " if index in public else "weak " if index in weak else ""
+            lines.append(f"import {word}{quoted(path)};")
+        for line in self._ordered(lines):
+            self._line(line)
+
+    def _option_lines(self, options: Message) -> None:
+        for text in self._ordered(self._options.texts(options)):
+            self._line(f"option {text};")
+
+    def _in_brackets(self, texts: list[str]) -> str:
+        return f" [{', '.join(self._ordered(texts))}]" if texts else ""
+
+    def _message(self, message: DescriptorProto) -> None:
+        self._open(f"message {message.name}")
+        self._body(message)
+        self._close()
+
+    def _body(self, message: DescriptorProto) -> None:
+        self._option_lines(message.options)
+        spans = [(span.start, span.end) for span in message.reserved_range]
+        self._reserved(spans, message.reserved_name, FIELD_NUMBERS_END, 1)
+        for span in message.extension_range:
+            texts = self._in_brackets(self._options.texts(span.options))
+            self._line(f"extensions {_span(span.start, span.end, FIELD_NUMBERS_END, 1)}{texts};")
+        fields = list(message.field)
+        if self._sort:
+            fields.sort(key=lambda field: field.number)
+        self._fields_and_nested(fields, message)
+        for enum in message.enum_type:
+            self._enum(enum)
+        self._extensions(message.extension, message.nested_type)
+
+    def _fields_and_nested(
+        self, fields: list[FieldDescriptorProto], message: DescriptorProto
+    ) -> None:
+        # Maps and groups bring a nested type with them. They are declared where that type stands
+        # among the others: data of nested messages names them by position.
+        maps = {nested.name for nested in message.nested_type if nested.options.map_entry}
+        choices: dict[int, list[FieldDescriptorProto]] = {}
+        bringing: dict[str, FieldDescriptorProto] = {}
+        for field in fields:
+            brings = _is_group(field) or _last(field) in maps
+            if brings:
+                bringing[_last(field)] = field
+            if _in_choice(field):
+                choices.setdefault(field.oneof_index, []).append(field)
+            elif not brings:
+                self._field(field)
+        for index in sorted(choices):
+            if not any(map(_is_group, choices[index])):
+                self._choice(message, choices.pop(index))
+        of_extensions = {_last(field) for field in message.extension if _is_group(field)}
+        for nested in message.nested_type:
+            bringer = bringing.get(nested.name)
+            if bringer is None:
+                if nested.name not in of_extensions:
+                    self._message(nested)
+            elif not _in_choice(bringer):
+                self._declaration(bringer, nested)
+            elif bringer.oneof_index in choices:  # with all that is in it, and so only once
+                self._choice(message, choices.pop(bringer.oneof_index))
+
+    def _choice(self, message: DescriptorProto, members: list[FieldDescriptorProto]) -> None:
+        choice = message.oneof_decl[members[0].oneof_index]
+        self._open(f"oneof {choice.name}")
+        self._option_lines(choice.options)
+        for field in members:
+            self._field_or_group(field, message.nested_type)
+        self._close()
+
+    def _field_or_group(
+        self, field: FieldDescriptorProto, nested: Sequence[DescriptorProto]
+    ) -> None:
+        if not _is_group(field):
+            self._field(field)
+            return
+        name = _last(field)
+        self._declaration(field, next(message for message in nested if message.name == name))
+
+    def _field(self, field: FieldDescriptorProto) -> None:
+        texts = self._in_brackets(self._field_options(field))
+        self._line(f"{self._label(field)}{_type(field)} {field.name} = {field.number}{texts};")
+
+    def _declaration(self, field: FieldDescriptorProto, message: DescriptorProto) -> None:
+        """Write a map or a group, with the type that it brings."""
+        texts = self._in_brackets(self._field_options(field))
+        if _is_group(field):
+            self._open(f"{self._label(field)}group {message.name} = {field.number}{texts}")
+            self._body(message)
+            self._close()
+        else:
+            key, value = message.field
+            kind = f"map<{_type(key)}, {_type(value)}>"
+            self._line(f"{kind} {field.name} = {field.number}{texts};")
+
+    def _label(self, field: FieldDescriptorProto) -> str:
+        if field.label in LABELS:
+            return LABELS[field.label]
+        if _in_choice(field):
+            return ""
+        return "optional " if field.proto3_optional or self._file.syntax in ("", "proto2") else ""
+
+    def _field_options(self, field: FieldDescriptorProto) -> list[str]:
+        texts = []
+        if field.HasField("default_value"):
+            value = field.default_value
+            if field.type == FieldDescriptorProto.TYPE_STRING:
+                value = quoted(value)
+            elif field.type == FieldDescriptorProto.TYPE_BYTES:
+                value = f'"{value}"'  # it is stored as it is written
+            texts.append(f"default = {value}")
+        if field.HasField("json_name") and field.json_name != _json_name(field.name):
+            texts.append(f"json_name = {quoted(field.json_name)}")
+        return texts + self._options.texts(field.options)
+
+    def _extensions(
+        self, fields: Sequence[FieldDescriptorProto], nested: Sequence[DescriptorProto]
+    ) -> None:
+        for extendee, members in groupby(fields, lambda field: field.extendee):
+            self._open(f"extend {extendee}")
+            for field in members:
+                self._field_or_group(field, nested)
+            self._close()
+
+    def _enum(self, enum: EnumDescriptorProto) -> None:
+        self._open(f"enum {enum.name}")
+        self._option_lines(enum.options)
+        spans = [(span.start, span.end) for span in enum.reserved_range]
+        self._reserved(spans, enum.reserved_name, ENUM_NUMBERS_LAST, 0)
+        values = list(enum.value)
+        if self._sort:
+            first = values[:1]  # the default of proto3 and of closed enums: its place has a meaning
+            values = first + sorted(values[1:], key=lambda value: (value.number, value.name))
+        for value in values:
+            texts = self._in_brackets(self._options.texts(value.options))
+            self._line(f"{value.name} = {value.number}{texts};")
+        self._close()
+
+    def _reserved(
+        self, spans: list[tuple[int, int]], names: Sequence[str], end: int, exclusive: int
+    ) -> None:
+        if spans:
+            ordered = sorted(spans) if self._sort else spans
+            texts = ", ".join(_span(*span, end, exclusive) for span in ordered)
+            self._line(f"reserved {texts};")
+        if names:
+            bare = self._file.syntax == "editions"
+            texts = ", ".join(name if bare else quoted(name) for name in self._ordered(list(names)))
+            self._line(f"reserved {texts};")
+
+    def _service(self, service: ServiceDescriptorProto) -> None:
+        self._open(f"service {service.name}")
+        self._option_lines(service.options)
+        for method in service.method:
+            taken = f"{'stream ' if method.client_streaming else ''}{method.input_type}"
+            given = f"{'stream ' if method.server_streaming else ''}{method.output_type}"
+            signature = f"rpc {method.name}({taken}) returns ({given})"
+            if not method.options.ByteSize():
+                self._line(f"{signature};")
+                continue
+            self._open(signature)
+            self._option_lines(method.options)
+            self._close()
+        self._close()
+
+
+def _type(field: FieldDescriptorProto) -> str:
+    return field.type_name or TYPES[field.type]
+
+
+def _in_choice(field: FieldDescriptorProto) -> bool:
+    return field.HasField("oneof_index") and not field.proto3_optional
+
+
+def _is_group(field: FieldDescriptorProto) -> bool:
+    return field.type == FieldDescriptorProto.TYPE_GROUP
+
+
+def _last(field: FieldDescriptorProto) -> str:
+    """Return the name of a field's type without all that it is nested in."""
+    return field.type_name.rpartition(".")[2]
+
+
+def _span(start: int, end: int, limit: int, exclusive: int) -> str:
+    """Write a range of numbers; a message's end before `end`, an enum's at it."""
+    last = end - exclusive
+    if last == start:
+        return str(start)
+    return f"{start} to max" if end == limit else f"{start} to {last}"
+
+
+def _json_name(name: str) -> str:
+    """Derive the JSON name that a field has if it does not say another."""
+    head, *rest = name.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)

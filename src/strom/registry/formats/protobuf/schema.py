@@ -1,0 +1,86 @@
+"""A Protocol Buffers schema as the registry sees it."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Self
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError
+
+from strom.registry.formats.protobuf import differences
+from strom.registry.formats.protobuf.compiler import compile_text
+from strom.registry.formats.protobuf.printing import print_file
+from strom.registry.formats.schema import InvalidSchema, Kind, Parsed, Problem, Referenced
+
+
+class ProtobufSchema(Parsed):
+    """A valid .proto file, with all the files that it imports."""
+
+    kind = Kind.PROTOBUF
+
+    def __init__(self, path: str, files: Mapping[str, FileDescriptorProto]) -> None:
+        self.file = files[path]
+        self._files = files
+
+    @classmethod
+    def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
+        """Read the text of a file, or a descriptor of it in base64 as Python's serializer sends it."""
+        files: dict[str, str] = {}
+        _add(references, files)
+        path = "schema.proto"
+        while path in files:
+            path = f"the_{path}"
+        files[path] = _as_text(text, files)
+        return cls(path, compile_text(path, files))
+
+    @cached_property
+    def canonical(self) -> str:
+        """The file as the printer lays it out."""
+        return print_file(self.file, self._files.values())
+
+    @cached_property
+    def normalized(self) -> str:
+        """The file with everything in order whose order means nothing."""
+        return print_file(self.file, self._files.values(), sort=True)
+
+    @cached_property
+    def serialized(self) -> str:
+        """The descriptor in base64, for clients that ask for `format=serialized`."""
+        return base64.b64encode(self.file.SerializeToString()).decode("ascii")
+
+    def differences(self, written: Self) -> list[Problem]:
+        """Compare by field numbers and wire types."""
+        return differences.problems(self._files, self.file, written._files, written.file)
+
+
+def _add(references: Sequence[Referenced], files: dict[str, str]) -> None:
+    for referenced in references:
+        _add(referenced.references, files)
+        files.setdefault(referenced.name, _as_text(referenced.text, files))
+
+
+def _as_text(text: str, files: Mapping[str, str]) -> str:
+    """Return a text as it is, and print a descriptor that came in base64."""
+    descriptor = _decoded(text)
+    if descriptor is None:
+        return text
+    # Own options can be told only with the files at hand that define them.
+    imports = "".join(f'import "{path}";\n' for path in descriptor.dependency)
+    stub = "imports.proto"
+    known = compile_text(stub, {**files, stub: f'syntax = "proto3";\n{imports}'})
+    known.pop(stub)
+    descriptor.name = "schema.proto"
+    try:
+        return print_file(descriptor, (*known.values(), descriptor))
+    except (KeyError, ValueError, TypeError, StopIteration) as error:
+        raise InvalidSchema(f"The descriptor contradicts itself: {error}") from error
+
+
+def _decoded(text: str) -> FileDescriptorProto | None:
+    try:
+        data = base64.b64decode(text.strip(), validate=True)
+        return FileDescriptorProto.FromString(data) if data else None
+    except (binascii.Error, ValueError, DecodeError):
+        return None

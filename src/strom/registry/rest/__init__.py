@@ -1,0 +1,1 @@
+"""Confluent's REST interface over the registry."""

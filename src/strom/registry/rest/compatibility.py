@@ -1,0 +1,64 @@
+"""/compatibility: whether a schema may follow what a subject has."""
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from strom.registry.deleting import LATEST
+from strom.registry.meanings import meaning
+from strom.registry.records import SchemaVersion
+from strom.registry.refusals import Refusal, version_not_found
+from strom.registry.registering import Wish, compatibility_problems
+from strom.registry.registry import Registry
+from strom.registry.rest.exchange import answer, body_of, flag, version_of, wish_of
+from strom.registry.subjects import Subjects
+
+INVALID_SCHEMA = 42201
+
+
+class CompatibilityCalls:
+    """The calls that test a schema without registering it."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def routes(self) -> list[Route]:
+        """Where they are found."""
+        path = "/compatibility/subjects/{subject}/versions"
+        return [
+            Route(path, self.check, methods=["POST"]),
+            Route(path + "/{version}", self.check, methods=["POST"]),
+        ]
+
+    async def check(self, request: Request) -> Response:
+        """Test a schema against one version, or against those that count."""
+        version = version_of(request) if "version" in request.path_params else None
+        verbose = flag(request, "verbose")
+        wish = wish_of(request, await body_of(request))
+        reasons = await run_in_threadpool(self._reasons, wish, version, verbose)
+        told = {"is_compatible": not reasons}
+        return answer(told | ({"messages": reasons} if verbose else {}))
+
+    def _reasons(self, wish: Wish, version: int | None, verbose: bool) -> list[str]:
+        self._registry.prepare(wish.content)
+        with self._registry.reading() as subjects:
+            earlier = _earlier(subjects, wish.subject, version)
+            try:
+                parsed = meaning(subjects, wish.content)
+            except Refusal as error:
+                if verbose and error.code == INVALID_SCHEMA:
+                    return [str(error)]
+                raise
+            return compatibility_problems(subjects, wish.subject, parsed, earlier)
+
+
+def _earlier(subjects: Subjects, subject: str, version: int | None) -> list[SchemaVersion]:
+    if version is None:
+        return subjects.versions(subject)
+    if version == LATEST:
+        return subjects.versions(subject)[-1:]
+    found = subjects.version(subject, version)
+    if found is None:
+        version_not_found(version)
+    return [found]

@@ -1,0 +1,151 @@
+"""What all calls have in common: questions from a request, answers in the interface's content type."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from strom.registry.deleting import LATEST
+from strom.registry.records import Content, SchemaVersion, content_of
+from strom.registry.refusals import Refusal, invalid_schema, invalid_version
+from strom.registry.registering import HIGHEST_NUMBER, Wish
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+ALL_CONTEXTS = ":*:"
+DEFAULT_CONTEXT = ":.:"
+MAX_BODY_BYTES = 8 * 1024 * 1024
+
+
+def answer(value: Any, status: int = 200) -> Response:
+    """A JSON value as Confluent's interface sends it."""
+    return Response(rendered(value), status, media_type=CONTENT_TYPE)
+
+
+def rendered(value: Any) -> bytes:
+    """A JSON value as bytes."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def refused(request: Request, error: Exception) -> Response:
+    """A refusal as an answer."""
+    assert isinstance(error, Refusal)  # noqa: S101 - registered for these alone
+    return answer({"error_code": error.code, "message": str(error)}, error.status)
+
+
+def subject_of(request: Request) -> str:
+    """The subject in the path; it may have slashes in it, which come encoded."""
+    subject = unquote(request.path_params["subject"])
+    return subject.removeprefix(DEFAULT_CONTEXT)
+
+
+def version_of(request: Request) -> int:
+    """The version in the path: a number, or LATEST."""
+    text = unquote(request.path_params["version"]).strip()
+    if text.lower() in {"latest", "-1"}:
+        return LATEST
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= HIGHEST_NUMBER:
+        invalid_version(text)
+    return int(text)
+
+
+def flag(request: Request, name: str) -> bool:
+    """A parameter that is true or false."""
+    return request.query_params.get(name, "").lower() == "true"
+
+
+def page(request: Request, values: list[Any]) -> list[Any]:
+    """The part of a list that `offset` and `limit` ask for."""
+    offset, limit = _number(request, "offset", 0), _number(request, "limit", -1)
+    return values[offset:] if limit < 0 else values[offset : offset + limit]
+
+
+def prefix_of(request: Request) -> str:
+    """The beginning of the names of subjects that are asked for."""
+    text = request.query_params.get("subjectPrefix", "")
+    return text.removeprefix(ALL_CONTEXTS).removeprefix(DEFAULT_CONTEXT)
+
+
+async def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object that was sent."""
+    if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
+        raise Refusal(413, f"A request may have {MAX_BODY_BYTES:,} bytes.")
+    sent = bytearray()
+    async for part in request.stream():
+        sent += part
+        if len(sent) > MAX_BODY_BYTES:
+            raise Refusal(413, f"A request may have {MAX_BODY_BYTES:,} bytes.")
+    try:
+        given = json.loads(bytes(sent))
+    except (ValueError, RecursionError):
+        raise Refusal(400, "The body of the request is no JSON.") from None
+    if not isinstance(given, dict):
+        raise Refusal(400, "The body of the request is no JSON object.")
+    return given
+
+
+def wish_of(request: Request, given: Mapping[str, Any]) -> Wish:
+    """The schema that was sent, for the subject in the path."""
+    return Wish(
+        subject_of(request),
+        _content(given),
+        flag(request, "normalize"),
+        _chosen(given, "id"),
+        _chosen(given, "version"),
+    )
+
+
+def shown(entry: SchemaVersion) -> dict[str, Any]:
+    """A version of a subject, as it is told."""
+    return {
+        "subject": entry.subject,
+        "version": entry.version,
+        "id": entry.id,
+        **shown_content(entry.content),
+        **({"deleted": True} if entry.deleted else {}),
+    }
+
+
+def shown_content(content: Content) -> dict[str, Any]:
+    """A schema, as it is told: AVRO is what is meant where no type is."""
+    told: dict[str, Any] = {}
+    if content.kind != "AVRO":
+        told["schemaType"] = content.kind.value
+    if content.references:
+        told["references"] = [reference._asdict() for reference in content.references]
+    if content.contract:
+        told |= json.loads(content.contract)
+    return {**told, "schema": content.text}
+
+
+def _content(given: Mapping[str, Any]) -> Content:
+    kind = given.get("schemaType") or "AVRO"
+    if kind not in {"AVRO", "JSON", "PROTOBUF"}:
+        invalid_schema(f"There is no schema type {kind!r}: it is AVRO, JSON or PROTOBUF.")
+    if not isinstance(given.get("schema"), str) or not given["schema"].strip():
+        invalid_schema("The request has no schema, or an empty one.")
+    try:
+        return content_of(given)
+    except (KeyError, TypeError, ValueError):
+        invalid_schema("A reference needs a name, a subject and a version.")
+
+
+def _chosen(given: Mapping[str, Any], name: str) -> int | None:
+    value = given.get(name)
+    if value is None or value in (0, -1):  # what clients send who choose nothing
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Refusal(422, f"{name} must be a number.")
+    return value
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    try:
+        return int(text) if name == "limit" else max(0, int(text))
+    except ValueError:
+        raise Refusal(404, f"{name} must be a number, not {text!r}.") from None

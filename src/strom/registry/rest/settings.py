@@ -1,0 +1,96 @@
+"""/config and /mode, of all subjects and of single ones."""
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from strom.registry.configuring import (
+    delete_config,
+    delete_mode,
+    set_config,
+    set_mode,
+    shown_config,
+)
+from strom.registry.refusals import invalid_mode, no_own_compatibility, no_own_mode
+from strom.registry.registry import Registry
+from strom.registry.rest.exchange import answer, body_of, flag, subject_of
+
+
+class SettingsCalls:
+    """The calls about compatibility and mode."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def routes(self) -> list[Route]:
+        """Where they are found."""
+        return [
+            Route(path, call, methods=[method])
+            for noun, calls in (
+                ("/config", (self.get_config, self.put_config, self.delete_config)),
+                ("/mode", (self.get_mode, self.put_mode, self.delete_mode)),
+            )
+            for path in (noun, noun + "/{subject}")
+            for method, call in zip(("GET", "PUT", "DELETE"), calls, strict=True)
+        ]
+
+    def get_config(self, request: Request) -> Response:
+        """The compatibility that was set, or with defaultToGlobal the one that holds."""
+        subject = _scope(request)
+        with self._registry.reading() as subjects:
+            config = subjects.config(subject)
+            if subject is None or flag(request, "defaultToGlobal"):
+                level = {"compatibilityLevel": subjects.level(subject)}
+                config = {**level, **(subjects.config(None) or {}), **(config or {})}
+        if config is None:
+            no_own_compatibility(subject or "")
+        return answer(shown_config(config))
+
+    async def put_config(self, request: Request) -> Response:
+        """Set the compatibility."""
+        subject, given = _scope(request), await body_of(request)
+        return answer(
+            await run_in_threadpool(
+                self._registry.change, lambda subjects: set_config(subjects, subject, given)
+            )
+        )
+
+    def delete_config(self, request: Request) -> Response:
+        """Let the default hold again."""
+        subject = _scope(request)
+        return answer(self._registry.change(lambda subjects: delete_config(subjects, subject)))
+
+    def get_mode(self, request: Request) -> Response:
+        """The mode that was set, or with defaultToGlobal the one that holds."""
+        subject = _scope(request)
+        with self._registry.reading() as subjects:
+            if subject is None or flag(request, "defaultToGlobal"):
+                mode: str | None = subjects.mode(subject)
+            else:
+                mode = subjects.own_mode(subject)
+        if mode is None:
+            no_own_mode(subject or "")
+        return answer({"mode": mode})
+
+    async def put_mode(self, request: Request) -> Response:
+        """Set the mode."""
+        subject, given = _scope(request), await body_of(request)
+        mode, force = given.get("mode"), flag(request, "force")
+        if not isinstance(mode, str):
+            invalid_mode()
+        return answer(
+            await run_in_threadpool(
+                self._registry.change,
+                lambda subjects: set_mode(subjects, subject, mode, force=force),
+            )
+        )
+
+    def delete_mode(self, request: Request) -> Response:
+        """Let the mode of all hold again."""
+        subject = _scope(request)
+        return answer(self._registry.change(lambda subjects: delete_mode(subjects, subject)))
+
+
+def _scope(request: Request) -> str | None:
+    return (subject_of(request) or None) if "subject" in request.path_params else None

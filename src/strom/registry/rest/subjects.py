@@ -1,0 +1,163 @@
+"""/subjects: names, versions, registering, looking up, deleting."""
+
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from strom.registry.deleting import LATEST, delete_subject, delete_version
+from strom.registry.records import SchemaVersion
+from strom.registry.refusals import (
+    schema_not_found,
+    subject_not_found,
+    version_not_found,
+)
+from strom.registry.registering import lookup
+from strom.registry.registry import Registry
+from strom.registry.rest.exchange import (
+    CONTENT_TYPE,
+    answer,
+    body_of,
+    flag,
+    page,
+    prefix_of,
+    shown,
+    subject_of,
+    version_of,
+    wish_of,
+)
+from strom.registry.rest.formatting import in_format
+
+if TYPE_CHECKING:
+    from strom.registry.subjects import Subjects
+
+
+class SubjectCalls:
+    """The calls about subjects and their versions."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def routes(self) -> list[Route]:
+        """Where they are found."""
+        versions = "/subjects/{subject}/versions"
+        one = versions + "/{version}"
+        return [
+            Route("/subjects", self.list_subjects),
+            Route("/subjects/{subject}", self.look_up, methods=["POST"]),
+            Route("/subjects/{subject}", self.delete_subject, methods=["DELETE"]),
+            Route(versions, self.list_versions, methods=["GET"]),
+            Route(versions, self.register, methods=["POST"]),
+            Route(one, self.get_version, methods=["GET"]),
+            Route(one, self.delete_version, methods=["DELETE"]),
+            Route(one + "/schema", self.get_text),
+            Route(one + "/referencedby", self.referenced_by),
+        ]
+
+    def list_subjects(self, request: Request) -> Response:
+        """The names of subjects."""
+        prefix = prefix_of(request)
+        with self._registry.reading() as subjects:
+            if flag(request, "deletedOnly"):
+                living = set(subjects.subjects())
+                names = [name for name in subjects.subjects(deleted=True) if name not in living]
+            else:
+                names = subjects.subjects(deleted=flag(request, "deleted"))
+        return answer(page(request, [name for name in names if name.startswith(prefix)]))
+
+    def list_versions(self, request: Request) -> Response:
+        """The numbers of a subject's versions."""
+        subject = subject_of(request)
+        deleted, only = flag(request, "deleted"), flag(request, "deletedOnly")
+        with self._registry.reading() as subjects:
+            versions = subjects.versions(subject, deleted=deleted or only)
+        if not versions:
+            subject_not_found(subject)
+        return answer(page(request, [one.version for one in versions if one.deleted or not only]))
+
+    def get_version(self, request: Request) -> Response:
+        """One version, with its schema."""
+        return answer(shown(self._formatted(request, deleted=flag(request, "deleted"))))
+
+    def get_text(self, request: Request) -> Response:
+        """The schema of a version, alone."""
+        found = self._formatted(request, deleted=flag(request, "deleted"))
+        return Response(found.content.text, media_type=CONTENT_TYPE)
+
+    def referenced_by(self, request: Request) -> Response:
+        """The ids of the schemas that refer to a version."""
+        found = self._version(request, deleted=True)
+        with self._registry.reading() as subjects:
+            referrers = subjects.referrers(
+                (found.subject, found.version), deleted=flag(request, "deleted")
+            )
+        return answer(page(request, sorted({one.id for one in referrers})))
+
+    async def register(self, request: Request) -> Response:
+        """Make a schema a version of the subject."""
+        wish = wish_of(request, await body_of(request))
+        entry = await run_in_threadpool(self._registry.register, wish)
+        # Not the schema: clients remember what they get here, in the form that they sent.
+        return answer({"id": entry.id, "version": entry.version})
+
+    async def look_up(self, request: Request) -> Response:
+        """The version of the subject that a schema is."""
+        wish = wish_of(request, await body_of(request))
+        deleted = flag(request, "deleted")
+
+        def found() -> SchemaVersion:
+            self._registry.prepare(wish.content)
+            with self._registry.reading() as subjects:
+                entry = lookup(subjects, wish, deleted=deleted)
+                if entry is None:
+                    if not subjects.versions(wish.subject, deleted=deleted):
+                        subject_not_found(wish.subject)
+                    schema_not_found()
+                return entry
+
+        return answer(shown(await run_in_threadpool(found)))
+
+    def delete_subject(self, request: Request) -> Response:
+        """Delete all versions."""
+        subject, permanent = subject_of(request), flag(request, "permanent")
+        return answer(
+            self._registry.change(
+                lambda subjects: delete_subject(subjects, subject, permanent=permanent)
+            )
+        )
+
+    def delete_version(self, request: Request) -> Response:
+        """Delete one version."""
+        subject, version = subject_of(request), version_of(request)
+        permanent = flag(request, "permanent")
+        return answer(
+            self._registry.change(
+                lambda subjects: delete_version(subjects, subject, version, permanent=permanent)
+            )
+        )
+
+    def _formatted(self, request: Request, *, deleted: bool) -> SchemaVersion:
+        found = self._version(request, deleted=deleted)
+        return in_format(self._registry, found, request.query_params.get("format", ""))
+
+    def _version(self, request: Request, *, deleted: bool) -> SchemaVersion:
+        subject, version = subject_of(request), version_of(request)
+        with self._registry.reading() as subjects:
+            return existing_version(subjects, subject, version, deleted=deleted)
+
+
+def existing_version(
+    subjects: "Subjects", subject: str, version: int, *, deleted: bool
+) -> SchemaVersion:
+    """A version that is there, or the refusal that says what is not."""
+    if version == LATEST:
+        found = subjects.latest(subject, deleted=deleted)
+    else:
+        found = subjects.version(subject, version, deleted=deleted)
+    if found is None:
+        if not subjects.versions(subject, deleted=deleted):
+            subject_not_found(subject)
+        version_not_found(version)
+    return found

@@ -1,0 +1,515 @@
+"""Laws that every connector keeps: a suite that yours can be run through, with no broker.
+
+Make a class of tests from `SourceLaws` or `SinkLaws`, say how the other side is filled and read,
+and pytest runs the laws:
+
+```python
+class TestMyFileSource(SourceLaws):
+    connector = MyFileSource
+
+    def settings(self, folder):
+        return {"file": str(folder / "in.txt"), "topic": "lines"}
+
+    def seed(self, folder, items):
+        with (folder / "in.txt").open("a") as file:
+            file.writelines(f"{item}\\n" for item in items)
+
+    def item(self, record):
+        return int(record.value)
+```
+
+`SourceDriver` and `SinkDriver` call a task as the runtime does, for tests of your own.
+"""
+
+import json
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from strom.connect.api import (
+    InvalidSettings,
+    RetriableError,
+    Schema,
+    SinkConnector,
+    SinkRecord,
+    SinkTask,
+    SourceConnector,
+    SourceRecord,
+    SourceTask,
+    TopicPartition,
+)
+
+PATIENCE_S = 20.0
+"""How long a law waits for what must come."""
+QUIET_POLL_S = 2.5
+"""A poll with nothing to give returns within a second; this allows for a busy machine."""
+STOP_S = 5.0
+TOPIC = "laws"
+
+
+class StoredOffsets:
+    """What a source's offsets topic holds; it outlives the task, as the topic does."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, str] = {}
+
+    def get(self, source_partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """How far a partition was delivered."""
+        text = self._offsets.get(_as_key(source_partition))
+        return None if text is None else json.loads(text)
+
+    def keep(self, records: Sequence[SourceRecord]) -> list[tuple[Any, Any]]:
+        """Store the offsets of delivered records, as JSON; returns the last of each partition."""
+        last: dict[str, tuple[Any, Any]] = {}
+        for record in records:
+            last[_as_key(record.source_partition)] = (record.source_partition, record.source_offset)
+        for key, (_, offset) in last.items():
+            self._offsets[key] = json.dumps(offset)
+        return list(last.values())
+
+
+class _SourceContext:
+    def __init__(self, offsets: StoredOffsets) -> None:
+        self.stopping = threading.Event()
+        self._offsets = offsets
+
+    def offset(self, source_partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self._offsets.get(source_partition)
+
+
+class _SinkContext:
+    def __init__(self, connector: str) -> None:
+        self.stopping = threading.Event()
+        self.connector = connector
+        self.paused: set[TopicPartition] = set()
+
+    def pause(self, partitions: Sequence[TopicPartition]) -> None:
+        self.paused.update(partitions)
+
+    def resume(self, partitions: Sequence[TopicPartition]) -> None:
+        self.paused.difference_update(partitions)
+
+
+class SourceDriver:
+    """Runs all tasks of a source connector, one after the other, in this thread."""
+
+    def __init__(
+        self,
+        connector: type[SourceConnector[Any]],
+        settings: Mapping[str, str],
+        offsets: StoredOffsets | None = None,
+        *,
+        max_tasks: int = 1,
+    ) -> None:
+        self.offsets = StoredOffsets() if offsets is None else offsets
+        self.context = _SourceContext(self.offsets)
+        made = connector(connector.settings_class.read(settings))
+        self.tasks: list[SourceTask[Any]] = [
+            connector.task_class(connector.settings_class.read({**settings, **extra}), self.context)
+            for extra in made.task_settings(max_tasks)
+        ]
+
+    def start(self) -> None:
+        """Open every task; RetriableError is tried again for a while."""
+        for task in self.tasks:
+            _until_it_works(task.start)
+
+    def poll(self) -> list[SourceRecord]:
+        """One poll of every task, none of it delivered yet."""
+        return [record for task in self.tasks for record in _until_it_works(task.poll) or ()]
+
+    def read(self, count: int, *, deliver: bool = True) -> list[SourceRecord]:
+        """Poll until so many records came (or patience ends); they are delivered one poll at a time."""
+        records: list[SourceRecord] = []
+        deadline = time.monotonic() + PATIENCE_S
+        while len(records) < count and time.monotonic() < deadline:
+            for task in self.tasks:
+                polled = list(_until_it_works(task.poll) or ())
+                records += polled
+                if deliver and polled:
+                    task.delivered(self.offsets.keep(polled))
+        return records
+
+    def stop(self) -> None:
+        """End every task."""
+        self.context.stopping.set()
+        for task in self.tasks:
+            task.stop()
+
+
+class SinkDriver:
+    """Runs one task of a sink connector in this thread."""
+
+    def __init__(
+        self,
+        connector: type[SinkConnector[Any]],
+        settings: Mapping[str, str],
+        *,
+        name: str = "laws",
+    ) -> None:
+        made = connector(connector.settings_class.read(settings))
+        extra = made.task_settings(1)[0]
+        self.context = _SinkContext(name)
+        self.task: SinkTask[Any] = connector.task_class(
+            connector.settings_class.read({**settings, **extra}), self.context
+        )
+
+    def start(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Open the task with its partitions; returns the positions that it goes on from."""
+        _until_it_works(self.task.start)
+        positions: Mapping[TopicPartition, int] = _until_it_works(
+            lambda: self.task.open(partitions)
+        )
+        return positions
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Hand over records; the same again while the other side is away."""
+        _until_it_works(lambda: self.task.put(records))
+
+    def flush(self) -> None:
+        """Have everything stored."""
+        _until_it_works(self.task.flush)
+
+    def stop(self, partitions: Sequence[TopicPartition] = ()) -> None:
+        """Give the partitions back and end the task."""
+        self.context.stopping.set()
+        if partitions:
+            self.task.close(partitions)
+        self.task.stop()
+
+
+class _SettingsLaws(ABC):
+    """What holds for the settings of sources and sinks alike."""
+
+    connector: ClassVar[type[Any]]
+    misspelt: ClassVar[tuple[str, str] | None] = None
+    """A setting as one mistypes it, and its right name; else a letter is taken off one."""
+
+    @abstractmethod
+    def settings(self, folder: Path) -> Mapping[str, str]:
+        """The connector's own settings, for an other side that lives in this folder."""
+
+    def take_away(self, folder: Path) -> bool:
+        """Make the other side unreachable. False (the default): it cannot be, the law is skipped."""
+        return False
+
+    def bring_back(self, folder: Path) -> None:
+        """Undo `take_away`."""
+        raise NotImplementedError
+
+    def test_an_unknown_setting_is_refused_with_the_nearest_right_one(self, tmp_path: Path) -> None:
+        good = dict(self.settings(tmp_path))
+        right = next(name for name in good if len(name) > 3)
+        wrong = right[:-1]
+        if self.misspelt is not None:
+            wrong, right = self.misspelt
+        with pytest.raises(InvalidSettings) as refused:
+            self.connector.settings_class.read({**good, wrong: "x"})
+        assert wrong in refused.value.problems
+        assert right in str(refused.value)
+
+    def test_a_missing_required_setting_is_refused_by_its_name(self, tmp_path: Path) -> None:
+        good = self.settings(tmp_path)
+        definitions = self.connector.settings_class.definitions()
+        required = [name for name in good if getattr(definitions.get(name), "required", False)]
+        for name in required:
+            less = {one: text for one, text in good.items() if one != name}
+            with pytest.raises(InvalidSettings) as refused:
+                self.connector.settings_class.read(less)
+            assert name in refused.value.problems
+
+    def test_passwords_are_not_shown(self, tmp_path: Path) -> None:
+        definitions = self.connector.settings_class.definitions()
+        secrets = [
+            name for name, definition in definitions.items() if definition.kind.name == "PASSWORD"
+        ]
+        texts = {**self.settings(tmp_path), **dict.fromkeys(secrets, "s3cr3t-word")}
+        assert "s3cr3t-word" not in repr(self.connector.settings_class.read(texts))
+
+
+class SourceLaws(_SettingsLaws):
+    """The laws of sources. The other side lives in, or is named after, the test's own folder."""
+
+    connector: ClassVar[type[SourceConnector[Any]]]
+    ordered: ClassVar[bool] = True
+    """Whether items come in the order in which they were seeded."""
+
+    @abstractmethod
+    def seed(self, folder: Path, items: Sequence[int]) -> None:
+        """Make these numbered items appear on the other side, after those that are there."""
+
+    @abstractmethod
+    def item(self, record: SourceRecord) -> int:
+        """Which of the seeded items a record carries."""
+
+    def _driver(self, folder: Path, offsets: StoredOffsets | None = None) -> SourceDriver:
+        driver = SourceDriver(self.connector, self.settings(folder), offsets)
+        driver.start()
+        return driver
+
+    def _same(self, records: Sequence[SourceRecord], items: Sequence[int]) -> None:
+        found = [self.item(record) for record in records]
+        assert (found if self.ordered else sorted(found)) == list(items)
+
+    def test_what_is_there_comes_out_once_and_in_order(self, tmp_path: Path) -> None:
+        self.seed(tmp_path, range(25))
+        driver = self._driver(tmp_path)
+        try:
+            records = driver.read(25)
+            self._same(records, range(25))
+            assert driver.poll() == []
+        finally:
+            driver.stop()
+
+    def test_what_comes_later_is_found(self, tmp_path: Path) -> None:
+        self.seed(tmp_path, range(3))
+        driver = self._driver(tmp_path)
+        try:
+            self._same(driver.read(3), range(3))
+            self.seed(tmp_path, range(3, 8))
+            self._same(driver.read(5), range(3, 8))
+        finally:
+            driver.stop()
+
+    def test_a_restart_goes_on_after_the_last_delivered_record(self, tmp_path: Path) -> None:
+        self.seed(tmp_path, range(10))
+        first = self._driver(tmp_path)
+        self._same(first.read(10), range(10))
+        first.stop()
+        self.seed(tmp_path, range(10, 15))
+        second = self._driver(tmp_path, first.offsets)
+        try:
+            self._same(second.read(5), range(10, 15))
+            assert second.poll() == []
+        finally:
+            second.stop()
+
+    def test_what_was_read_but_not_delivered_is_read_again(self, tmp_path: Path) -> None:
+        self.seed(tmp_path, range(10))
+        first = self._driver(tmp_path)
+        assert first.poll() or first.read(1, deliver=False)
+        first.stop()
+        second = self._driver(tmp_path, first.offsets)
+        try:
+            self._same(second.read(10), range(10))
+        finally:
+            second.stop()
+
+    def test_offsets_are_json_and_lead_on_from_every_single_record(self, tmp_path: Path) -> None:
+        self.seed(tmp_path, range(6))
+        first = self._driver(tmp_path)
+        records = first.read(6, deliver=False)
+        first.stop()
+        if not self.connector.exactly_once:
+            pytest.skip("this source does not repeat itself exactly from any offset")
+        offsets = StoredOffsets()
+        offsets.keep(records[:4])
+        second = self._driver(tmp_path, offsets)
+        try:
+            self._same(second.read(2), [self.item(record) for record in records[4:]])
+        finally:
+            second.stop()
+
+    def test_a_poll_with_nothing_to_give_returns_soon(self, tmp_path: Path) -> None:
+        self.seed(tmp_path, range(2))
+        driver = self._driver(tmp_path)
+        try:
+            driver.read(2)
+            began = time.monotonic()
+            assert driver.poll() == []
+            assert time.monotonic() - began < QUIET_POLL_S
+        finally:
+            driver.stop()
+
+    def test_stop_ends_a_poll_that_waits(self, tmp_path: Path) -> None:
+        self.seed(tmp_path, range(2))
+        driver = self._driver(tmp_path)
+        driver.read(2)
+        polling = threading.Thread(target=driver.poll)
+        polling.start()
+        driver.context.stopping.set()
+        polling.join(STOP_S)
+        assert not polling.is_alive()
+        driver.stop()
+
+    def test_a_source_that_is_away_is_waited_for(self, tmp_path: Path) -> None:
+        self.seed(tmp_path, range(3))
+        if not self.take_away(tmp_path):
+            pytest.skip("this other side cannot be taken away")
+        driver = SourceDriver(self.connector, self.settings(tmp_path))
+        try:
+            assert _is_waited_for(driver.tasks[0].start, driver.tasks[0].poll)
+            self.bring_back(tmp_path)
+            driver.start()
+            self._same(driver.read(3), range(3))
+        finally:
+            driver.stop()
+
+
+class SinkLaws(_SettingsLaws):
+    """The laws of sinks. The other side lives in, or is named after, the test's own folder."""
+
+    connector: ClassVar[type[SinkConnector[Any]]]
+    exactly_once: ClassVar[bool] = False
+    """Whether it stores positions together with the data."""
+    ordered: ClassVar[bool] = True
+    """Whether `stored` gives the items back in the order in which they were put."""
+
+    @abstractmethod
+    def value(self, item: int) -> tuple[Schema | None, Any]:
+        """The value of a record that carries this item."""
+
+    def key(self, item: int) -> tuple[Schema | None, Any]:
+        """The key of a record that carries this item; none by default."""
+        return None, None
+
+    @abstractmethod
+    def stored(self, folder: Path) -> Sequence[int]:
+        """The items that are safely on the other side, read without the task's help."""
+
+    def record(self, item: int, *, partition: int = 0) -> SinkRecord:
+        """The record of an item; its offset is the item."""
+        value_schema, value = self.value(item)
+        key_schema, key = self.key(item)
+        return SinkRecord(
+            TOPIC, partition, item, value, value_schema, key, key_schema, 1_700_000_000_000 + item
+        )
+
+    def _driver(self, folder: Path) -> tuple[SinkDriver, int]:
+        driver = SinkDriver(self.connector, self.settings(folder))
+        positions = driver.start([TopicPartition(TOPIC, 0)])
+        return driver, positions.get(TopicPartition(TOPIC, 0), 0)
+
+    def _put(self, driver: SinkDriver, items: Sequence[int]) -> None:
+        driver.put([self.record(item) for item in items])
+
+    def _same(self, folder: Path, items: Sequence[int]) -> None:
+        found = list(self.stored(folder))
+        assert (found if self.ordered else sorted(found)) == list(items)
+
+    def test_what_is_put_is_stored_in_order(self, tmp_path: Path) -> None:
+        driver, _ = self._driver(tmp_path)
+        for begin in range(0, 30, 10):
+            self._put(driver, range(begin, begin + 10))
+        driver.flush()
+        driver.stop([TopicPartition(TOPIC, 0)])
+        self._same(tmp_path, range(30))
+
+    def test_what_was_flushed_is_there_though_the_task_dies(self, tmp_path: Path) -> None:
+        driver, _ = self._driver(tmp_path)
+        self._put(driver, range(10))
+        driver.flush()
+        self._same(tmp_path, range(10))
+        driver.stop()
+
+    def test_nothing_to_put_is_nothing(self, tmp_path: Path) -> None:
+        driver, _ = self._driver(tmp_path)
+        driver.put([])
+        driver.flush()
+        self._put(driver, range(1))
+        driver.flush()
+        driver.stop([TopicPartition(TOPIC, 0)])
+        self._same(tmp_path, range(1))
+
+    def test_a_restart_goes_on_where_the_last_flush_ended(self, tmp_path: Path) -> None:
+        first, _ = self._driver(tmp_path)
+        self._put(first, range(10))
+        first.flush()
+        first.stop([TopicPartition(TOPIC, 0)])
+        second, position = self._driver(tmp_path)
+        if self.exactly_once:
+            assert position == 10
+        self._put(second, range(10, 20))
+        second.flush()
+        second.stop([TopicPartition(TOPIC, 0)])
+        self._same(tmp_path, range(20))
+
+    def test_a_batch_that_is_repeated_after_a_crash_changes_nothing(self, tmp_path: Path) -> None:
+        if not self.exactly_once:
+            pytest.skip("this sink is at least once")
+        first, _ = self._driver(tmp_path)
+        self._put(first, range(10))
+        first.flush()
+        self._put(first, range(10, 20))
+        _abandon(first)
+        second, position = self._driver(tmp_path)
+        assert 10 <= position <= 20
+        self._put(second, range(position, 25))
+        second.flush()
+        second.stop([TopicPartition(TOPIC, 0)])
+        self._same(tmp_path, range(25))
+
+    def test_stop_without_a_flush_ends_soon(self, tmp_path: Path) -> None:
+        driver, _ = self._driver(tmp_path)
+        self._put(driver, range(5))
+        began = time.monotonic()
+        driver.stop([TopicPartition(TOPIC, 0)])
+        assert time.monotonic() - began < STOP_S
+
+    def test_a_sink_that_is_away_is_waited_for(self, tmp_path: Path) -> None:
+        driver, _ = self._driver(tmp_path)
+        self._put(driver, range(3))
+        driver.flush()
+        if not self.take_away(tmp_path):
+            driver.stop()
+            pytest.skip("this other side cannot be taken away")
+
+        def put_and_flush() -> None:
+            self._put_once(driver, range(3, 6))
+            driver.task.flush()
+
+        assert _is_waited_for(put_and_flush)
+        self.bring_back(tmp_path)
+        if self.exactly_once:  # as the runtime does: the task is opened anew, at its own position
+            _abandon(driver)
+            driver, position = self._driver(tmp_path)
+            self._put(driver, range(position, 6))
+        else:
+            self._put(driver, range(3, 6))
+        driver.flush()
+        driver.stop([TopicPartition(TOPIC, 0)])
+        if self.exactly_once:
+            self._same(tmp_path, range(6))
+        else:
+            assert set(self.stored(tmp_path)) == set(range(6))
+
+    def _put_once(self, driver: SinkDriver, items: Sequence[int]) -> None:
+        driver.task.put([self.record(item) for item in items])
+
+
+def _as_key(source_partition: Mapping[str, Any]) -> str:
+    return json.dumps(source_partition, sort_keys=True)
+
+
+def _until_it_works(call: Any) -> Any:
+    """What the runtime does about RetriableError: the same call again after a pause."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return call()
+        except RetriableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def _is_waited_for(*calls: Any) -> bool:
+    """Whether one of the calls says that the other side is away, by RetriableError and no other."""
+    for _ in range(3):
+        for call in calls:
+            try:
+                call()
+            except RetriableError:
+                return True
+    return False
+
+
+def _abandon(driver: SinkDriver) -> None:
+    """Let go of a task as a crash does: no flush, no close; its connections end."""
+    driver.context.stopping.set()
+    driver.task.stop()

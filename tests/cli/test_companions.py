@@ -1,0 +1,121 @@
+"""What runs beside the broker: it dies with it, and comes back by itself."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import httpx2
+import psutil
+import pytest
+
+from strom.cli import companions
+from strom.cli.companions import Companion, Companions
+
+PATIENCE_S = 30
+
+
+def eventually(condition, what):
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(what)
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+def answers(url):
+    try:
+        return httpx2.get(f"{url}/subjects").json() == []
+    except httpx2.TransportError:
+        return False
+
+
+@pytest.fixture
+def broker_with_registry(tmp_path):
+    """`strom start --registry-port N` as a process: it, and where the registry answers."""
+    port = free_port()
+    command = [sys.executable, "-m", "strom", "start", "--port", "0", "--amqp-port", "0", "--json"]
+    command += ["--set", "amqp.management.port=0", "--data", str(tmp_path / "data")]
+    process = subprocess.Popen(
+        [*command, "--registry-port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(os.environ),
+    )
+    line = process.stdout.readline()
+    assert f'"schema registry": "http://127.0.0.1:{port}"'.encode() in line
+    yield process, f"http://127.0.0.1:{port}"
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def registry_of(process):
+    return eventually(
+        lambda: next(iter(psutil.Process(process.pid).children()), None), "no registry was started"
+    )
+
+
+def test_the_registry_dies_with_its_broker_even_if_that_is_killed(broker_with_registry):
+    process, url = broker_with_registry
+    eventually(lambda: answers(url), "the registry does not answer")
+    child = registry_of(process)
+    process.send_signal(signal.SIGKILL)
+    child.wait(PATIENCE_S)
+    assert not answers(url)
+
+
+def test_a_registry_that_was_killed_comes_back(broker_with_registry):
+    process, url = broker_with_registry
+    eventually(lambda: answers(url), "the registry does not answer")
+    first = registry_of(process)
+    first.kill()
+    eventually(lambda: registry_of(process).pid != first.pid, "nothing was started again")
+    eventually(lambda: answers(url), "the registry does not answer again")
+
+
+def test_a_clean_stop_takes_the_registry_along(broker_with_registry):
+    process, url = broker_with_registry
+    eventually(lambda: answers(url), "the registry does not answer")
+    child = registry_of(process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+    assert not child.is_running()
+
+
+def test_who_ends_at_once_is_started_again_with_growing_pauses(monkeypatch, capfd):
+    monkeypatch.setattr(companions, "FIRST_PAUSE_S", 0.01)
+    # This command fails, for it knows nothing of the options that a companion gets.
+    running = Companions([Companion("sick program", ("nonsense",), "127.0.0.1", 1)])
+    running.start("127.0.0.1:1")
+    said = []
+
+    def told_three_times():
+        said.append(capfd.readouterr().err)
+        return "".join(said).count("sick program ended with 2") >= 3
+
+    eventually(told_three_times, "it was not started again")
+    running.stop()
+    pauses = [float(part.split(" s.")[0]) for part in "".join(said).split("again in ")[1:]]
+    assert pauses == sorted(pauses)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8081"),
+        ("0.0.0.0", "http://127.0.0.1:8081"),
+        ("::1", "http://[::1]:8081"),
+    ],
+)
+def test_the_address_is_one_that_clients_can_use(host, url):
+    assert Companion("x", (), host, 8081).url == url

@@ -1,0 +1,130 @@
+"""Workers in processes of their own, that can be killed; and a client of their REST."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+PATIENCE_S = 60
+
+
+class Rest:
+    """One worker's REST interface."""
+
+    def __init__(self, url):
+        self.url = url
+
+    def ask(self, method, path, body=None, *, raw=None):
+        """Status, body and headers of one answer."""
+        data = raw if raw is not None else None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(
+            self.url + path, data, {"Content-Type": "application/json"}, method=method
+        )
+        try:
+            answer = urllib.request.urlopen(request, timeout=PATIENCE_S)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            text = answer.read()
+            return answer.status, json.loads(text) if text else None, dict(answer.headers)
+
+    def put(self, name, **settings):
+        texts = {key.replace("__", "."): str(value) for key, value in settings.items()}
+        status, body, _ = self.ask("PUT", f"/connectors/{name}/config", texts)
+        assert status in (200, 201), body
+        return body
+
+    def get(self, path):
+        status, body, _ = self.ask("GET", path)
+        assert status == 200, body
+        return body
+
+    def states(self, name):
+        """The states of the tasks, by number; empty before there is any."""
+        status, body, _ = self.ask("GET", f"/connectors/{name}/status")
+        return {task["id"]: task for task in body["tasks"]} if status == 200 else {}
+
+    def wait_for_states(self, name, wanted, tasks=None):
+        def there():
+            status, body, _ = self.ask("GET", f"/connectors/{name}/status")
+            if status != 200:
+                return False
+            all_of = [body["connector"], *body["tasks"]]
+            return all(one["state"] == wanted for one in all_of) and (
+                tasks is None or len(body["tasks"]) == tasks
+            )
+
+        wait_until(there)
+
+
+def wait_until(true, patience_s=PATIENCE_S):
+    deadline = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < deadline, "it did not come true in time"
+        time.sleep(0.05)
+
+
+class WorkerProcess:
+    """`strom connect worker` on a free port."""
+
+    def __init__(self, servers, **settings):
+        self._command = [sys.executable, "-m", "strom", "connect", "worker", "--json", "-v"]
+        self._command += ["-b", servers, "--port", "0"]
+        texts = {
+            "key.converter": STRING,
+            "value.converter": STRING,
+            "session.timeout.ms": "4000",
+            "heartbeat.interval.ms": "300",
+            "offset.flush.interval.ms": "300",
+            **settings,
+        }
+        for name, value in texts.items():
+            self._command += ["--set", f"{name}={value}"]
+        self.words = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by stop()
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def start(self):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        self.process = subprocess.Popen(
+            self._command, stdout=subprocess.PIPE, stderr=self.words, env=environment
+        )
+        line = self.process.stdout.readline()
+        assert line, self.told()
+        self.url = json.loads(line)["connect_url"]
+        self.id = self.url.removeprefix("http://")
+        self.rest = Rest(self.url)
+        return self
+
+    def told(self):
+        self.words.seek(0)
+        return self.words.read().decode(errors="replace")
+
+    def kill(self):
+        self.process.kill()
+        self._wait()
+
+    def _wait(self):
+        self.process.wait(30)
+        self.process.stdout.close()
+
+    def terminate(self):
+        """End it cleanly; returns its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        self._wait()
+        return self.process.returncode
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.kill()
+        self.words.close()

@@ -1,0 +1,192 @@
+"""JSON Schema: what is valid, what is the same, and who accepts whose data."""
+
+import json
+
+import jsonschema_rs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from strom.registry.formats import InvalidSchema, Kind, Referenced, parse
+from tests.registry.formats import json_cases, json_combined_cases
+from tests.registry.formats.json_cases import INT, NUMBER, TEXT, thing
+from tests.registry.formats.json_schemas import instances, versions
+
+CASES = [*json_cases.CASES, *json_combined_cases.CASES]
+NAMES = [case.what for case in CASES]
+
+
+def schema(value, references=()):
+    return parse(Kind.JSON, json.dumps(value), references)
+
+
+def test_the_table_is_large_and_has_both_answers():
+    assert len(set(NAMES)) == len(CASES) > 150
+    assert 60 < sum(case.readable for case in CASES) < len(CASES) - 60
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_a_case_is_answered_as_the_table_says(case):
+    problems = schema(case.reader).problems_reading(schema(case.writer))
+    assert (problems == []) is case.readable
+    assert all(" at #/" in problem for problem in problems)
+    assert case.readable or problems[0].startswith(case.rule)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data(), pair=versions())
+def test_what_the_writer_accepts_the_reader_accepts_if_there_is_no_problem(data, pair):
+    reader, writer = pair
+    if schema(reader).problems_reading(schema(writer)):
+        return
+    accepts = jsonschema_rs.Draft7Validator(reader).is_valid
+    wrote = jsonschema_rs.Draft7Validator(writer).is_valid
+    for instance in data.draw(st.lists(instances(writer), min_size=1, max_size=5)):
+        assert accepts(instance) or not wrote(instance), instance
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(pair=versions())
+def test_a_schema_accepts_what_it_accepts(pair):
+    assert schema(pair[0]).problems_reading(schema(pair[0])) == []
+
+
+INVALID = {
+    "no object": "3",
+    "a text": '"string"',
+    "an array": "[]",
+    "an unknown type": '{"type": "strin"}',
+    "an unknown type deep inside": '{"properties": {"a": {"items": {"type": 3}}}}',
+    "required that is no array": '{"required": true}',
+    "a negative length": '{"minLength": -1}',
+    "an expression that is none": '{"pattern": "("}',
+    "a reference to nowhere": '{"$ref": "#/definitions/none"}',
+    "a reference to nobody": '{"$ref": "other.json"}',
+    "a reference to the network": '{"$ref": "http://127.0.0.1:1/other.json"}',
+    "a reference to what is no schema": '{"$ref": "#/x", "x": {"type": ["none"]}}',
+    "a reference to data": '{"$ref": "#/default", "default": {"required": 3}}',
+    "no JSON": '{"type": ',
+    "draft 4 with a word of draft 6": json.dumps(
+        {"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": 3}
+    ),
+    "draft 7 with a word of draft 4": '{"minimum": 3, "exclusiveMinimum": true}',
+}
+
+
+@pytest.mark.parametrize("text", INVALID.values(), ids=INVALID)
+def test_an_invalid_schema_is_refused(text):
+    with pytest.raises(InvalidSchema) as refused:
+        parse(Kind.JSON, text)
+    assert "schema.invalid" not in str(refused.value)
+    assert "Traceback" not in str(refused.value)
+
+
+def test_a_mistake_is_told_with_its_place():
+    with pytest.raises(InvalidSchema, match=r"^At #/properties/a/items: "):
+        parse(Kind.JSON, INVALID["an unknown type deep inside"])
+
+
+@pytest.mark.parametrize("uri", [None, "https://example.test/mine", *range(5)])
+def test_drafts_are_known_and_anything_else_is_draft_7(uri):
+    drafts = ["draft-04", "draft-06", "draft-07", "draft/2019-09", "draft/2020-12"]
+    if isinstance(uri, int):
+        uri = f"http://json-schema.org/{drafts[uri]}/schema#"
+    assert schema({"$schema": uri, "type": "string"} if uri else {}).canonical
+
+
+def test_layout_makes_no_other_schema_but_the_order_of_words_does():
+    one = parse(Kind.JSON, '{"type": "string",\n  "title": "é"}')
+    assert one.canonical == '{"type":"string","title":"é"}'
+    other = parse(Kind.JSON, '{"title":"é","type":"string"}')
+    assert other.canonical != one.canonical
+    assert other.normalized == one.normalized
+
+
+ADDRESS = Referenced("address.json", json.dumps(thing({"city": TEXT, "zip": INT})))
+
+
+def test_a_reference_is_found_by_its_name():
+    order = thing({"to": {"$ref": "address.json"}, "zip": {"$ref": "address.json#/properties/zip"}})
+    read = schema(order, [ADDRESS])
+    narrow = ADDRESS._replace(text=ADDRESS.text.replace("integer", "number"))
+    assert schema(order, [narrow]).problems_reading(read) == []
+    assert {
+        problem.split(":")[0] for problem in read.problems_reading(schema(order, [narrow]))
+    } == {
+        "TYPE_NARROWED at #/properties/to/properties/zip",
+        "TYPE_NARROWED at #/properties/zip",
+    }
+
+
+def test_a_reference_is_found_relative_to_the_id_of_the_schema_or_by_its_own():
+    order = {"$id": "http://shop.test/order.json", **thing({"to": {"$ref": "address.json"}})}
+    assert schema(order, [ADDRESS]).problems_reading(schema(order, [ADDRESS])) == []
+    full = Referenced("http://shop.test/address.json", ADDRESS.text)
+    assert schema(order, [full])
+    named = Referenced("whatever", json.dumps({"$id": "urn:example:address", **NUMBER}))
+    assert schema({"$ref": "urn:example:address"}, [named]).problems_reading(schema(INT)) == []
+
+
+def test_references_of_references_are_known():
+    person = Referenced(
+        "person.json", json.dumps(thing({"at": {"$ref": "address.json"}})), (ADDRESS,)
+    )
+    assert schema({"$ref": "person.json"}, [person]).problems_reading(schema(True)) != []
+    with pytest.raises(InvalidSchema, match=r"address\.json"):
+        schema({"$ref": "person.json"}, [person._replace(references=())])
+
+
+def test_a_broken_reference_is_named():
+    with pytest.raises(
+        InvalidSchema, match=r"In the reference address\.json: The schema is not JSON"
+    ):
+        schema({}, [ADDRESS._replace(text="{")])
+
+
+def test_a_reference_to_itself_restricts_nothing():
+    circle = {"$ref": "#/definitions/a", "definitions": {"a": {"$ref": "#/definitions/a"}}}
+    assert schema(circle).problems_reading(schema(circle)) == []
+
+
+def test_a_schema_that_denies_itself_can_be_compared():
+    paradox = {"not": {"$ref": "#"}}
+    assert isinstance(schema(paradox).problems_reading(schema(paradox)), list)
+
+
+def test_deep_and_huge_schemas_are_refused():
+    deep = '{"not":' * 300 + "{}" + "}" * 300
+    with pytest.raises(InvalidSchema, match="nested more than 100 levels"):
+        parse(Kind.JSON, deep)
+    with pytest.raises(InvalidSchema, match="characters"):
+        schema({"title": "x" * 1_000_000})
+    almost = '{"not":' * 95 + "{}" + "}" * 95
+    assert parse(Kind.JSON, almost).problems_reading(parse(Kind.JSON, almost)) == []
+
+
+def test_definitions_that_all_refer_to_each_other_are_compared_in_time():
+    names = [f"d{index}" for index in range(12)]
+    everyone = {"anyOf": [{"$ref": f"#/definitions/{name}"} for name in names]}
+    web = {
+        **everyone,
+        "definitions": {name: thing({"v": INT, "next": everyone, name: TEXT}) for name in names},
+    }
+    assert schema(web).problems_reading(schema(web)) == []
+
+
+def test_schemas_with_too_many_pairs_of_parts_are_told_to_be_too_large(monkeypatch):
+    monkeypatch.setattr("strom.registry.formats.schema.MAX_COMPARISONS", 1000)
+    wide = {"anyOf": [{"type": "string", "minLength": length} for length in range(50)]}
+    assert schema(wide).problems_reading(schema(wide)) == [
+        "The schemas are too large to be compared."
+    ]
+
+
+def test_an_expression_that_takes_forever_elsewhere_is_matched_in_time():
+    slow = {"patternProperties": {"(a+)+$": INT}, "additionalProperties": False}
+    assert schema(slow).problems_reading(schema(thing({"a" * 60 + "!": INT}))) != []
+
+
+@pytest.mark.parametrize("text", ['{"title": "\\ud800"}', '{"title": "\ud800"}'])
+def test_half_of_a_character_is_refused(text):
+    with pytest.raises(InvalidSchema, match="half of a surrogate pair"):
+        parse(Kind.JSON, text)
