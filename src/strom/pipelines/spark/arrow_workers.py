@@ -14,14 +14,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _able: dict[str, bool] = {}
+_readers: "dict[tuple[str, str, tuple[tuple[str, str], ...]], Callable[[str], Column]]" = {}
 
 
 def usual_json_reader(spark: "SparkSession", stream: Stream) -> "Callable[[str], Column] | None":
     """The function that reads JSON of the usual form; None where it cannot be used."""
-    types = parse_schema(stream.ddl)
-    if stream.format != "json" or not usual_json.READ_TYPES.issuperset(types.values()):
+    if stream.format != "json":
         return None
-    return _reader(spark, dict(types)) if workers_have_arrow(spark) else None
+    types = parse_schema(stream.ddl)
+    readable = usual_json.READ_TYPES.issuperset(types.values())
+    if not readable or not workers_have_arrow(spark):
+        return None
+    zone = spark.conf.get("spark.sql.session.timeZone") or ""
+    # A function is pickled for every object of it: the same one serves all micro-batches.
+    key = spark.conf.get("spark.app.id") or "", zone, tuple(types.items())
+    if key not in _readers:
+        _readers[key] = _reader(zone, dict(types))
+    return _readers[key]
 
 
 def workers_have_arrow(spark: "SparkSession") -> bool:
@@ -30,7 +39,7 @@ def workers_have_arrow(spark: "SparkSession") -> bool:
 
     application = spark.conf.get("spark.app.id") or ""
     if application not in _able:
-        reader = _reader(spark, {"n": "int"})
+        reader = _reader("UTC", {"n": "int"})
         one = spark.range(1).selectExpr("CAST('{\"n\":7}' AS BINARY) AS value")
         try:
             _able[application] = one.select(reader("value").alias("row")).collect()[0].row.n == 7
@@ -40,13 +49,12 @@ def workers_have_arrow(spark: "SparkSession") -> bool:
     return _able[application]
 
 
-def _reader(spark: "SparkSession", types: dict[str, str]) -> "Callable[[str], Column]":
+def _reader(zone: str, types: dict[str, str]) -> "Callable[[str], Column]":
     from pyspark import cloudpickle
     from pyspark.sql.pandas.functions import arrow_udf
 
     # Workers need not have strom.
     cloudpickle.register_pickle_by_value(usual_json)  # type: ignore[no-untyped-call]
-    zone = spark.conf.get("spark.sql.session.timeZone") or ""
     fields = [f"{name} {kind}" for name, kind in [*types.items(), (usual_json.USUAL, "boolean")]]
     function = usual_json.reading_function(types, zone)
     # Deterministic functions are run again in every condition on what they return.
