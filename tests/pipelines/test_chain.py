@@ -1,6 +1,7 @@
 """Chains of segments: whatever is done to them, every record stays in exactly one."""
 
 import json
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -106,3 +107,14 @@ def test_the_active_version_cannot_be_dropped():
     manifest = Manifest("v", "t", versions=(version_of([]),)).switched_to(1)
     with pytest.raises(OutOfPlace):
         manifest.without(1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=4), st.integers(1, 9))
+def test_steps_towards_a_position_are_even_and_lose_nothing(partitions, steps):
+    start = Offsets(tuple(first for first, _ in partitions))
+    end = Offsets(tuple(first + more for first, more in partitions))
+    bounds = start.towards(end, steps)
+    assert (bounds[0], bounds[-1], len(bounds)) == (start, end, steps + 1)
+    for before, after in pairwise(bounds):
+        assert before <= after
+        assert after - before <= (end - start) / steps + len(partitions)

@@ -10,6 +10,9 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines import Stream, View, window
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.spark.parsing import parse
+from strom.pipelines.spark.reading import read_log
 from tests.pipelines.oracle import EXACT, SCHEMA, SKETCHES, START, agrees, expected
 from tests.pipelines.world import World, as_text, fresh_topic
 
@@ -58,7 +61,7 @@ def check(world, sent):
                 assert agrees(name, found[group][name], value), (group, name)
 
 
-def test_batch_speed_and_replay_agree(world):
+def test_batch_speed_and_replay_agree(world, monkeypatch):
     sent = clicks(300)
     world.send(sent)
     speed = world.speed()
@@ -79,6 +82,7 @@ def test_batch_speed_and_replay_agree(world):
     assert layers == ["batch", "speed"]
 
     view = world.targets["page_minutes"].feed.view
+    monkeypatch.setattr("strom.pipelines.replay.PART", 30)
     number = world.replay(view, chunk=100)
     assert world.manifests.read("page_minutes").active == number == 2
     assert answer(world) == by_lambda
@@ -220,3 +224,15 @@ def eventually(true):
             return True
         time.sleep(0.05)
     return False
+
+
+def test_a_micro_batch_is_folded_without_a_shuffle(world, capsys):
+    end = Offsets((1,) * world.stream.partitions)
+    raw = read_log(
+        world.spark, world.kafka.servers, world.stream.topic, Offsets(), end, group="strom.test"
+    )
+    parsed = parse(world.stream, raw).coalesce(1)
+    world.targets["page_minutes"].feed.states(parsed).explain()
+    plan = capsys.readouterr().out
+    assert "Aggregate" in plan
+    assert "Exchange" not in plan

@@ -23,9 +23,9 @@ _WEIGHTS = list(accumulate(1 / rank for rank in range(1, len(PAGES) + 1)))
 class Visitors:
     """Invents clicks."""
 
-    def __init__(self, seed: int = 2026) -> None:
+    def __init__(self, seed: int = 2026, sessions: int = SESSIONS) -> None:
         self._chance = random.Random(seed)  # noqa: S311 - nothing secret here
-        self._sessions = [self._new_user() for _ in range(SESSIONS)]
+        self._sessions = [self._new_user() for _ in range(sessions)]
         self.malformed = 0
 
     def clicks(self, count: int, now: datetime) -> list[bytes]:
@@ -51,7 +51,7 @@ class Visitors:
             made[index] = made[index][: chance.randrange(1, 30)]
         self.malformed += min(wrong, count)
         for _ in range(count // 20):  # sessions end, and others begin
-            self._sessions[chance.randrange(SESSIONS)] = self._new_user()
+            self._sessions[chance.randrange(len(self._sessions))] = self._new_user()
         return made
 
     def _new_user(self) -> str:

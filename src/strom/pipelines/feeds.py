@@ -19,6 +19,7 @@ from strom.pipelines.spark.preparing import prepared
 from strom.pipelines.spark.reading import RAW_SCHEMA
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 States = Callable[["DataFrame"], "DataFrame"]
@@ -72,20 +73,6 @@ def dead_letter_feed(stream: Stream) -> Feed:
     )
 
 
-def write_states(states: "DataFrame", folder: Path, *, few: bool) -> list[Path]:
-    """Write states into files of a folder. A few go through this process: that takes one job less."""
-    name = uuid.uuid4().hex
-    if few:
-        import pyarrow.parquet as pq
-
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{name}.parquet"
-        pq.write_table(states.toArrow(), path)
-        return [path]
-    states.write.parquet(str(folder / name))
-    return sorted((folder / name).glob("*.parquet"))
-
-
 def write_segment(
     manifests: Manifests,
     feed: Feed,
@@ -97,10 +84,36 @@ def write_segment(
     layer: Layer = "speed",
     few: bool = False,
 ) -> Segment:
-    """Compute and write the states of records between two positions. Nobody sees them yet."""
-    folder = manifests.version_folder(feed.name, number) / layer
-    files = write_states(feed.states(parsed), folder, few=few and not feed.view.appends)
-    relative = tuple(str(path.relative_to(manifests.view_folder(feed.name))) for path in files)
+    """Compute and write the states of records between two positions. Nobody sees them yet.
+
+    `few` are folded in one task, without a shuffle, and written by this process: each saves a job.
+    """
+    if few and not feed.view.appends:
+        states = feed.states(parsed.coalesce(1)).toArrow()
+        return write_small_segment(manifests, feed, number, states, start, end)
+    folder = manifests.version_folder(feed.name, number) / layer / uuid.uuid4().hex
+    feed.states(parsed).write.parquet(str(folder))
+    return _listed(manifests, feed, sorted(folder.glob("*.parquet")), start, end, layer)
+
+
+def write_small_segment(
+    manifests: Manifests, feed: Feed, number: int, states: "pa.Table", start: Offsets, end: Offsets
+) -> Segment:
+    """Write states that are in memory already."""
+    import pyarrow.parquet as pq
+
+    folder = manifests.version_folder(feed.name, number) / "speed"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{uuid.uuid4().hex}.parquet"
+    pq.write_table(states, path)
+    return _listed(manifests, feed, [path], start, end, "speed")
+
+
+def _listed(
+    manifests: Manifests, feed: Feed, files: list[Path], start: Offsets, end: Offsets, layer: Layer
+) -> Segment:
+    folder = manifests.view_folder(feed.name)
+    relative = tuple(str(path.relative_to(folder)) for path in files)
     return Segment(start, end, relative, layer, written_ms=time.time_ns() // 1_000_000)
 
 

@@ -95,9 +95,11 @@ class KafkaLog:
         ends = self.ends(topic)
         return Offsets(tuple(ends[p] if at < 0 else at for p, at in enumerate(found.next)))
 
-    def check_complete(self, topic: str, position: Offsets, who: str) -> None:
-        """Raise LogTruncated if records from `position` on are gone."""
-        starts, ends = self.starts(topic), self.ends(topic)
+    def check_complete(
+        self, topic: str, position: Offsets, who: str, *, ends: Offsets | None = None
+    ) -> None:
+        """Raise LogTruncated if records from `position` on are gone; `ends`, if they are known."""
+        starts, ends = self.starts(topic), ends or self.ends(topic)
         for partition, first in enumerate(starts.next):
             if not first <= position[partition] <= ends[partition]:
                 raise LogTruncated(

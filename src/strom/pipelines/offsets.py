@@ -50,6 +50,14 @@ class Offsets:
             )
         )
 
+    def towards(self, end: "Offsets", steps: int) -> "list[Offsets]":
+        """Positions from this one to `end`, about evenly apart; both are among them."""
+        size = self._of_both(end)
+        return [
+            Offsets(tuple(self[p] + (end[p] - self[p]) * step // steps for p in size))
+            for step in range(steps + 1)
+        ]
+
     def _of_both(self, other: "Offsets") -> range:
         return range(max(len(self.next), len(other.next)))
 

@@ -1,29 +1,34 @@
 """Kappa: the same fold once more, from some place in the log on, into a new version; then a switch."""
 
+import math
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.chain import Manifest, Version
+from strom.pipelines.chain import Manifest, Segment, Version
 from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, append_segment, feed_of, write_segment
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.parsing import parse
-from strom.pipelines.spark.reading import read_log
+from strom.pipelines.spark.reading import cores_of, read_log
 from strom.pipelines.versions import new_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CHUNK = 2_000_000
+CHUNK = 5_000_000
 """Records per step: after a crash, no more than these are read again."""
+PART = 500_000
+"""Records per job."""
 NEAR = 1_000
 """A version that lacks fewer records than these has caught up."""
 
@@ -100,13 +105,39 @@ def catch_up(
             return
         kafka.check_complete(topic, position, f"View {feed.name}")
         until = end.at_most(position, chunk)
-        raw = read_log(spark, kafka.servers, topic, position, until, group=group)
-        parsed = parse(feed.view.stream, raw)
-        segment = write_segment(manifests, feed, number, parsed, position, until)
+        segment = _computed(spark, kafka, manifests, feed, number, position, until, group)
         position = append_segment(manifests, feed, number, segment).position
         if left < NEAR and until == end:
             report(Step(number, position - first, end - first, time.perf_counter() - began))
             return
+
+
+def _computed(
+    spark: "SparkSession",
+    kafka: KafkaLog,
+    manifests: Manifests,
+    feed: Feed,
+    number: int,
+    start: Offsets,
+    end: Offsets,
+    group: str,
+) -> Segment:
+    """The states between two positions, by many small jobs of one task each: nothing is shuffled.
+
+    A key may have a state in each of them; whoever reads merges.
+    """
+
+    def part(ends: tuple[Offsets, Offsets]) -> Segment:
+        raw = read_log(spark, kafka.servers, feed.view.stream.topic, *ends, group=group)
+        parsed = parse(feed.view.stream, raw).coalesce(1)
+        return write_segment(manifests, feed, number, parsed, *ends)
+
+    bounds = start.towards(end, max(1, math.ceil((end - start) / PART)))
+    # One more than cores: while jobs run, the next is planned.
+    with ThreadPoolExecutor(cores_of(spark) + 1, thread_name_prefix="replay") as pool:
+        parts = list(pool.map(part, pairwise(bounds)))
+    files = tuple(file for one in parts for file in one.files)
+    return replace(parts[-1], start=start, files=files)
 
 
 def switch(manifests: Manifests, feed: Feed, number: int) -> Manifest:

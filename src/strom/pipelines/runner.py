@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 IDLE_S = 0.05
 UPKEEP_S = 1.0
 SWEEP_EVERY = 30
+ARCHIVE_WAITS = 6
+"""For so many of its intervals the archive gives way to a speed layer that is behind."""
 
 
 class Runner:
@@ -51,6 +53,7 @@ class Runner:
         self._compactor = Compactor(self._manifests)
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._archive_by = 0.0
 
     def prepare(self) -> None:
         """Check and make everything that is needed; UserError before anything runs."""
@@ -89,6 +92,10 @@ class Runner:
     def wait(self, seconds: float) -> bool:
         """Wait; True if something has failed, and `failed` says what."""
         return self._stopping.wait(seconds)
+
+    def ends(self, topic: str) -> int:
+        """How many records a topic has had until now."""
+        return self._kafka.ends(topic) - Offsets()
 
     def batch_now(self, topic: str) -> int:
         """Archive what is there, and publish a batch of every view of a topic; records in it."""
@@ -194,11 +201,23 @@ class Runner:
         return Target(feed_of(self._spark, view, self.project.folder), version.number)
 
     def _archive(self) -> None:
+        if self._speed_is_behind() and time.monotonic() < self._archive_by:
+            self._stopping.wait(IDLE_S)
+            return
         taken = sum(
             master.archive(self._spark, self._kafka, group=self._group())
             for master in self.masters.values()
         )
-        self._stopping.wait(0 if taken >= 1_000_000 else self.project.settings.archive_every_s)
+        every = self.project.settings.archive_every_s
+        self._archive_by = time.monotonic() + ARCHIVE_WAITS * every
+        self._stopping.wait(0 if taken >= 1_000_000 else every)
+
+    def _speed_is_behind(self) -> bool:
+        """Whether someone waits for records who would have to share the cores with the archive."""
+        return any(
+            layer.progress.lag > self.project.settings.batch_records
+            for layer in self.layers.values()
+        )
 
     def _batch(self) -> None:
         if self._stopping.wait(self.project.settings.batch_every_s):

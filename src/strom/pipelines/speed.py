@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.chain import OutOfPlace, Segment
 from strom.pipelines.definitions.stream import Stream
-from strom.pipelines.feeds import Feed, append_segment, write_segment
+from strom.pipelines.feeds import Feed, append_segment, write_segment, write_small_segment
 from strom.pipelines.freshness import Freshness
 from strom.pipelines.kafka_log import DeadLetter, KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.spark.parsing import PROBLEM, dead_rows, parse
+from strom.pipelines.spark.parsing import dead_rows, parse
 from strom.pipelines.spark.reading import read_log
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
@@ -78,18 +79,19 @@ class SpeedLayer:
 
     def step(self) -> int:
         """Take in what is new, up to a limit; returns how many records that were."""
-        end = self._log.ends(self._stream.topic)
+        topic = self._stream.topic
+        end = self._log.ends(topic)
         self.progress.freshness.looked(time.monotonic(), end - Offsets())
         taken = 0
         for position, targets in self._by_position().items():
             until = end.at_most(position, self._max_records)
             if until != position:  # behind it too, where a topic was made anew
-                self._log.check_complete(
-                    self._stream.topic, position, f"View {targets[0].feed.name}"
-                )
+                who = f"View {targets[0].feed.name}"
+                self._log.check_complete(topic, position, who, ends=end)
                 self._take(targets, position, until)
                 taken = max(taken, until - position)
-        end = self._log.ends(self._stream.topic)
+        end = self._log.ends(topic) if taken else end
+        self.progress.freshness.looked(time.monotonic(), end - Offsets())
         behind = [end - position for position in self._by_position()]
         self.progress.lag = max(behind, default=0)
         return taken
@@ -110,32 +112,33 @@ class SpeedLayer:
         )
         parsed = parse(self._stream, raw).persist()
         try:
-            malformed = self._count_malformed(parsed)
+            # Also brings the parsed records into memory, on all cores, for whoever comes next.
+            dead = dead_rows(parsed).toArrow()
             # Side by side, for one job's planning leaves the cores to another's work.
             segments = self._pool.map(
-                lambda target: self._states(target, parsed, malformed, start, end), targets
+                lambda target: self._states(target, parsed, dead, start, end), targets
             )
             for target, segment in zip(targets, segments, strict=True):
                 self._publish(target, segment)
         finally:
             parsed.unpersist()
         self.progress.records += end - start
-        self.progress.dead_letters += malformed
+        self.progress.dead_letters += dead.num_rows
         self.progress.batches += 1
         self.progress.seconds = time.perf_counter() - began
         self.progress.freshness.published(time.monotonic(), start - Offsets(), end - Offsets())
 
     def _states(
-        self, target: Target, parsed: "DataFrame", malformed: int, start: Offsets, end: Offsets
+        self, target: Target, parsed: "DataFrame", dead: "pa.Table", start: Offsets, end: Offsets
     ) -> Segment:
         """Write the states of one version. Nobody sees them yet."""
-        if target is self._dead_letters:
-            if not malformed:
-                return Segment(start, end, ())
-            self._send_dead_letters(parsed)
-        return write_segment(
-            self._manifests, target.feed, target.number, parsed, start, end, few=True
-        )
+        place = self._manifests, target.feed, target.number
+        if target is not self._dead_letters:
+            return write_segment(*place, parsed, start, end, few=True)
+        if not dead.num_rows:
+            return Segment(start, end, ())
+        self._send_dead_letters(dead)
+        return write_small_segment(*place, dead, start, end)
 
     def _publish(self, target: Target, segment: Segment) -> None:
         """Make the states visible, and tell the view's progress."""
@@ -149,16 +152,9 @@ class SpeedLayer:
             group = f"{self._group}.{target.feed.name}"
             self._log.commit(group, self._stream.topic, segment.end)
 
-    def _send_dead_letters(self, parsed: "DataFrame") -> None:
-        rows = dead_rows(parsed).collect()
+    def _send_dead_letters(self, dead: "pa.Table") -> None:
         letters = (
             DeadLetter(row["_partition"], row["_offset"], row["_key"], row["value"], row["reason"])
-            for row in rows
+            for row in dead.to_pylist()
         )
         self._log.send_dead_letters(self._stream.topic, self._stream.dead_letter_topic, letters)
-
-    def _count_malformed(self, parsed: "DataFrame") -> int:
-        """Also brings the parsed records into memory, for whoever comes next."""
-        from pyspark.sql import functions as sf
-
-        return int(parsed.agg(sf.count(PROBLEM)).collect()[0][0])

@@ -10,12 +10,11 @@ from strom.model.errors import UserError
 from strom.pipelines.chain import Manifest, Version
 from strom.pipelines.fold import ViewFold, bind
 from strom.pipelines.manifests import Manifests
-from strom.pipelines.serving.connections import connect, parquet_source
-from strom.pipelines.serving.statements import finish_statement
+from strom.pipelines.serving.connections import connect
+from strom.pipelines.serving.merged_states import IN_MEMORY, MergedStates
 from strom.pipelines.versions import definition_of
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 _WORD = re.compile(r"\w+")
@@ -25,11 +24,14 @@ _ATTEMPTS = 3
 class Server:
     """Answers SQL over views. Several threads may ask at once."""
 
-    def __init__(self, manifests: Manifests, *, memory: str = "512MB") -> None:
+    def __init__(
+        self, manifests: Manifests, *, memory: str = "512MB", in_memory: int = IN_MEMORY
+    ) -> None:
         self._manifests = manifests
         self._connection = connect(memory=memory)
         self._folds: dict[tuple[str, int, str], ViewFold] = {}
         self._lock = threading.Lock()
+        self._states = MergedStates(manifests, self._connection, in_memory)
         self._shut_off_files()
 
     def query(self, sql: str, values: Sequence[str] = ()) -> "pa.Table":
@@ -39,18 +41,16 @@ class Server:
         """
         import duckdb
 
-        views = self._named_in(sql)
         for attempt in range(_ATTEMPTS):
-            cursor = self._cursor()
+            cursor = self._connection.cursor()
             try:
-                for manifest in views:
-                    cursor.execute(self._view_statement(manifest))
+                for manifest in self._named_in(sql):
+                    self._show(manifest)
                 return cursor.sql(_only_select(sql), params=list(values)).to_arrow_table()
             except duckdb.IOException:
                 # A file has gone since the manifest was read: read it again.
                 if attempt == _ATTEMPTS - 1:
                     raise
-                views = self._named_in(sql)
             except duckdb.Error as error:
                 raise UserError(_first_line(error)) from None
             finally:
@@ -62,21 +62,15 @@ class Server:
         self._folds.clear()
         self._connection.close()
 
-    def _cursor(self) -> "duckdb.DuckDBPyConnection":
-        return self._connection.cursor()
-
     def _named_in(self, sql: str) -> list[Manifest]:
         words = set(_WORD.findall(sql))
         found = [self._manifests.read(name) for name in self._manifests.names() if name in words]
         return [manifest for manifest in found if manifest is not None and manifest.active]
 
-    def _view_statement(self, manifest: Manifest) -> str:
+    def _show(self, manifest: Manifest) -> None:
         version = manifest.active_version
         assert version is not None  # noqa: S101 - see _named_in
-        folder = self._manifests.view_folder(manifest.view)
-        source = parquet_source([str(folder / file) for file in version.files])
-        finished = finish_statement(self._fold(manifest, version), source)
-        return f'CREATE OR REPLACE TEMP VIEW "{manifest.view}" AS {finished}'
+        self._states.show(manifest, version, self._fold(manifest, version))
 
     def _fold(self, manifest: Manifest, version: Version) -> ViewFold:
         key = (manifest.view, version.number, version.fingerprint)

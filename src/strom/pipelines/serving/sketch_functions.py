@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import duckdb
-
-_LARGEST_HLL = 18
+    from datasketches import hll_sketch
 
 
 def register(connection: "duckdb.DuckDBPyConnection") -> None:
@@ -60,25 +59,26 @@ def _hll_sketch(values: Iterable[str | None], log2_registers: int) -> bytes:
 
 
 def _hll_union(states: list[bytes | None]) -> bytes | None:
-    from datasketches import hll_sketch, hll_union
-
     present = [state for state in states if state is not None]
     if len(present) <= 1:
         return present[0] if present else None
-    # A union of this size keeps the precision of the coarsest sketch that it meets.
-    union = hll_union(_LARGEST_HLL)
-    for state in present:
-        union.update(hll_sketch.deserialize(state))
-    return bytes(union.get_result().serialize_compact())
+    return bytes(_union_of(present).serialize_compact())
 
 
 def _hll_estimate(state: bytes) -> int:
+    # Always by way of a union: an estimate from a sketch's own history differs from a union's.
+    return int(_union_of([state]).get_estimate() + 0.5)
+
+
+def _union_of(states: list[bytes]) -> "hll_sketch":
+    """One sketch of many, as precise as the coarsest of them; a larger one would take far longer."""
     from datasketches import hll_sketch, hll_union
 
-    # Always by way of a union: an estimate from a sketch's own history differs from a union's.
-    union = hll_union(_LARGEST_HLL)
-    union.update(hll_sketch.deserialize(state))
-    return int(union.get_result().get_estimate() + 0.5)
+    sketches = [hll_sketch.deserialize(state) for state in states]
+    union = hll_union(min(sketch.lg_config_k for sketch in sketches))
+    for sketch in sketches:
+        union.update(sketch)
+    return union.get_result()
 
 
 def _kll_sketch(values: Iterable[float | None]) -> bytes | None:

@@ -28,15 +28,15 @@ def merge_statement(fold: ViewFold, source: str, types: Mapping[str, str] | None
     return f"SELECT {', '.join(columns)} FROM {source}{_group_by(fold.grouping)}"
 
 
-def finish_statement(fold: ViewFold, source: str) -> str:
-    """States in, values out: what a user sees as the view."""
+def finish_statement(fold: ViewFold, source: str, *, merged: bool = False) -> str:
+    """States in, values out: what a user sees as the view. The states may be `merged` already."""
     if fold.view.appends:
         return f"SELECT * FROM {source}"
-    merged = f"({merge_statement(fold, source)})"
+    states = source if merged else f"({merge_statement(fold, source)})"
     keys = _key_columns(fold)
     if not fold.tallies:
         values = [f"{_finish(name, one)} AS {_quoted(name)}" for name, one in fold.folds.items()]
-        return f"SELECT {', '.join([*keys, *values])} FROM {merged}"
+        return f"SELECT {', '.join([*keys, *values])} FROM {states}"
     values = []
     for name, one in fold.folds.items():
         if one.item is None:
@@ -45,7 +45,7 @@ def finish_statement(fold: ViewFold, source: str) -> str:
             value = _finish_tally(fold, name, one)
         values.append(f"{value} AS {_quoted(name)}")
     columns = ", ".join([*keys, *values])
-    return f"SELECT {columns} FROM {_ranked(fold, merged)}{_group_by(fold.view.key_names)}"
+    return f"SELECT {columns} FROM {_ranked(fold, states)}{_group_by(fold.view.key_names)}"
 
 
 def _finish(name: str, fold: Fold, state: str = "{}") -> str:

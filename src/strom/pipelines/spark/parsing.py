@@ -2,8 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.definitions.stream import RECORD_COLUMNS, Stream
+from strom.pipelines.definitions.types import parse_schema
+from strom.pipelines.spark.arrow_workers import usual_json_reader
 from strom.pipelines.spark.avro import parse_avro_records
+from strom.pipelines.spark.usual_json import USUAL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -11,6 +14,7 @@ if TYPE_CHECKING:
 PROBLEM = "_problem"
 """The column that says what is wrong with a record; null for good ones."""
 _CORRUPT = "_corrupt"
+_ROW = "_row"
 
 
 def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
@@ -30,16 +34,30 @@ def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
         value = sf.col("value").cast(kind).alias("value")
         missing = sf.when(sf.col("value").isNull(), sf.lit("the record has no value"))
         return raw.select(value, *record, missing.alias(PROBLEM), sf.col("value").alias("_raw"))
-    schema = f"{stream.ddl}, {_CORRUPT} STRING"
-    options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
-    text = sf.col("value").cast("string")
-    read = sf.from_json if stream.format == "json" else sf.from_csv
-    # `inline` keeps the optimiser from parsing anew in every condition on the parsed columns.
-    parsed = sf.inline(sf.array(read(text, schema, options)))
-    rows = raw.select(parsed, *record, sf.col("value").alias("_raw"))
-    marked = rows.withColumn(PROBLEM, _problem(stream)).drop(_CORRUPT)
+    row = _by_spark(stream)
+    if reader := usual_json_reader(raw.sparkSession, stream):
+        raw = raw.withColumn(USUAL, reader("value"))
+        usual = [sf.col(f"{USUAL}.{name}") for name in parse_schema(stream.ddl)]
+        none = sf.lit(None).cast("string").alias(_CORRUPT)
+        row = sf.when(sf.col(f"{USUAL}.{USUAL}"), sf.struct(*usual, none)).otherwise(row)
+    rows = raw.select(row.alias(_ROW), *record, sf.col("value").alias("_raw"))
+    columns = [sf.col(f"{_ROW}.{name}") for name in [*parse_schema(stream.ddl), _CORRUPT]]
+    named = rows.select(*columns, *RECORD_COLUMNS, "_raw")
+    marked = named.withColumn(PROBLEM, _problem(stream)).drop(_CORRUPT)
     # Only a dead letter needs its bytes: what is parsed is kept in memory for all views.
     return marked.withColumn("_raw", sf.when(sf.col(PROBLEM).isNotNull(), sf.col("_raw")))
+
+
+def _by_spark(stream: Stream) -> "Column":
+    """A record as Spark's own parsers see it."""
+    from pyspark.sql import functions as sf
+
+    schema = f"{stream.ddl}, {_CORRUPT} STRING"
+    options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
+    read = sf.from_json if stream.format == "json" else sf.from_csv
+    # Always true, but Spark cannot know: else it would parse anew in every condition on the columns.
+    once = sf.spark_partition_id() >= 0
+    return read(sf.when(once, sf.col("value").cast("string")), schema, options)
 
 
 def good(rows: "DataFrame") -> "DataFrame":

@@ -28,7 +28,6 @@ def read_log(
     end: Offsets,
     *,
     group: str,
-    tasks: int = 2,
     client_settings: Mapping[str, str] | None = None,
 ) -> "DataFrame":
     """The records from `start` up to, but without, `end`."""
@@ -41,7 +40,7 @@ def read_log(
         .option("endingOffsets", _as_json(topic, end, len(partitions)))
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
-        .option("minPartitions", tasks)
+        .option("minPartitions", cores_of(spark))
         # With a name that stays, the connector uses its consumers again.
         .option("kafka.group.id", group)
         .option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
@@ -50,6 +49,11 @@ def read_log(
     for name, value in (client_settings or {}).items():
         reader = reader.option(f"kafka.{name}", value)
     return reader.load().select(*RAW_COLUMNS)
+
+
+def cores_of(spark: "SparkSession") -> int:
+    """How many tasks run at once, taken from what a shuffle has: Spark Connect does not tell cores."""
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
 
 
 def read_master(
