@@ -18,8 +18,8 @@ from strom.pipelines.fold import bind
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.connections import connect
+from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.serving.queries import Server
-from strom.pipelines.serving.statements import partial_statement
 from strom.pipelines.versions import new_version
 from tests.pipelines.oracle import SCHEMA, START
 
