@@ -5,9 +5,14 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+import hypothesis
 import pytest
 
 from tools import kafka
+
+# How long an example takes says nothing about what it states, on a busy machine least of all.
+hypothesis.settings.register_profile("strom", deadline=None)
+hypothesis.settings.load_profile("strom")
 
 # Many tests write records with times long past; retention must not take them away meanwhile.
 DAY_MS = str(24 * 60 * 60 * 1000)
