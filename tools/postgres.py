@@ -8,7 +8,6 @@ Tests that need it skip with the reason where it cannot be had.
 
 import argparse
 import contextlib
-import os
 import shutil
 import signal
 import socket
@@ -19,6 +18,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from tools import debian
 
 _USER = "postgres"
 _START_DEADLINE_S = 60
@@ -46,7 +47,7 @@ def locate() -> Path:
     )
     if not found:
         raise UnavailableError("PostgreSQL is not installed; run `make postgres` (Debian, as root)")
-    if _is_root() and shutil.which("runuser") is None:
+    if debian.is_root() and shutil.which("runuser") is None:
         raise UnavailableError("PostgreSQL does not run as root, and there is no `runuser`")
     return found[-1].parent
 
@@ -56,26 +57,8 @@ def install() -> None:
     with contextlib.suppress(UnavailableError):
         locate()
         return
-    if shutil.which("apt-get") and _is_root():
-        print("Installing PostgreSQL with apt-get ...", flush=True)
-        # Debian would start a server of its own; this file is how one says no to that.
-        policy = Path("/usr/sbin/policy-rc.d")
-        ours = not policy.exists()
-        if ours:
-            policy.write_text("#!/bin/sh\nexit 101\n")
-            policy.chmod(0o755)
-        arguments = ["install", "-y", "--no-install-recommends", "postgresql"]
-        try:
-            for command in (["update"], arguments):
-                subprocess.run(["apt-get", "-qq", *command], capture_output=True)
-        finally:
-            if ours:
-                policy.unlink()
+    debian.install("PostgreSQL", "postgresql")
     locate()
-
-
-def _is_root() -> bool:
-    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 class RealPostgres:
@@ -137,7 +120,7 @@ class RealPostgres:
             secret = folder / "password"
             secret.write_text(self.password)
             login = ["-A", "scram-sha-256", "--pwfile", str(secret)]
-        if _is_root():
+        if debian.is_root():
             for path in (folder, *folder.iterdir()):
                 shutil.chown(path, _USER, _USER)
         self._run(
@@ -147,7 +130,7 @@ class RealPostgres:
 
     def _run(self, program: Path, *arguments: str) -> None:
         command = [str(program), *arguments]
-        if _is_root():
+        if debian.is_root():
             command = ["runuser", "-u", _USER, "--", *command]
         # Not a pipe: the server inherits it, and whoever reads it to the end would wait forever.
         with tempfile.TemporaryFile() as output:

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tools import debian
+
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 _USER = "rabbitmq"
 _START_DEADLINE_S = 60
@@ -34,33 +36,16 @@ def locate() -> Path:
     program = PROGRAMS / "rabbitmq-server"
     if not program.exists():
         raise UnavailableError("RabbitMQ is not installed; run `make rabbitmq` (Debian, as root)")
-    if _is_root() and shutil.which("runuser") is None:
+    if debian.is_root() and shutil.which("runuser") is None:
         raise UnavailableError("RabbitMQ does not run as root, and there is no `runuser`")
     return program
 
 
 def install() -> None:
     """Install Debian's package unless it is there already, or raise UnavailableError."""
-    if not (PROGRAMS / "rabbitmq-server").exists() and shutil.which("apt-get") and _is_root():
-        print("Installing RabbitMQ with apt-get ...", flush=True)
-        # Debian would start a server of its own; this file is how one says no to that.
-        policy = Path("/usr/sbin/policy-rc.d")
-        ours = not policy.exists()
-        if ours:
-            policy.write_text("#!/bin/sh\nexit 101\n")
-            policy.chmod(0o755)
-        arguments = ["install", "-y", "--no-install-recommends", "rabbitmq-server"]
-        try:
-            for command in (["update"], arguments):
-                subprocess.run(["apt-get", "-qq", *command], capture_output=True)
-        finally:
-            if ours:
-                policy.unlink()
+    if not (PROGRAMS / "rabbitmq-server").exists():
+        debian.install("RabbitMQ", "rabbitmq-server")
     locate()
-
-
-def _is_root() -> bool:
-    return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 class RealRabbitMQ:
@@ -105,7 +90,7 @@ class RealRabbitMQ:
         try:
             self._prepare(self._folder)
             command = [str(program)]
-            if _is_root():
+            if debian.is_root():
                 shutil.chown(self._folder, _USER, _USER)
                 for path in self._folder.rglob("*"):
                     shutil.chown(path, _USER, _USER)

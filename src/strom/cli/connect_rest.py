@@ -3,7 +3,6 @@
 import functools
 import json
 import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from urllib.parse import quote
 
 import click
 
-from strom.model.errors import UserError
+from strom.cli.rest import ask_json
 
 DEFAULT_URL = "http://127.0.0.1:8083"
 URL_VARIABLE = "STROM_CONNECT_URL"
@@ -27,26 +26,16 @@ class ConnectRest:
     def ask(self, method: str, *path: str, given: Any = None, query: str = "") -> Any:
         """One call; what it answers. UserError says what went wrong."""
         target = "/".join(["", *(quote(part, safe="") for part in path)]) + query
-        request = urllib.request.Request(  # noqa: S310 - checked below
-            self.url.rstrip("/") + target,
-            None if given is None else json.dumps(given).encode(),
-            {"Content-Type": "application/json"},
-            method=method,
+        return ask_json(
+            method,
+            self.url,
+            target,
+            given,
+            patience_s=PATIENCE_SECONDS,
+            reason=_reason,
+            if_nobody="Is a worker running there? Start one with: strom connect worker; or name it "
+            "with --url.",
         )
-        if request.type not in ("http", "https"):
-            raise UserError(f"{self.url} is no http address.")
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310
-                return json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as error:
-            with error:
-                raise UserError(_reason(error)) from error
-        except OSError as error:
-            reason = getattr(error, "reason", error)
-            raise UserError(
-                f"Nobody answers at {self.url} ({reason}). Is a worker running there? Start one with: "
-                "strom connect worker; or name it with --url."
-            ) from error
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

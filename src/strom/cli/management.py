@@ -4,7 +4,6 @@ import base64
 import functools
 import json
 import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from urllib.parse import quote
 
 import click
 
+from strom.cli.rest import ask_json
 from strom.model.errors import UserError
 
 DEFAULT_URL = "http://127.0.0.1:15672"
@@ -29,29 +29,18 @@ class Management:
     def ask(self, method: str, *path: str, given: Any = None) -> Any:
         """One call; what it answers. UserError says what went wrong."""
         target = "/".join(["", "api", *(quote(part, safe="") for part in path)])
-        request = urllib.request.Request(  # noqa: S310 - checked below
-            self.url.rstrip("/") + target,
-            None if given is None else json.dumps(given).encode(),
-            {
-                "Authorization": "Basic " + base64.b64encode(self.login.encode()).decode(),
-                "Content-Type": "application/json",
-            },
-            method=method,
+        login = base64.b64encode(self.login.encode()).decode()
+        return ask_json(
+            method,
+            self.url,
+            target,
+            given,
+            headers={"Authorization": f"Basic {login}"},
+            patience_s=PATIENCE_SECONDS,
+            reason=_reason,
+            if_nobody="Is a broker running there? Start one with: strom start; or name its management "
+            "interface with --url.",
         )
-        if request.type not in ("http", "https"):
-            raise UserError(f"{self.url} is no http address.")
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310
-                return json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as error:
-            with error:
-                raise UserError(_reason(error)) from error
-        except OSError as error:
-            reason = getattr(error, "reason", error)
-            raise UserError(
-                f"Nobody answers at {self.url} ({reason}). Is a broker running there? Start one with: "
-                "strom start; or name its management interface with --url."
-            ) from error
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
