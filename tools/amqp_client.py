@@ -5,12 +5,11 @@
 They lie beside those of Apache Kafka. Tests skip with the reason where they cannot be had.
 """
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
 
-from tools.jars import Jars
+from tools.jars import Jars, fetch_command
 from tools.jars import UnavailableError as UnavailableError
 from tools.kafka import home
 
@@ -45,14 +44,7 @@ def _folder() -> Path:
 
 def main() -> int:
     """Run the command named on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tools.amqp_client", description=__doc__)
-    parser.add_subparsers(dest="command", required=True).add_parser("fetch")
-    parser.parse_args()
-    try:
-        fetch()
-    except UnavailableError as reason:
-        print(f"No Java client of RabbitMQ here, its tests will be skipped: {reason}")
-    return 0
+    return fetch_command("tools.amqp_client", __doc__, fetch, "No Java client of RabbitMQ")
 
 
 if __name__ == "__main__":

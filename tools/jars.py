@@ -1,5 +1,6 @@
 """Jars of others, fetched by Maven and run only with the checksums that are written down here."""
 
+import argparse
 import contextlib
 import hashlib
 import importlib
@@ -7,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,6 +87,18 @@ class Jars(NamedTuple):
         raise UnavailableError(
             f"{self.title} is fetched with Maven: install `mvn`, then run `{self.command}`"
         )
+
+
+def fetch_command(program: str, doc: str | None, fetch: Callable[[], None], without: str) -> int:
+    """The command line `python -m PROGRAM fetch`; `without` says what is missed where it fails."""
+    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=doc)
+    parser.add_subparsers(dest="command", required=True).add_parser("fetch")
+    parser.parse_args()
+    try:
+        fetch()
+    except UnavailableError as reason:
+        print(f"{without} here, its tests will be skipped: {reason}")
+    return 0
 
 
 def find_java(what_for: str) -> str:

@@ -6,14 +6,13 @@ It speaks MongoDB's wire protocol, keeps everything in memory, and has change st
 and no transactions. Its jars lie beside those of Apache Kafka.
 """
 
-import argparse
 import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.jars import Jars
+from tools.jars import Jars, fetch_command
 from tools.jars import UnavailableError as UnavailableError
 from tools.kafka import home
 
@@ -62,14 +61,7 @@ def _folder() -> Path:
 
 def main() -> int:
     """Run the command named on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tools.mongo", description=__doc__)
-    parser.add_subparsers(dest="command", required=True).add_parser("fetch")
-    parser.parse_args()
-    try:
-        fetch()
-    except UnavailableError as reason:
-        print(f"No stand-in of MongoDB here, its tests will be skipped: {reason}")
-    return 0
+    return fetch_command("tools.mongo", __doc__, fetch, "No stand-in of MongoDB")
 
 
 if __name__ == "__main__":
