@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types unit kafka rabbitmq mongo bench soak docs lock clean
+.PHONY: help install demo test check lint types unit kafka rabbitmq postgres mongo bench soak docs lock clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +21,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: install  ## a shop's clicks become views, live, and are checked
 	$(BIN)/strom demo
 
-test: install check kafka rabbitmq mongo unit  ## everything: style, types, layers, all tests
+test: install check kafka rabbitmq postgres mongo unit  ## everything: style, types, layers, all tests
 
 check: lint types
 
@@ -43,13 +43,17 @@ rabbitmq: install  ## install the real RabbitMQ, judge of queues (Debian, as roo
 	$(BIN)/python -m tools.rabbitmq install
 	$(BIN)/python -m tools.amqp_client fetch
 
+postgres: install  ## install the real PostgreSQL, the other side of connectors (Debian, as root)
+	$(BIN)/python -m tools.postgres install
+
 mongo: install  ## fetch a stand-in of MongoDB, for its connectors' tests
 	$(BIN)/python -m tools.mongo fetch
 
-bench: install kafka rabbitmq  ## strom beside the real Kafka and RabbitMQ, as ratios
+bench: install kafka rabbitmq postgres  ## strom beside the real Kafka and RabbitMQ, as ratios
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.queues
 	$(BIN)/python -m benchmarks.pipelines
+	$(BIN)/python -m benchmarks.connect
 	$(BIN)/python -m benchmarks.registry
 
 soak: install kafka  ## the long runs

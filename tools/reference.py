@@ -14,6 +14,7 @@ from strom.model.settings import INT_MAX, LONG_MAX, Definition
 from strom.model.topic_settings import TopicSettings
 from strom.server.kafka import handlers
 from strom.server.kafka.registry import HANDLERS
+from tools import reference_of_connect
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTICE = "<!-- Written by `make docs` from the code. Do not edit. -->\n"
@@ -127,6 +128,16 @@ def error_codes() -> str:
     return f"{NOTICE}\n# Error codes\n\n" + _table(("code", "name", "retry", "meaning"), rows)
 
 
+def converters() -> str:
+    """The page on Connect's converters."""
+    return f"{NOTICE}\n{reference_of_connect.converters(_table)}"
+
+
+def transforms() -> str:
+    """The page on Connect's transforms."""
+    return f"{NOTICE}\n{reference_of_connect.transforms(_table)}"
+
+
 def connect() -> str:
     """The page on the settings of Connect: workers, what every connector has, and each kind."""
     from strom.connect.plugins import BUILT_IN
@@ -183,6 +194,8 @@ PAGES = {
     "broker-settings.md": broker_settings,
     "api-keys.md": api_keys,
     "error-codes.md": error_codes,
+    "converters.md": converters,
+    "transforms.md": transforms,
 }
 
 

@@ -21,6 +21,7 @@ WITH_OTHERS = (
     "tests/benchmarks/",
     "tests/cli/",
     "tests/conformance",
+    "tests/connect/",
     "tests/crash/",
     "tests/examples/",
     "tests/foreign/",

@@ -1,5 +1,6 @@
 """Kafka's own code as the judge of transforms and converters."""
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -14,9 +15,12 @@ from tools import kafka
 def judge() -> Iterator[Judge]:
     """Skips with the reason where Kafka's jars cannot be had."""
     try:
-        kafka.locate()
+        java = kafka.locate().java
     except kafka.UnavailableError as reason:
         pytest.skip(f"no real Kafka: {reason}")
+    modules = subprocess.run([java, "--list-modules"], capture_output=True, text=True).stdout
+    if "jdk.compiler" not in modules:
+        pytest.skip("this Java has no compiler: install a JDK")
     with Judge() as running:
         yield running
 

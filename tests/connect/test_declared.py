@@ -1,5 +1,7 @@
 """What a project declares, compared with what there is."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,8 +26,8 @@ def carried_out(todo, existing):
 def test_one_plan_brings_the_declared_state_and_a_second_has_nothing_to_do(
     declared, by_hand, earlier
 ):
-    existing = {name: {**config, "name": name} for name, config in by_hand.items()}
-    existing |= dict(plan("p", earlier, {}).create)
+    existing: dict[str, Any] = {name: {**config, "name": name} for name, config in by_hand.items()}
+    existing = {**existing, **plan("p", earlier, {}).create}
     after = carried_out(plan("p", declared, existing), existing)
     for name, config in declared.items():
         assert after[name] == {**config, "name": name, DECLARED_BY: "p"}

@@ -5,6 +5,7 @@ import datetime as dt
 import itertools
 import json
 from decimal import Decimal
+from typing import Any
 
 import fastavro
 import pytest
@@ -31,7 +32,7 @@ from strom.connect.api.schema import (
     mapping,
     struct,
 )
-from strom.connect.converters import make_converter
+from strom.connect.converters import Converter, make_converter
 from strom.connect.converters.avro_schemas import FromAvro, ToAvro
 from strom.registry.client import RegistryClient
 from tests.connect.shapes import shaped
@@ -40,7 +41,7 @@ MOMENT = dt.datetime(2024, 2, 29, 13, 5, 7, 89000, tzinfo=dt.UTC)
 topics = (f"avro-{number}" for number in itertools.count())
 
 
-OPEN = []
+OPEN: list[Converter] = []
 
 
 def avro(url, **more):
@@ -59,7 +60,7 @@ def closed():
 
 def back(schema):
     """The schema that Avro's schema of it stands for."""
-    named = {}
+    named: dict[str, Any] = {}
     parsed = fastavro.parse_schema(json.loads(json.dumps(ToAvro().schema(schema))), named)
     return FromAvro(named).schema(parsed)
 

@@ -17,7 +17,7 @@ TOPICS = {
 
 
 @pytest.mark.oracle
-@pytest.mark.slow
+@pytest.mark.soak
 def test_workers_of_both_kinds_take_each_others_topics_over(kafka_server, tmp_path):
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("")
@@ -51,8 +51,8 @@ def test_workers_of_both_kinds_take_each_others_topics_over(kafka_server, tmp_pa
         add_lines_and_wait(rest, 0)
     soon = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "1000"}
     soon["consumer.session.timeout.ms"] = "6000"  # it is killed, and forgotten only then
-    with RealConnect(servers, config=config | soon) as worker:
-        rest = Rest(worker.url)
+    with RealConnect(servers, config=config | soon) as theirs:
+        rest = Rest(theirs.url)
         assert sorted(rest.get("/connectors")) == ["in", "out"]
         add_lines_and_wait(rest, 10)
     # Kafka's sink does not know of our positions beside the file: theirs are the group's.

@@ -5,6 +5,7 @@ import json
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
 
 from strom.connect.api import ConnectError, PoisonRecord, RetriableError
 from strom.connect.runtime.rest.server import RunningWorker
@@ -275,6 +276,16 @@ def test_transforms_change_and_drop_records_and_offsets_go_on(rest, servers, nam
     assert values(servers, f"{name}-out", 3) == ["a", "b", "c"]
     assert rest.get(f"/connectors/{name}/topics") == {name: {"topics": [f"{name}-out"]}}
     wait_until(lambda: rest.get(f"/connectors/{name}/offsets")["offsets"])
+
+
+def test_a_topic_is_created_as_the_settings_say(rest, servers, name, scene):
+    scene.items = ["a"]
+    creation = {"partitions": 3, "replication__factor": 1}
+    settings = {f"topic__creation__default__{key}": value for key, value in creation.items()}
+    put(rest, name, topic=f"{name}-created", **settings)
+    assert values(servers, f"{name}-created", 1) == ["a"]
+    found = AdminClient({"bootstrap.servers": servers}).list_topics(timeout=10).topics
+    assert len(found[f"{name}-created"].partitions) == 3
 
 
 def test_a_secret_is_given_to_the_task_and_shown_nowhere(rest, name, scene, monkeypatch, tmp_path):

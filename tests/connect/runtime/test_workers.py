@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import signal
 import time
 from collections import defaultdict
 
@@ -79,6 +80,32 @@ def test_every_task_has_one_owner_while_workers_come_and_go(servers, tmp_path):
     runs = owned_one_by_one(file, killed)
     assert set(runs) == set(range(TASKS))
     assert sum(runs.values()) > TASKS, "some task must have moved"
+
+
+@pytest.mark.slow
+def test_a_worker_that_stood_still_lets_go_of_what_others_were_given(servers, tmp_path):
+    file = tmp_path / "marks"
+    with WorkerProcess(servers) as first, WorkerProcess(servers) as second:
+        first.rest.put(
+            "marks",
+            connector__class="tests.connect.runtime.marking:Marking",
+            tasks__max=4,
+            file=file,
+        )
+        wait_until(lambda: spread(first.rest) == {first.id: 2, second.id: 2})
+        second.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: spread(first.rest) == {first.id: 4})
+        woken = time.monotonic()
+        second.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: spread(first.rest) == {first.id: 2, second.id: 2})
+    late: defaultdict[str, int] = defaultdict(int)
+    begun: set[str] = set()
+    for line in file.read_text().splitlines():
+        task, what, pid, at = line.split()
+        if int(pid) == second.process.pid and float(at) > woken:
+            begun |= {task} if what == "begin" else set()
+            late[task] += what == "alive" and task not in begun
+    assert max(late.values()) <= 1, "it may finish the call that it was in, and no more"
 
 
 def committed(servers, topic, count):

@@ -140,9 +140,9 @@ SOME = [
     value=structs() | maps.map(lambda value: (None, value)),
 )
 def test_kafka_and_strom_agree_on_any_record(judge: Judge, transform, value):
-    given = record(value, timestamp=1)
-    theirs = at_kafka(judge, *transform, given)
-    ours = here(*transform, given)
+    (name, texts), given = transform, record(value, timestamp=1)
+    theirs = at_kafka(judge, name, texts, given)
+    ours = here(name, texts, given)
     assert ("error" in ours) == ("error" in theirs), (ours, theirs)
     if "error" not in theirs:
         assert ours == theirs

@@ -2,9 +2,9 @@
 
 import pytest
 
-from strom.connect.api import InvalidSettings
+from strom.connect.api import InvalidSettings, SinkRecord, SourceRecord
 from strom.connect.api.schema import INT32, STRING, array, mapping
-from strom.connect.transforms import known_names, make_chain
+from strom.connect.transforms import Part, known_names, make_chain
 from tests.connect.transforms.asked import record
 
 TWO = {
@@ -161,3 +161,10 @@ def test_the_names_of_all_settings_are_known():
     assert names >= TWO.keys()
     assert {"transforms.route.negate", "transforms.hide.replacement"} <= names
     assert "transforms.route.fields" not in names
+
+
+def test_key_and_value_stand_at_the_same_places_in_both_kinds_of_records():
+    for part in Part:
+        name = part.name.lower()
+        for kind in (SourceRecord, SinkRecord):
+            assert kind._fields[part.place : part.place + 2] == (name, f"{name}_schema")

@@ -56,7 +56,7 @@ class JsonConverter(Converter):
         super().__init__(settings, is_key=is_key)
         self._enveloped = settings.schemas_enable
         self._numeric = settings.decimal_format.upper() == "NUMERIC"
-        self._dump = _dump_exact if self._numeric else _dump
+        self._dump = dump_exact if self._numeric else dump
         self._fill = settings.replace_null_with_default
         size = settings.schemas_cache_size
         self._writers = SchemaCache(self._make_writer, size)
@@ -68,7 +68,7 @@ class JsonConverter(Converter):
         if schema is None:
             if value is None:
                 return None
-            text = _dump(schemaless_to_json(value))
+            text = dump(schemaless_to_json(value))
             return b'{"schema":null,"payload":' + text + b"}" if self._enveloped else text
         if not self._enveloped:
             plain = self._writers(schema)(value)
@@ -113,10 +113,10 @@ class _ReadSchemas:
         known = self._by_beginning.get(data[:end]) if end > 0 else None
         if known is not None and data.endswith(b"}"):
             try:
-                return *known, _load_exact(data[end + len(_PAYLOAD) : -1])
+                return *known, load_exact(data[end + len(_PAYLOAD) : -1])
             except PoisonRecord:
                 pass  # read as a whole below, for an error that speaks of the whole
-        envelope = _load_exact(data)
+        envelope = load_exact(data)
         if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
             raise PoisonRecord(
                 'With schemas.enable every record must be a JSON object of "schema" and "payload", '
@@ -147,11 +147,13 @@ def _remember(known: dict[Any, Any], key: Any, value: Any, size: int) -> None:
     known[key] = value
 
 
-def _dump(value: Any) -> bytes:
+def dump(value: Any) -> bytes:
+    """The value as JSON text."""
     return _as_bytes(_ENCODER.encode, value)
 
 
-def _dump_exact(value: Any) -> bytes:
+def dump_exact(value: Any) -> bytes:
+    """The same, with decimals in their own digits."""
     return _as_bytes(_exact_text, value)
 
 
@@ -186,7 +188,8 @@ def _load_plain(data: bytes) -> Any:
     return _load(data, _PLAIN_DECODER)
 
 
-def _load_exact(data: bytes) -> Any:
+def load_exact(data: bytes) -> Any:
+    """What a JSON text says, numbers with a point as Decimal."""
     return _load(data, _EXACT_DECODER)
 
 
@@ -203,7 +206,7 @@ def _load(data: bytes, decoder: json.JSONDecoder) -> Any:
 
 def _is_json(data: bytes) -> bool:
     try:
-        _load_exact(data)
+        load_exact(data)
     except PoisonRecord:
         return False
     return True

@@ -22,30 +22,63 @@ _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _INTEGER_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
-def json_writer(schema: Schema, *, numeric_decimals: bool, fill_defaults: bool) -> Change:
-    """What turns values of this schema into JSON values."""
+def json_writer(
+    schema: Schema, *, numeric_decimals: bool, fill_defaults: bool, named_entries: bool = False
+) -> Change:
+    """What turns values of this schema into JSON values.
+
+    A map whose keys are no strings is a list: of pairs, or with `named_entries` of objects.
+    """
 
     def inner(part: Schema | None) -> Change:
         if part is None:
             return schemaless_to_json
-        return json_writer(part, numeric_decimals=numeric_decimals, fill_defaults=fill_defaults)
+        return json_writer(
+            part,
+            numeric_decimals=numeric_decimals,
+            fill_defaults=fill_defaults,
+            named_entries=named_entries,
+        )
 
     write = _writer_of_present(schema, inner, numeric_decimals)
+    if named_entries and _has_entries(schema):
+        write = _named(write)
     default = write(schema.default) if fill_defaults and has_default(schema) else None
     return _or_missing(schema, write, default)
 
 
-def json_reader(schema: Schema, *, fill_defaults: bool) -> Change:
+def json_reader(schema: Schema, *, fill_defaults: bool, named_entries: bool = False) -> Change:
     """What turns JSON values (numbers with a point as Decimal) into values of this schema."""
 
     def inner(part: Schema | None) -> Change:
         if part is None:
             return lambda value: value
-        return json_reader(part, fill_defaults=fill_defaults)
+        return json_reader(part, fill_defaults=fill_defaults, named_entries=named_entries)
 
     read = _reader_of_present(schema, inner)
+    if named_entries and _has_entries(schema):
+        read = _unnamed(read)
     default = schema.default if fill_defaults and has_default(schema) else None
     return _or_missing(schema, read, default)
+
+
+def _has_entries(schema: Schema) -> bool:
+    return schema.type is Type.MAP and (schema.key is None or schema.key.type is not Type.STRING)
+
+
+def _named(write_pairs: Change) -> Change:
+    return lambda value: [{"key": key, "value": item} for key, item in write_pairs(value)]
+
+
+def _unnamed(read_pairs: Change) -> Change:
+    def read(entries: Any) -> Any:
+        if not isinstance(entries, list) or not all(
+            isinstance(entry, dict) and entry.keys() == {"key", "value"} for entry in entries
+        ):
+            raise PoisonRecord("A map without text keys must be a list of key and value.")
+        return read_pairs([[entry["key"], entry["value"]] for entry in entries])
+
+    return read
 
 
 def schemaless_to_json(value: Any) -> Any:

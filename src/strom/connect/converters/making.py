@@ -51,6 +51,16 @@ CONVERTERS = (
         "io.confluent.connect.avro.AvroConverter",
         f"{_HERE}.avro_converter:AvroConverter",
     ),
+    ConverterPlugin(
+        "Protobuf",
+        "io.confluent.connect.protobuf.ProtobufConverter",
+        f"{_HERE}.protobuf_converter:ProtobufConverter",
+    ),
+    ConverterPlugin(
+        "JsonSchema",
+        "io.confluent.connect.json.JsonSchemaConverter",
+        f"{_HERE}.json_schema_converter:JsonSchemaConverter",
+    ),
 )
 
 DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"

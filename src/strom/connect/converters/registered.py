@@ -97,15 +97,25 @@ class RegisteredConverter(Converter):
 
     def __init__(self, settings: RegistrySettings, *, is_key: bool) -> None:
         super().__init__(settings, is_key=is_key)
-        user, _, password = (settings.user_info or "").partition(":")
-        auth = (user, password) if settings.user_info else None
-        self._registry = RegistryClient(settings.url, auth, token=settings.token)
+        self._opened: RegistryClient | None = None
         strategy = settings.key_strategy if is_key else settings.value_strategy
         self._strategy = strategy.rpartition(".")[2]
 
+    @property
+    def _registry(self) -> RegistryClient:
+        """Opened when it is first needed: converters are also made to see whether they can be."""
+        if self._opened is None:
+            settings: RegistrySettings = self.settings
+            user, _, password = (settings.user_info or "").partition(":")
+            auth = (user, password) if settings.user_info else None
+            self._opened = RegistryClient(settings.url, auth, token=settings.token)
+        return self._opened
+
     def close(self) -> None:
         """Close the connections to the registry."""
-        self._registry.close()
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     def subject(self, topic: str, schema_name: str | None) -> str:
         """What the schema of a topic's records goes by in the registry."""

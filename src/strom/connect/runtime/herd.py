@@ -170,5 +170,6 @@ class Herd:
         for unit, (_, runner) in list(self._runners.items()):
             if runner.join(max(0.0, deadline - time.monotonic())):
                 del self._runners[unit]
-                if unit in self._stores.units():
+                # Without a lease another may run it, and has said so.
+                if self.holds_lease() and unit in self._stores.units():
                     self._stores.tell(unit, self.status("UNASSIGNED"))

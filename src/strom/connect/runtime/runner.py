@@ -79,7 +79,8 @@ class Runner(ABC):
         """Report a state, once."""
         if state != self.state or trace is not None:
             self.state = state
-            self.around.report(self.unit, state, trace)
+            if self.around.holds_lease():  # else it is another's to tell
+                self.around.report(self.unit, state, trace)
 
     def check(self) -> None:
         """Raise Ended when this runner shall not go on."""

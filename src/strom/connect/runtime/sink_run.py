@@ -102,6 +102,7 @@ class SinkRun(Runner):
         finally:
             quietly(self._consumer.close, self.log)
             quietly(self._task.stop, self.log)
+            quietly(self._job.conversion.close, self.log)
 
     def _pattern(self) -> list[str]:
         settings = self._job.settings

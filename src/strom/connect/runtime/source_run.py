@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import NewTopic
 
 from strom.connect.api import ConnectError, PoisonRecord, RetriableError, SourceRecord, SourceTask
 from strom.connect.runtime.assignment import Unit
@@ -83,6 +84,7 @@ class SourceRun(Runner):
         finally:
             quietly(self._abort, self.log)
             quietly(self._task.stop, self.log)
+            quietly(self._job.conversion.close, self.log)
 
     def _loop(self) -> None:
         interval = self._interval()
@@ -168,8 +170,25 @@ class SourceRun(Runner):
 
     def _note_topics(self, outgoing: Sequence[Outgoing]) -> None:
         for topic in {one[0] for one in outgoing} - self._topics:
+            self._create(topic)
             self._topics.add(topic)
             self._job.uses_topic(self.unit, topic)
+
+    def _create(self, topic: str) -> None:
+        """Create a topic as the connector's settings say; without any, the broker may do it."""
+        settings = self._job.settings
+        partitions, copies = settings.creation_partitions, settings.creation_replication
+        if partitions is None and copies is None:
+            return
+        new = NewTopic(topic, partitions or -1, copies or -1)
+        admin = self._job.clients.admin()
+        try:
+            admin.create_topics([new])[topic].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ConnectError(
+                    f"The topic {topic} cannot be created: {error.args[0].str()}"
+                ) from None
 
     def _remember(self, records: Sequence[SourceRecord]) -> None:
         """Keep the newest offset of each source partition, to be stored."""

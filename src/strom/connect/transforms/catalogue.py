@@ -42,18 +42,19 @@ class TransformPlugin(NamedTuple):
     module: str
     part: Part | None = None
 
-    def _load(self) -> type:
+    def loaded(self) -> type:
+        """The class."""
         loaded: type = getattr(importlib.import_module(self.module), self.name.partition("$")[0])
         return loaded
 
     def settings_class(self) -> type[ConnectorSettings]:
         """What declares its settings."""
-        declared: type[ConnectorSettings] = self._load().settings_class  # type: ignore[attr-defined]
+        declared: type[ConnectorSettings] = self.loaded().settings_class  # type: ignore[attr-defined]
         return declared
 
     def transform(self, settings: ConnectorSettings) -> Transform:
         """The transform with these settings."""
-        loaded = self._load()
+        loaded = self.loaded()
         if issubclass(loaded, PartTransform) and self.part is not None:
             return loaded(settings, self.part)
         made: Transform = loaded(settings)
@@ -61,7 +62,7 @@ class TransformPlugin(NamedTuple):
 
     def predicate(self, settings: ConnectorSettings) -> Predicate:
         """The predicate with these settings."""
-        made: Predicate = self._load()(settings)
+        made: Predicate = self.loaded()(settings)
         return made
 
 

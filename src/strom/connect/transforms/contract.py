@@ -29,17 +29,10 @@ class Part(Enum):
     KEY = "Key"
     VALUE = "Value"
 
-    def of(self, record: Record) -> tuple[Schema | None, Any]:
-        """That part's schema and value."""
-        if self is Part.KEY:
-            return record.key_schema, record.key
-        return record.value_schema, record.value
-
-    def replaced(self, record: R, schema: Schema | None, value: Any) -> R:
-        """The record with another such part."""
-        if self is Part.KEY:
-            return record._replace(key=value, key_schema=schema)
-        return record._replace(value=value, value_schema=schema)
+    @property
+    def place(self) -> int:
+        """Where it stands in a record of either kind; its schema follows it."""
+        return SinkRecord._fields.index(self.name.lower())
 
 
 class Transform(ABC):
@@ -61,11 +54,27 @@ class PartTransform(Transform):
     def __init__(self, settings: Any, part: Part) -> None:
         super().__init__(settings)
         self.part = part
+        self._place: int = part.place
+        self._behind: int = part.place + 2
 
     def apply(self, record: R) -> R | None:
         """The record with its key or value changed."""
-        schema, value = self.part.of(record)
-        return self.part.replaced(record, *self.changed(schema, value))
+        place: int = self._place
+        parts: tuple[Any, ...] = record
+        schema, value = self.changed(parts[place + 1], parts[place])
+        changed = (*parts[:place], value, schema, *parts[self._behind :])
+        return tuple.__new__(type(record), changed)  # a third of the time of `_replace`
+
+    def present(self, record: Record) -> tuple[Schema | None, Any]:
+        """The schema and value of the record's key or value."""
+        parts: tuple[Any, ...] = record
+        return parts[self._place + 1], parts[self._place]
+
+    def replaced(self, record: R, schema: Schema | None, value: Any) -> R:
+        """The record with another key or value."""
+        parts: tuple[Any, ...] = record
+        changed = (*parts[: self._place], value, schema, *parts[self._behind :])
+        return tuple.__new__(type(record), changed)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         """The new schema and value; for transforms that need nothing else of the record."""

@@ -112,7 +112,7 @@ class HeaderFrom(PartTransform):
 
     def apply(self, record: R) -> R | None:
         """The record with the headers."""
-        schema, value = self.part.of(record)
+        schema, value = self.present(record)
         added: list[Header]
         if schema is None:
             given = map_value(value, "HeaderFrom")
@@ -130,7 +130,7 @@ class HeaderFrom(PartTransform):
                 schema = self._moved(schema)
                 left = {field.name: self._value(given, field) for field in schema.fields}
         with_headers = record._replace(headers=(*record.headers, *added))
-        return self.part.replaced(with_headers, schema, left)
+        return self.replaced(with_headers, schema, left)
 
     def _header(self, schema: Schema, given: Any, name: str, header: str) -> Header:
         field = schema.field(name)

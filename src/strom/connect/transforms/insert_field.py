@@ -84,7 +84,7 @@ class InsertField(PartTransform):
 
     def apply(self, record: R) -> R | None:
         """The record with the fields; one without a key or value stays as it is."""
-        schema, value = self.part.of(record)
+        schema, value = self.present(record)
         if value is None:
             return record
         if schema is None:
@@ -101,7 +101,7 @@ class InsertField(PartTransform):
             found = insertion.value(record, schema is not None)
             if found is not None:
                 values[insertion.field] = found
-        return self.part.replaced(record, updated, values)
+        return self.replaced(record, updated, values)
 
     def _new_schema(self, schema: Schema) -> Schema:
         added = [Field(insertion.field, insertion.schema) for insertion in self._insertions]

@@ -1,0 +1,1 @@
+"""Rows of PostgreSQL and SQLite tables in and out."""

@@ -1,0 +1,52 @@
+"""The settings that say which database, for sources and sinks alike."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from strom.connect.api import ConnectorSettings, Importance, Kind, setting
+from strom.connect.connectors.databases.address import (
+    EXAMPLES,
+    Address,
+    UnknownAddress,
+    parse_address,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionSettings(ConnectorSettings):
+    """Where the database is, and who logs in."""
+
+    url: str = setting(
+        "connection.url", Kind.STRING, f"The database: {EXAMPLES}.", "", required=True
+    )
+    user: str | None = setting(
+        "connection.user", Kind.STRING, "Who logs in.", importance=Importance.HIGH
+    )
+    password: str | None = setting(
+        "connection.password",
+        Kind.PASSWORD,
+        "The user's password, best as a reference such as ${env:NAME}.",
+        importance=Importance.HIGH,
+    )
+
+    def address(self) -> Address:
+        """The database; UnknownAddress if the text is none."""
+        return parse_address(self.url, self.user, self.password)
+
+    def clashes(self) -> Mapping[str, str]:
+        """Whether the address is one."""
+        try:
+            self.address()
+        except UnknownAddress as error:
+            return {"connection.url": str(error)}
+        return {}
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint to the nearest name, to be put after a full stop."""
+    choices = list(known)
+    near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    if near:
+        return f" Did you mean {near[0]}?"
+    return f" There are: {', '.join(choices[:20])}." if choices else ""

@@ -1,0 +1,203 @@
+"""What sources and sinks need of a database, in one small interface per database."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from strom.connect.api import ConnectError, Schema, TopicPartition
+from strom.connect.connectors.databases.address import SQLITE, Address
+
+Row = tuple[Any, ...]
+
+POSITIONS = "strom_connect_positions"
+"""The table in which sinks keep how far they are, beside the data."""
+
+
+class TableId(NamedTuple):
+    """A table's name, and where the database has them, its schema's."""
+
+    schema: str | None
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}" if self.schema else self.name
+
+
+class Column(NamedTuple):
+    """A column of a table or query, and how its values become those of a record."""
+
+    name: str
+    type: str
+    """The type as the database writes it."""
+    schema: Schema
+    parse: Callable[[Any], Any] | None = None
+    """From what `read` returns to the record's value; None: it is that already. Never given NULL."""
+    key: int = 0
+    """Its place in the primary key, from 1; 0 if it is not in it."""
+    required: bool = False
+    """NOT NULL without a default: a new row has to bring it."""
+
+
+class NewColumn(NamedTuple):
+    """A column that a sink wants to have."""
+
+    name: str
+    schema: Schema
+    key: bool = False
+
+
+class Claim(NamedTuple):
+    """A partition that a sink's task owns: the next offset to store, and the owner's number."""
+
+    next_offset: int | None
+    epoch: int
+
+
+class RefusedRows(ConnectError):
+    """The database takes a row for wrong: a value out of range, a constraint violated."""
+
+
+class Fenced(ConnectError):
+    """Another task owns the partition by now; what this one wanted to store was not stored."""
+
+
+class Database(ABC):
+    """One connection to one database. Not for several threads."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Connect; RetriableError if it is away. Opening an open one is harmless."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Disconnect. Closing twice is harmless."""
+
+    def quote(self, name: str) -> str:
+        """A name as it is written in statements."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def quote_table(self, table: TableId) -> str:
+        """A table's name as it is written in statements."""
+        name = self.quote(table.name)
+        return f"{self.quote(table.schema)}.{name}" if table.schema else name
+
+    # Reading
+
+    @abstractmethod
+    def tables(self, kinds: Sequence[str] = ("TABLE",)) -> list[TableId]:
+        """Every table (and VIEW, if asked) of users, in order of their names."""
+
+    @abstractmethod
+    def columns(self, table: TableId) -> tuple[Column, ...]:
+        """A table's columns in their order; none if there is no such table."""
+
+    @abstractmethod
+    def query_columns(self, query: str) -> tuple[Column, ...]:
+        """What a query returns."""
+
+    @abstractmethod
+    def selected(self, expression: str) -> str:
+        """An expression of the select list such that `Column.parse` understands its values."""
+
+    @abstractmethod
+    def parameter(self, number: int, type_name: str) -> str:
+        """The place of a parameter (from 1) that was read from an expression of that type."""
+
+    @abstractmethod
+    def given(self, value: Any) -> Any:
+        """What was read from such an expression, as that parameter."""
+
+    @abstractmethod
+    def is_before(self, expression: str, delay_ms: int) -> str:
+        """The condition that a time lies further back than this many milliseconds."""
+
+    @abstractmethod
+    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """All rows that a statement returns."""
+
+    @abstractmethod
+    def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
+        """The rows of a statement piece by piece, all as of one moment."""
+
+    # Writing
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start a transaction."""
+
+    @abstractmethod
+    def commit(self) -> None:
+        """End it: everything is stored, safely."""
+
+    @abstractmethod
+    def rollback(self) -> None:
+        """End it: nothing is stored. Harmless without a transaction or connection."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing."""
+        self.begin()
+        try:
+            yield
+            self.commit()
+        except BaseException:
+            self.rollback()
+            raise
+
+    @abstractmethod
+    def column_type(self, column: NewColumn) -> str:
+        """The type for a column that shall hold such values."""
+
+    @abstractmethod
+    def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
+        """How a record's value becomes one for this column; None: it is one already."""
+
+    @abstractmethod
+    def execute(self, statement: str) -> None:
+        """Run a statement that returns nothing."""
+
+    @abstractmethod
+    def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Add rows."""
+
+    @abstractmethod
+    def upsert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Add rows, or change those whose key (columns with `key`) is there. No key twice."""
+
+    @abstractmethod
+    def update(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Change the rows whose key is there. No key twice."""
+
+    @abstractmethod
+    def delete(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Take away the rows with these keys."""
+
+    # Positions
+
+    @abstractmethod
+    def claim(
+        self, connector: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, Claim]:
+        """Make the caller the owner of these partitions; whoever owned them is fenced."""
+
+    @abstractmethod
+    def lock_positions(
+        self, connector: str, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Claim]:
+        """Within a transaction: nobody else changes these positions until it ends."""
+
+    @abstractmethod
+    def store(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Within the same transaction: the next offset of each partition."""
+
+
+def open_database(address: Address, numeric_mapping: str = "none") -> Database:
+    """The dialect for an address, not connected yet."""
+    if address.kind == SQLITE:
+        from strom.connect.connectors.databases.sqlite import Sqlite
+
+        return Sqlite(address)
+    from strom.connect.connectors.databases.postgres import Postgres
+
+    return Postgres(address, numeric_mapping)

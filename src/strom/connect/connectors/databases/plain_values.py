@@ -1,0 +1,82 @@
+"""Values made to fit where the shape of a record and the type of a column differ.
+
+ValueError and TypeError say that a value does not fit at all.
+"""
+
+import base64
+import json
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+def to_whole(value: Any) -> int:
+    """A whole number; times as milliseconds, dates as days since 1970."""
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(value, date):
+        return value.toordinal() - _EPOCH.toordinal()
+    if isinstance(value, time):
+        return (
+            (value.hour * 60 + value.minute) * 60 + value.second
+        ) * 1000 + value.microsecond // 1000
+    whole = int(value)
+    if isinstance(value, float | Decimal) and whole != value:
+        raise ValueError(f"{value} is not a whole number")
+    return whole
+
+
+def to_float(value: Any) -> float:
+    """A floating number."""
+    return float(value)
+
+
+def to_timestamp(value: Any) -> datetime:
+    """A moment; numbers are milliseconds since 1970, texts ISO 8601, in UTC if they name no zone."""
+    if isinstance(value, datetime):
+        moment = value
+    elif isinstance(value, date):
+        moment = datetime(value.year, value.month, value.day)  # noqa: DTZ001 (UTC below)
+    elif isinstance(value, str):
+        moment = datetime.fromisoformat(value)
+    else:
+        moment = _EPOCH + timedelta(milliseconds=value)
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def to_date(value: Any) -> date:
+    """A date; numbers are days since 1970."""
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    if isinstance(value, str):
+        return date.fromisoformat(value[:10])
+    return _EPOCH.date() + timedelta(days=value)
+
+
+def to_time(value: Any) -> time:
+    """A time of day; numbers are milliseconds since midnight."""
+    if isinstance(value, time):
+        return value
+    if isinstance(value, str):
+        return time.fromisoformat(value)
+    return (_EPOCH + timedelta(milliseconds=value % _DAY_MS)).time()
+
+
+def json_text(value: Any) -> str:
+    """A structured value as JSON: exact numbers as text, times as ISO 8601, bytes as base64."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Decimal):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")

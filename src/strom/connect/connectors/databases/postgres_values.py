@@ -1,0 +1,162 @@
+"""Records' values as PostgreSQL's: which type a new column gets, and what a column takes."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any, Final
+
+from strom.connect.api import Schema, Type
+from strom.connect.api.schema import DATE_NAME, DECIMAL, SCALE, TIME_NAME, TIMESTAMP_NAME
+from strom.connect.connectors.databases.plain_values import (
+    json_text,
+    to_date,
+    to_float,
+    to_time,
+    to_timestamp,
+    to_whole,
+)
+from strom.connect.connectors.databases.postgres_types import JSON_NAME, PRECISION, UUID_NAME
+
+_MOST_PRECISE: Final = 1000
+_NEW: Final = {
+    Type.INT8: "smallint",
+    Type.INT16: "smallint",
+    Type.INT32: "integer",
+    Type.INT64: "bigint",
+    Type.FLOAT32: "real",
+    Type.FLOAT64: "double precision",
+    Type.BOOLEAN: "boolean",
+    Type.STRING: "text",
+    Type.BYTES: "bytea",
+    Type.MAP: "jsonb",
+    Type.STRUCT: "jsonb",
+}
+_NEW_BY_NAME: Final = {
+    DATE_NAME: "date",
+    TIME_NAME: "time",
+    TIMESTAMP_NAME: "timestamp with time zone",
+    UUID_NAME: "uuid",
+    JSON_NAME: "jsonb",
+}
+_WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
+
+
+def column_type(schema: Schema) -> str:
+    """The type of a new column for such values."""
+    if schema.name == DECIMAL:
+        precision = schema.parameter(PRECISION)
+        if precision is None or int(precision) > _MOST_PRECISE:
+            return "numeric"
+        return f"numeric({precision}, {schema.parameter(SCALE) or 0})"
+    if schema.name in _NEW_BY_NAME:
+        return _NEW_BY_NAME[schema.name]
+    if schema.type is Type.ARRAY:
+        items = schema.value
+        plain = items is not None and items.type not in {Type.ARRAY, Type.MAP, Type.STRUCT}
+        return f"{column_type(items)}[]" if plain and items is not None else "jsonb"
+    return _NEW[schema.type]
+
+
+def _base(type_name: str) -> str:
+    """The type's name without what is in parentheses: `timestamp(3) with time zone`."""
+    start = type_name.find("(")
+    return type_name if start < 0 else type_name[:start] + type_name[type_name.find(")") + 1 :]
+
+
+def is_copied_as_text(type_name: str) -> bool:
+    """Whether values are handed over as text, which the server makes the type of."""
+    return _base(type_name) not in _CONVERTERS
+
+
+def converter(type_name: str, schema: Schema | None) -> Callable[[Any], Any] | None:
+    """How a value of this shape becomes one for a column of this type; None: it is one already."""
+    base = _base(type_name)
+    if base not in _CONVERTERS:
+        return _to_text_form
+    fits, convert = _CONVERTERS[base]
+    return None if schema is not None and fits(schema) else convert
+
+
+def _to_numeric(value: Any) -> Decimal:
+    return value if isinstance(value, Decimal) else Decimal(str(value))
+
+
+def _to_boolean(value: Any) -> bool:
+    if isinstance(value, str):
+        return {"true": True, "t": True, "false": False, "f": False}[value.lower()]
+    return bool(value)
+
+
+def _to_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, bool | dict | list):
+        return json_text(value)
+    return value.isoformat() if isinstance(value, date | time) else str(value)
+
+
+def _to_bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _to_local_timestamp(value: Any) -> datetime:
+    return to_timestamp(value).astimezone(UTC).replace(tzinfo=None)
+
+
+def _to_json(value: Any) -> str:
+    return value if isinstance(value, str) else json_text(value)
+
+
+def _to_text_form(value: Any) -> str:
+    """What PostgreSQL reads as the value of any type, arrays among them."""
+    if isinstance(value, list):
+        return "{" + ",".join(_array_item(item) for item in value) + "}"
+    if isinstance(value, bytes):
+        return "\\x" + value.hex()
+    return _to_text(value)
+
+
+def _array_item(item: Any) -> str:
+    if item is None:
+        return "NULL"
+    if isinstance(item, list):
+        return _to_text_form(item)
+    return '"' + _to_text_form(item).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _unnamed(*types: Type) -> Callable[[Schema], bool]:
+    return lambda schema: schema.type in types and schema.name not in {DECIMAL, *_NEW_BY_NAME}
+
+
+def _named(name: str) -> Callable[[Schema], bool]:
+    return lambda schema: schema.name == name
+
+
+def _is_string(schema: Schema) -> bool:
+    return schema.type is Type.STRING
+
+
+_Fits = Callable[[Schema], bool]
+_CONVERTERS: Final[dict[str, tuple[_Fits, Callable[[Any], Any]]]] = {
+    "smallint": (_unnamed(*_WHOLE), to_whole),
+    "integer": (_unnamed(*_WHOLE), to_whole),
+    "bigint": (_unnamed(*_WHOLE), to_whole),
+    "real": (_unnamed(Type.FLOAT32, Type.FLOAT64), to_float),
+    "double precision": (_unnamed(Type.FLOAT32, Type.FLOAT64), to_float),
+    "numeric": (_named(DECIMAL), _to_numeric),
+    "boolean": (_unnamed(Type.BOOLEAN), _to_boolean),
+    "text": (_is_string, _to_text),
+    "character varying": (_is_string, _to_text),
+    "character": (_is_string, _to_text),
+    "bytea": (_unnamed(Type.BYTES), _to_bytes),
+    "date": (_named(DATE_NAME), to_date),
+    "time without time zone": (_named(TIME_NAME), to_time),
+    "timestamp without time zone": (lambda schema: False, _to_local_timestamp),
+    "timestamp with time zone": (_named(TIMESTAMP_NAME), to_timestamp),
+    "uuid": (_is_string, _to_text),
+    "json": (_is_string, _to_json),
+    "jsonb": (_is_string, _to_json),
+}
+"""By a column's type: which shapes it takes as they are, and what makes the others fit."""

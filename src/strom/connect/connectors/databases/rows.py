@@ -1,0 +1,167 @@
+"""Records as rows: which columns a record has, and where their values come from."""
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from operator import itemgetter
+from typing import Any, Final
+
+from strom.connect.api import PoisonRecord, Schema, SinkRecord, Type
+from strom.connect.api.schema import (
+    BOOLEAN,
+    BYTES,
+    DATE,
+    FLOAT64,
+    INT32,
+    INT64,
+    STRING,
+    TIME,
+    TIMESTAMP,
+    Field,
+)
+from strom.connect.connectors.databases.connection_settings import did_you_mean
+from strom.connect.connectors.databases.dialect import NewColumn, Row
+from strom.connect.connectors.databases.postgres_types import optional
+from strom.connect.connectors.databases.sink_settings import KAFKA_COLUMNS, JdbcSinkSettings
+
+Get = Callable[[SinkRecord], Any]
+
+
+class Shape:
+    """The columns of records of one form, and how to take their values."""
+
+    def __init__(self, columns: Sequence[NewColumn], gets: Sequence[Get], from_value: bool) -> None:
+        self.columns = tuple(columns)
+        self._gets = tuple(gets)
+        names = [column.name for column in columns]
+        # All of a value's fields at once, in C, is what millions of records want.
+        self._all: Callable[[Any], Row] | None = (
+            itemgetter(*names) if from_value and len(names) > 1 else None
+        )
+
+    def row(self, record: SinkRecord) -> Row:
+        """The record's values, in the order of the columns."""
+        if self._all is not None:
+            try:
+                return self._all(record.value)
+            except KeyError:
+                pass  # a field is left out, which is as good as null
+        return tuple([get(record) for get in self._gets])
+
+
+def written_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
+    """What a record with a value becomes; PoisonRecord if it cannot be a row."""
+    if not isinstance(record.value, dict):
+        raise PoisonRecord(
+            "A row is made of a struct or map of fields, but the value is a "
+            f"{type(record.value).__name__}; the transform HoistField makes a field of it."
+        )
+    fields = _fields(record.value, record.value_schema)
+    keys, key_gets = _key(record, settings, fields)
+    key_names = {column.name for column in keys}
+    wanted = settings.stored_fields
+    others = [
+        field
+        for field in fields
+        if field.name not in key_names and (not wanted or field.name in wanted)
+    ]
+    columns = [*keys, *(NewColumn(field.name, field.schema) for field in others)]
+    gets = [*key_gets, *(_from_value(field.name) for field in others)]
+    return Shape(columns, gets, settings.key_mode in {"none", "record_value"})
+
+
+def deleted_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
+    """The key alone, by which a row is found."""
+    if not settings.delete_enabled:
+        raise PoisonRecord(
+            "The record has no value; delete.enabled=true would delete the row of its key."
+        )
+    return Shape(*_key(record, settings, ()), False)
+
+
+def _fields(value: dict[str, Any], schema: Schema | None) -> Sequence[Field]:
+    if schema is None:
+        return [Field(name, _guessed(item)) for name, item in value.items()]
+    if schema.type is Type.STRUCT:
+        return schema.fields
+    raise PoisonRecord("A row is made of a struct of fields, but the value is a map.")
+
+
+def _key(
+    record: SinkRecord, settings: JdbcSinkSettings, fields: Sequence[Field]
+) -> tuple[list[NewColumn], list[Get]]:
+    mode = settings.key_mode
+    if mode == "none":
+        return [], []
+    if mode == "kafka":
+        names = settings.key_fields or KAFKA_COLUMNS
+        schemas = (STRING, INT32, INT64)
+        columns = [NewColumn(name, of, True) for name, of in zip(names, schemas, strict=True)]
+        return columns, [_read_topic, itemgetter(1), itemgetter(2)]
+    if mode == "record_value":
+        chosen = _chosen(settings.key_fields, fields, "value")
+        return chosen, [_from_value(column.name) for column in chosen]
+    if record.key is None:
+        raise PoisonRecord(
+            "With pk.mode=record_key every record needs a key, and this one has none."
+        )
+    if isinstance(record.key, dict):
+        chosen = _chosen(settings.key_fields, _fields(record.key, record.key_schema), "key")
+        return chosen, [_from_key(column.name) for column in chosen]
+    if len(settings.key_fields) != 1:
+        raise PoisonRecord(
+            "The key is a single value: pk.fields has to name the one column that it goes into."
+        )
+    schema = record.key_schema or _guessed(record.key)
+    return [NewColumn(settings.key_fields[0], schema, True)], [_whole_key]
+
+
+def _chosen(names: Sequence[str], fields: Sequence[Field], part: str) -> list[NewColumn]:
+    known = {field.name: field.schema for field in fields}
+    for name in names:
+        if name not in known:
+            raise PoisonRecord(
+                f"pk.fields names {name}, which the record's {part} does not have."
+                f"{did_you_mean(name, known)}"
+            )
+    return [NewColumn(name, known[name], True) for name in (names or known)]
+
+
+def _read_topic(record: SinkRecord) -> str:
+    return record.original_topic or record.topic
+
+
+def _whole_key(record: SinkRecord) -> Any:
+    return record.key
+
+
+def _from_key(name: str) -> Get:
+    return lambda record: record.key.get(name)
+
+
+def _from_value(name: str) -> Get:
+    return lambda record: record.value.get(name)
+
+
+_BY_TYPE: Final[dict[type, Schema]] = {
+    bool: BOOLEAN,
+    int: INT64,
+    float: FLOAT64,
+    str: STRING,
+    bytes: BYTES,
+    datetime: TIMESTAMP,
+    date: DATE,
+    time: TIME,
+}
+UNKNOWN: Final = Schema(Type.STRING, optional=True, name="strom.unknown")
+"""The shape of a null that nothing is declared about: no column is made for it."""
+_STRUCTURED: Final = Schema(Type.MAP, optional=True, key=STRING, value=STRING)
+_NUMBER: Final = Schema(Type.BYTES, optional=True, name="org.apache.kafka.connect.data.Decimal")
+
+
+def _guessed(value: Any) -> Schema:
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, Decimal):
+        return _NUMBER
+    return optional(_BY_TYPE[type(value)]) if type(value) in _BY_TYPE else _STRUCTURED

@@ -1,0 +1,371 @@
+"""Records as rows in PostgreSQL or SQLite, exactly once.
+
+The rows of a call and the next offset of every partition are stored in one transaction, and reading
+goes on from what is stored there. A partition's row is locked meanwhile, and carries its owner's
+number: a task that was replaced without knowing it finds another number there, and stores nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, ClassVar, Final, NamedTuple
+
+from strom.connect.api import (
+    ConnectError,
+    PoisonRecord,
+    RetriableError,
+    Schema,
+    SinkConnector,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    TopicPartition,
+)
+from strom.connect.connectors.databases.dialect import (
+    Claim,
+    Column,
+    Database,
+    Fenced,
+    RefusedRows,
+    Row,
+    TableId,
+    open_database,
+)
+from strom.connect.connectors.databases.rows import Shape, deleted_shape, written_shape
+from strom.connect.connectors.databases.sink_settings import JdbcSinkSettings
+from strom.connect.connectors.databases.target_tables import TargetTables
+
+_MOST_SHAPES: Final = 1000
+
+
+class Batch(NamedTuple):
+    """Rows of one table that have the same columns."""
+
+    table: TableId
+    columns: tuple[Column, ...]
+    rows: list[Row]
+    deletes: bool
+
+
+class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
+    """Writes what it gets at once; when `put` returns it is safe."""
+
+    def __init__(self, settings: JdbcSinkSettings, context: SinkContext) -> None:
+        super().__init__(settings, context)
+        self._database: Database = open_database(settings.address())
+        self._tables = TargetTables(
+            self._database, create=settings.auto_create, evolve=settings.auto_evolve
+        )
+        self._claims: dict[TopicPartition, Claim] = {}
+        self._plans: dict[tuple[Any, ...], _Plan] = {}
+
+    def start(self) -> None:
+        """Connect."""
+        self._database.open()
+
+    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Become the owner of these partitions; where they go on is stored beside the rows."""
+        self._database.open()
+        claims = self._database.claim(self.context.connector, partitions)
+        self._claims.update(claims)
+        return {
+            partition: claim.next_offset
+            for partition, claim in claims.items()
+            if claim.next_offset is not None
+        }
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Store the records that are not stored yet, and how far that is."""
+        if not records:
+            return
+        new = set(map(_origin, records)) - self._claims.keys()
+        if new:
+            self.open(sorted(new))
+        try:
+            self._store(records)
+        except RefusedRows as refusal:
+            self._blame(records, refusal)
+        except BaseException:
+            self._forget()
+            raise
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """Another task takes over."""
+        for partition in partitions:
+            self._claims.pop(partition, None)
+
+    def stop(self) -> None:
+        """Disconnect."""
+        self._database.close()
+
+    def _forget(self) -> None:
+        """What was not stored may have been made in vain: columns and tables are looked up again."""
+        self._tables.forget()
+        self._plans.clear()
+
+    def _store(self, records: Sequence[SinkRecord]) -> None:
+        # Tables are made before the transaction begins: two tasks may want to make the same one.
+        self._database.open()
+        planned = list(self._planned(records))
+        with self._database.transaction():
+            fresh = self._not_stored(records)
+            self._write(planned if fresh is records else self._planned(fresh))
+            ends = {_origin(one): one.offset + 1 for one in fresh}
+            self._database.store(self.context.connector, ends)
+
+    def _not_stored(self, records: Sequence[SinkRecord]) -> Sequence[SinkRecord]:
+        """Lock the positions, and leave out what a call before has stored without our knowing."""
+        partitions = sorted(set(map(_origin, records)))
+        found = self._database.lock_positions(self.context.connector, partitions)
+        for partition in partitions:
+            now = found.get(partition)
+            if now is None or now.epoch != self._claims[partition].epoch:
+                raise Fenced(
+                    f"Another task of connector {self.context.connector} has taken over partition "
+                    f"{partition.partition} of topic {partition.topic}; this one stores nothing more."
+                )
+        starts = {one: claim.next_offset or 0 for one, claim in found.items()}
+        first = {_origin(one): one.offset for one in reversed(records)}
+        if all(offset >= starts[one] for one, offset in first.items()):
+            return records
+        return [one for one in records if one.offset >= starts[_origin(one)]]
+
+    def _write(self, planned: Iterable["_Run"]) -> None:
+        for batch in self._batches(planned):
+            size = self.settings.batch_size
+            for start in range(0, len(batch.rows), size):
+                self._write_rows(batch, batch.rows[start : start + size])
+
+    def _write_rows(self, batch: Batch, rows: Sequence[Row]) -> None:
+        write = {
+            "insert": self._database.insert,
+            "upsert": self._database.upsert,
+            "update": self._database.update,
+        }[self.settings.insert_mode]
+        (self._database.delete if batch.deletes else write)(batch.table, batch.columns, rows)
+
+    def _batches(self, planned: Iterable["_Run"]) -> Iterator[Batch]:
+        """Rows to write at once, in an order that ends as record by record would have.
+
+        Of an upserted key only the last record of a call counts, so records of other keys between
+        do not matter. Inserts and updates are done in the order of the records.
+        """
+        if self.settings.insert_mode != "upsert":
+            updates = self.settings.insert_mode == "update"
+            for plan, some in planned:
+                rows = plan.rows(some)
+                yield plan.batch(_last_of_each(plan.key, rows) if updates else rows)
+            return
+        last: dict[tuple[TableId, Row], tuple[_Plan, Row]] = {}
+        writing: dict[TableId, _Plan] = {}
+        for plan, some in planned:
+            if not plan.deletes and writing.setdefault(plan.table, plan) is not plan:
+                # Other columns: what the records before said of theirs has to be kept.
+                yield from _by_plan(last)
+                last, writing = {}, {plan.table: plan}
+            for row in plan.rows(some):
+                last[plan.table, plan.key(row)] = (plan, row)
+        yield from _by_plan(last)
+
+    def _planned(self, records: Sequence[SinkRecord]) -> Iterator["_Run"]:
+        """Runs of records that are written in the same way; their tables are made ready."""
+        start = 0
+        plan: _Plan | None = None
+        for index, record in enumerate(records):
+            if plan is not None and plan.fits(record):
+                continue
+            if plan is not None:
+                yield plan, records[start:index]
+            start = index
+            try:
+                plan = self._plan(record)
+            except PoisonRecord as error:
+                raise PoisonRecord(str(error), index) from None
+        if plan is not None:
+            yield plan, records[start:]
+
+    def _plan(self, record: SinkRecord) -> "_Plan":
+        form = tuple(record.value) if record.value_schema is None and record.value else None
+        identity = (
+            record.topic, record.value is None, id(record.value_schema), id(record.key_schema), form,
+        )  # fmt: skip
+        plan = self._plans.get(identity)
+        if plan is None or not plan.fits(record):
+            if len(self._plans) >= _MOST_SHAPES:
+                self._plans.clear()
+            plan = self._plans[identity] = self._new_plan(record)
+        return plan
+
+    def _new_plan(self, record: SinkRecord) -> "_Plan":
+        deletes = record.value is None
+        shape = (deleted_shape if deletes else written_shape)(record, self.settings)
+        table = table_of(record.topic, self.settings.table_name_format)
+        columns = self._tables.columns(table, shape.columns)
+        return _Plan(record, table, shape, columns, self._database)
+
+    def _blame(self, records: Sequence[SinkRecord], refusal: RefusedRows) -> None:
+        """Find the record that the database does not take, by halving; nothing is stored."""
+        self._forget()
+        low, high = 0, len(records)
+        self._database.begin()
+        try:
+            records_left = {id(one) for one in self._not_stored(records)}
+            while high - low > 1:
+                middle = (low + high) // 2
+                half = [one for one in records[low:middle] if id(one) in records_left]
+                if self._takes(half):
+                    low = middle
+                else:
+                    high = middle
+            if self._takes([records[low]]):
+                raise ConnectError(str(refusal)) from refusal
+        finally:
+            self._database.rollback()
+        raise PoisonRecord(str(refusal), low) from refusal
+
+    def _takes(self, records: Sequence[SinkRecord]) -> bool:
+        self._database.execute("SAVEPOINT strom_try")
+        try:
+            self._write(self._planned(records))
+        except RefusedRows:
+            self._database.execute("ROLLBACK TO SAVEPOINT strom_try")
+            return False
+        return True
+
+
+class _Plan:
+    """How records of one topic and shape are written."""
+
+    def __init__(
+        self,
+        record: SinkRecord,
+        table: TableId,
+        shape: Shape,
+        known: Mapping[str, Column],
+        database: Database,
+    ) -> None:
+        self.table = table
+        self.deletes = record.value is None
+        self._like = record
+        self._shape = shape
+        self.columns = tuple(known[one.name] for one in shape.columns if one.name in known)
+        left_out = len(shape.columns) - len(self.columns)
+        self._kept = [place for place, one in enumerate(shape.columns) if one.name in known]
+        schemas = {one.name: one.schema for one in shape.columns}
+        declared: list[Schema | None] = [
+            schemas[column.name] if _is_declared(record, column) else None
+            for column in self.columns
+        ]
+        self._converters = [
+            database.converter(column, schema)
+            for column, schema in zip(self.columns, declared, strict=True)
+        ]
+        self._straight = not left_out and not any(self._converters)
+        keys = [place for place, column in enumerate(self.columns) if column.key]
+        self.key: Any = _key_getter(keys)
+
+    def fits(self, record: SinkRecord) -> bool:
+        """Whether this record is of the same topic and shape."""
+        like = self._like
+        if (
+            record.topic != like.topic
+            or record.value_schema is not like.value_schema
+            or record.key_schema is not like.key_schema
+            or (record.value is None) != self.deletes
+        ):
+            return False
+        return (
+            record.value_schema is not None
+            or record.value is None
+            or (
+                isinstance(record.value, dict)
+                and record.value.keys() == like.value.keys()
+                and isinstance(record.key, dict) == isinstance(like.key, dict)
+            )
+        )
+
+    def rows(self, records: Sequence[SinkRecord]) -> list[Row]:
+        """The records' rows; RefusedRows if a value cannot be one of its column."""
+        row = self._shape.row
+        if self._straight:
+            return [row(record) for record in records]
+        try:
+            return [self._converted(row(record)) for record in records]
+        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+            raise RefusedRows(f"A value does not fit its column: {error}") from error
+
+    def _converted(self, row: Row) -> Row:
+        return tuple(
+            [
+                value if value is None or convert is None else convert(value)
+                for value, convert in zip(
+                    [row[place] for place in self._kept], self._converters, strict=True
+                )
+            ]
+        )
+
+    def batch(self, rows: list[Row]) -> Batch:
+        """These rows, as they are handed to the database."""
+        return Batch(self.table, self.columns, rows, self.deletes)
+
+
+_Run = tuple[_Plan, Sequence[SinkRecord]]
+"""Records one after the other that are written in the same way."""
+
+
+def _origin(record: SinkRecord) -> TopicPartition:
+    """Where it was read, whatever a transform has made of its topic."""
+    return TopicPartition(record.original_topic or record.topic, record.partition)
+
+
+def _is_declared(record: SinkRecord, column: Column) -> bool:
+    """Whether a converter has made sure that values are of their declared shape."""
+    return (record.key_schema if column.key else record.value_schema) is not None or (
+        record.value_schema is not None
+    )
+
+
+def _key_getter(places: Sequence[int]) -> Any:
+    if not places:
+        return None
+    return itemgetter(*places) if len(places) > 1 else lambda row: (row[places[0]],)
+
+
+def _last_of_each(key: Any, rows: Sequence[Row]) -> list[Row]:
+    return list({key(row): row for row in rows}.values())
+
+
+def _by_plan(last: Mapping[Any, tuple[_Plan, Row]]) -> Iterator[Batch]:
+    rows: dict[_Plan, list[Row]] = {}
+    for plan, row in last.values():
+        rows.setdefault(plan, []).append(row)
+    for plan, some in rows.items():
+        yield plan.batch(some)
+
+
+def table_of(topic: str, name_format: str) -> TableId:
+    """The table for a topic; dots of the topic's own name are part of the table's name."""
+    schema, dot, name = name_format.partition(".")
+    if not dot:
+        schema, name = "", name_format
+    return TableId(schema.replace("${topic}", topic) or None, name.replace("${topic}", topic))
+
+
+class JdbcSink(SinkConnector[JdbcSinkSettings]):
+    """Stores records as rows of PostgreSQL or SQLite tables, exactly once."""
+
+    settings_class = JdbcSinkSettings
+    task_class: ClassVar[type[SinkTask[Any]]] = JdbcSinkTask
+
+    def check(self) -> Mapping[str, str]:
+        """Whether the database can be reached and lets us in."""
+        database = open_database(self.settings.address())
+        try:
+            database.open()
+            database.tables()
+        except RetriableError:
+            return {}  # it may be there by the time the task starts
+        except ConnectError as error:
+            return {"connection.url": str(error)}
+        finally:
+            database.close()
+        return {}

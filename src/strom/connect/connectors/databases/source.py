@@ -1,0 +1,189 @@
+"""Rows of tables in PostgreSQL and SQLite: new ones, changed ones, or all of them again and again."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from strom.connect.api import (
+    ConnectError,
+    InvalidSettings,
+    RetriableError,
+    SourceConnector,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+)
+from strom.connect.connectors.databases.connection_settings import did_you_mean
+from strom.connect.connectors.databases.dialect import Database, TableId, open_database
+from strom.connect.connectors.databases.reading import TIMESTAMP, TableReader
+from strom.connect.connectors.databases.source_settings import JdbcSourceSettings
+
+_LONGEST_WAIT_S: Final = 0.5
+
+
+class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
+    """Looks at its tables in turn."""
+
+    def __init__(self, settings: JdbcSourceSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._database = open_database(settings.address(), settings.numeric_mapping)
+        self._readers: list[TableReader] = []
+        self._due: dict[str, float] = {}
+        self._bulk: Iterator[list[SourceRecord]] | None = None
+
+    def start(self) -> None:
+        """Connect, and look the columns up."""
+        self._database.open()
+        tables: list[TableId | None] = (
+            [None]
+            if self.settings.query
+            else list(chosen_tables(self._database, self.settings, self.settings.tables))
+        )
+        self._readers = [self._reader(table) for table in tables]
+        for reader in self._readers:
+            reader.prepare()
+            self._due[reader.topic] = 0.0
+
+    def _reader(self, table: TableId | None) -> TableReader:
+        reader = TableReader(self._database, self.settings, table, None)
+        reader.cursor = dict(self.context.offset(reader.partition) or {})
+        if not reader.cursor and TIMESTAMP in self.settings.mode:
+            reader.cursor = self._beginning()
+        return reader
+
+    def _beginning(self) -> dict[str, Any]:
+        initial = self.settings.timestamp_initial
+        if initial is None:
+            return {}
+        seconds = time.time() if initial < 0 else initial / 1000
+        text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+        return {TIMESTAMP: text}
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """The next rows of the table whose turn it is."""
+        try:
+            self._database.open()
+            if self.settings.mode == "bulk":
+                return self._poll_bulk()
+            return self._poll_new()
+        except RetriableError:
+            self._bulk = None
+            self._database.close()
+            raise
+
+    def _poll_new(self) -> Sequence[SourceRecord]:
+        for reader in list(self._readers):
+            if self._due[reader.topic] > time.monotonic():
+                continue
+            cursor = dict(reader.cursor)
+            try:
+                # A table may have got another column since it was last looked at.
+                reader.prepare()
+                records = reader.read()
+            except BaseException:
+                reader.cursor = cursor
+                raise
+            # The others first, next time: a table that never ends must not keep them waiting.
+            self._readers.remove(reader)
+            self._readers.append(reader)
+            if not reader.has_more:
+                self._wait_for(reader)
+            if records:
+                return records
+        return self._rest()
+
+    def _poll_bulk(self) -> Sequence[SourceRecord]:
+        while True:
+            if self._bulk is None:
+                reader = next(
+                    (one for one in self._readers if self._due[one.topic] <= time.monotonic()), None
+                )
+                if reader is None:
+                    return self._rest()
+                reader.prepare()
+                self._wait_for(reader)
+                self._bulk = reader.read_all()
+            records = next(self._bulk, None)
+            if records is not None:
+                return records
+            self._bulk = None
+
+    def _wait_for(self, reader: TableReader) -> None:
+        self._due[reader.topic] = time.monotonic() + self.settings.poll_interval_ms / 1000
+
+    def _rest(self) -> Sequence[SourceRecord]:
+        """Nothing is due: wait a little, or until the task shall end."""
+        next_due = min(self._due.values(), default=float("inf"))
+        wait = min(_LONGEST_WAIT_S, max(0.0, next_due - time.monotonic()))
+        self.context.stopping.wait(wait)
+        return []
+
+    def stop(self) -> None:
+        """Disconnect."""
+        self._database.close()
+
+
+def chosen_tables(
+    database: Database, settings: JdbcSourceSettings, names: Sequence[str] = ()
+) -> list[TableId]:
+    """The tables to read: those named, or all but those excluded. ConnectError if one is not there."""
+    there = database.tables(settings.table_types)
+    if not (names or settings.included):
+        return [table for table in there if not {table.name, str(table)} & settings.excluded]
+    known = {
+        **{table.name: table for table in reversed(there)},
+        **{str(table): table for table in there},
+    }
+    views = {str(table): table for table in database.tables(("VIEW",))}
+    known = {**{table.name: table for table in views.values()}, **views, **known}
+    for name in names or settings.included:
+        if name not in known:
+            raise ConnectError(f"There is no table {name}.{did_you_mean(name, known)}")
+    return [known[name] for name in names or settings.included]
+
+
+class JdbcSource(SourceConnector[JdbcSourceSettings]):
+    """Reads rows of PostgreSQL or SQLite tables."""
+
+    settings_class = JdbcSourceSettings
+    task_class: ClassVar[type[SourceTask[Any]]] = JdbcSourceTask
+
+    def check(self) -> Mapping[str, str]:
+        """Whether the tables and columns that are named are there."""
+        database = open_database(self.settings.address(), self.settings.numeric_mapping)
+        field = "connection.url"
+        try:
+            database.open()
+            tables: list[TableId | None] = [None]
+            if not self.settings.query:
+                field = "table.whitelist"
+                tables = list(chosen_tables(database, self.settings))
+            for table in tables:
+                field = "query" if table is None else "mode"
+                TableReader(database, self.settings, table, None).prepare()
+        except RetriableError:
+            return {}  # it may be there by the time the task starts
+        except ConnectError as error:
+            named = [name for name in self.settings.definitions() if name in str(error)]
+            return {named[0] if named else field: str(error)}
+        finally:
+            database.close()
+        return {}
+
+    def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """The tables shared out evenly."""
+        if self.settings.query:
+            return [{}]
+        tables = list(self.settings.included) or self._all_tables()
+        if not tables:
+            raise InvalidSettings({"table.whitelist": ["The database has no table to read."]})
+        shares = [tables[first::max_tasks] for first in range(min(max_tasks, len(tables)))]
+        return [{"tables": ",".join(share)} for share in shares]
+
+    def _all_tables(self) -> list[str]:
+        database = open_database(self.settings.address())
+        try:
+            database.open()
+            return [str(table) for table in chosen_tables(database, self.settings)]
+        finally:
+            database.close()

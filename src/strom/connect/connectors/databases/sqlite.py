@@ -1,0 +1,286 @@
+"""SQLite: a file, one writer at a time."""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from strom.connect.api import ConnectError, RetriableError, Schema, TopicPartition
+from strom.connect.connectors.databases.address import Address
+from strom.connect.connectors.databases.dialect import (
+    POSITIONS,
+    Claim,
+    Column,
+    Database,
+    NewColumn,
+    RefusedRows,
+    Row,
+    TableId,
+)
+from strom.connect.connectors.databases.postgres_types import optional
+from strom.connect.connectors.databases.sqlite_types import (
+    checked,
+    column_type,
+    mapped,
+    needs_storing,
+    stored,
+)
+
+_BUSY_TIMEOUT_S: Final = 5.0
+_CREATE_POSITIONS: Final = f"""
+CREATE TABLE IF NOT EXISTS {POSITIONS} (
+    connector TEXT, topic TEXT, part INTEGER, next_offset INTEGER, epoch INTEGER NOT NULL,
+    PRIMARY KEY (connector, topic, part))
+"""
+_CLAIM: Final = f"""
+INSERT INTO {POSITIONS} (connector, topic, part, epoch) VALUES (?, ?, ?, 1)
+ON CONFLICT (connector, topic, part) DO UPDATE SET epoch = epoch + 1
+"""
+_POSITION: Final = f"""
+SELECT next_offset, epoch FROM {POSITIONS} WHERE connector = ? AND topic = ? AND part = ?
+"""
+_STORE: Final = f"""
+UPDATE {POSITIONS} SET next_offset = ? WHERE connector = ? AND topic = ? AND part = ?
+"""
+
+
+class Sqlite(Database):
+    """One connection to a SQLite file."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._connection: sqlite3.Connection | None = None
+
+    def open(self) -> None:
+        """Open the file, which is made if it is not there."""
+        if self._connection is None:
+            with self._told():
+                self._connection = sqlite3.connect(
+                    self._address.database,
+                    timeout=_BUSY_TIMEOUT_S,
+                    isolation_level=None,
+                    check_same_thread=False,
+                )
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise RetriableError(f"{self._address} is not open.")
+        return self._connection
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say in our words what went wrong."""
+        try:
+            yield
+        except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError) as error:
+            raise RefusedRows(str(error)) from error
+        except sqlite3.InterfaceError as error:
+            raise RefusedRows(str(error)) from error
+        except sqlite3.OperationalError as error:
+            text = f"{self._address}: {error}"
+            if any(word in str(error) for word in ("locked", "busy", "unable to open", "disk")):
+                raise RetriableError(text) from error
+            raise ConnectError(text) from error
+        except sqlite3.Error as error:
+            if "binding" in str(error):
+                raise RefusedRows(str(error)) from error
+            raise ConnectError(f"{self._address}: {error}") from error
+
+    # Reading
+
+    def tables(self, kinds: Sequence[str] = ("TABLE",)) -> list[TableId]:
+        """Every table of users."""
+        rows = self.read(
+            "SELECT name, type FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
+        )
+        wanted = {kind.lower() for kind in kinds}
+        return [TableId(None, name) for name, kind in rows if kind in wanted and name != POSITIONS]
+
+    def columns(self, table: TableId) -> tuple[Column, ...]:
+        """A table's columns. Views say nothing of NOT NULL, so theirs can all be NULL."""
+        schema = f"{self.quote(table.schema)}." if table.schema else ""
+        rows = self.read(f"PRAGMA {schema}table_info({self.quote(table.name)})")
+        alone = sum(1 for row in rows if row[5]) == 1
+        return tuple(
+            self._column(name, declared, not_null, default is not None, key, alone)
+            for _, name, declared, not_null, default, key in rows
+        )
+
+    def _column(
+        self, name: str, declared: str, not_null: int, filled: bool, key: int, alone: bool
+    ) -> Column:
+        of = mapped(declared)
+        is_row_id = bool(key) and alone and declared.upper() == "INTEGER"
+        schema = of.schema if not_null or is_row_id else optional(of.schema)
+        parse = checked(of.parse, name, declared)
+        return Column(
+            name, declared, schema, parse, key, bool(not_null) and not filled and not is_row_id
+        )
+
+    def query_columns(self, query: str) -> tuple[Column, ...]:
+        """What a query returns; types are known only for what is a column of a table."""
+        self.open()
+        with self._told():
+            cursor = self._open.execute(f"SELECT * FROM ({query}) LIMIT 1")
+            first = cursor.fetchone()
+            names = [description[0] for description in cursor.description]
+        declared = [_declared_by(value) for value in first or [None] * len(names)]
+        return tuple(
+            Column(
+                name, kind, optional(mapped(kind).schema), checked(mapped(kind).parse, name, kind)
+            )
+            for name, kind in zip(names, declared, strict=True)
+        )
+
+    def selected(self, expression: str) -> str:
+        """As it is."""
+        return expression
+
+    def parameter(self, number: int, type_name: str) -> str:
+        """Values come back as they were read."""
+        return f"?{number}"
+
+    def given(self, value: Any) -> Any:
+        """As it was read."""
+        return value
+
+    def is_before(self, expression: str, delay_ms: int) -> str:
+        """By this machine's clock, in whole seconds; numbers are milliseconds since 1970."""
+        seconds = -(-delay_ms // 1000)
+        moment = (
+            f"CASE WHEN typeof({expression}) IN ('integer', 'real') "
+            f"THEN datetime(({expression}) / 1000, 'unixepoch') ELSE datetime({expression}) END"
+        )
+        return f"{moment} < datetime('now', '-{seconds} seconds')"
+
+    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """All rows that a statement returns."""
+        self.open()
+        with self._told():
+            return self._open.execute(statement, tuple(parameters)).fetchall()
+
+    def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
+        """Piece by piece; the file may be changed meanwhile only in write-ahead mode."""
+        self.open()
+        with self._told():
+            cursor = self._open.execute(statement)
+        while True:
+            with self._told():
+                rows = cursor.fetchmany(size)
+            if not rows:
+                return
+            yield rows
+
+    # Writing
+
+    def begin(self) -> None:
+        """Start a transaction as the only writer."""
+        self.open()
+        self.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """End it well."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """End it."""
+        if self._connection is not None and self._connection.in_transaction:
+            with contextlib.suppress(ConnectError):
+                self.execute("ROLLBACK")
+
+    def execute(self, statement: str) -> None:
+        """Run a statement that returns nothing."""
+        with self._told():
+            self._open.execute(statement)
+
+    def _execute_many(self, statement: str, rows: Sequence[Row]) -> None:
+        with self._told():
+            self._open.executemany(statement, rows)
+
+    def column_type(self, column: NewColumn) -> str:
+        """The type for a new column."""
+        return column_type(column.schema)
+
+    def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
+        """How a record's value becomes one for this column."""
+        return stored if needs_storing(schema) else None
+
+    def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Add rows."""
+        self._execute_many(self._insert(table, columns), rows)
+
+    def _insert(self, table: TableId, columns: Sequence[Column]) -> str:
+        names = ", ".join(self.quote(column.name) for column in columns)
+        places = ", ".join("?" for _ in columns)
+        return f"INSERT INTO {self.quote_table(table)} ({names}) VALUES ({places})"
+
+    def upsert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Add rows, or change those that are there."""
+        keys = ", ".join(self.quote(column.name) for column in columns if column.key)
+        changed = ", ".join(
+            f"{self.quote(column.name)} = excluded.{self.quote(column.name)}"
+            for column in columns
+            if not column.key
+        )
+        action = f"DO UPDATE SET {changed}" if changed else "DO NOTHING"
+        self._execute_many(f"{self._insert(table, columns)} ON CONFLICT ({keys}) {action}", rows)
+
+    def update(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Change the rows that are there."""
+        places = {column.name: f"?{place}" for place, column in enumerate(columns, 1)}
+        changed = ", ".join(
+            f"{self.quote(column.name)} = {places[column.name]}"
+            for column in columns
+            if not column.key
+        )
+        if changed:
+            keys = self._same_key(columns)
+            self._execute_many(f"UPDATE {self.quote_table(table)} SET {changed} WHERE {keys}", rows)
+
+    def delete(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+        """Take rows away."""
+        keys = self._same_key(columns)
+        self._execute_many(f"DELETE FROM {self.quote_table(table)} WHERE {keys}", rows)
+
+    def _same_key(self, columns: Sequence[Column]) -> str:
+        return " AND ".join(
+            f"{self.quote(column.name)} = ?{place}"
+            for place, column in enumerate(columns, 1)
+            if column.key
+        )
+
+    # Positions
+
+    def claim(
+        self, connector: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, Claim]:
+        """Become the owner."""
+        with self.transaction():
+            self.execute(_CREATE_POSITIONS)
+            self._execute_many(_CLAIM, [(connector, *one) for one in partitions])
+            return dict(self.lock_positions(connector, partitions))
+
+    def lock_positions(
+        self, connector: str, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Claim]:
+        """A transaction that writes has the whole file to itself."""
+        found = {one: self.read(_POSITION, (connector, *one)) for one in partitions}
+        return {one: Claim(*rows[0]) for one, rows in found.items() if rows}
+
+    def store(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
+        """The next offsets, in the same transaction as the rows."""
+        self._execute_many(
+            _STORE, [(next_offset, connector, *one) for one, next_offset in positions.items()]
+        )
+
+
+def _declared_by(value: Any) -> str:
+    kinds: dict[type, str] = {int: "INTEGER", float: "REAL", bytes: "BLOB"}
+    return kinds.get(type(value), "TEXT")

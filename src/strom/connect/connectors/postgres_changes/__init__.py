@@ -1,0 +1,1 @@
+"""Every change of PostgreSQL tables, in the order of commits, by logical replication."""

@@ -1,0 +1,220 @@
+"""A replication connection: a blocking socket, for the one thread of its task."""
+
+import contextlib
+import secrets
+import socket
+import ssl
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+from strom.connect.api import ConnectError, RetriableError
+from strom.connect.connectors.databases.address import Address
+from strom.connect.connectors.postgres_changes import protocol
+from strom.connect.connectors.postgres_changes.protocol import (
+    Changes,
+    Keepalive,
+    Message,
+    MessageReader,
+    ProtocolError,
+    ServerError,
+)
+from strom.connect.connectors.postgres_changes.scram import MECHANISM, LoginRefused, ScramClient
+
+_TIMEOUT_S: Final = 10.0
+_RECEIVE_BYTES: Final = 1 << 18
+_EXISTS: Final = "42710"
+_AWAY: Final = ("08", "57", "53", "40", _EXISTS)
+"""Beginnings of the error codes that go away by waiting; a slot that just appeared is then found."""
+_SLOT_IN_USE: Final = "55006"
+_NOT_READY: Final = "55000"
+_NO_RIGHT: Final = "42501"
+_UNKNOWN: Final = "42704"
+
+
+class ReplicationConnection:
+    """Logged in for replication: commands first, then the change stream."""
+
+    def __init__(self, address: Address, options: dict[str, str]) -> None:
+        self._address = address
+        self._reader = MessageReader()
+        self._waiting: list[Message] = []
+        try:
+            self._socket = socket.create_connection((address.host, address.port), _TIMEOUT_S)
+        except OSError as error:
+            raise RetriableError(f"{address} is away: {error}") from error
+        try:
+            self._secure()
+            self._log_in(options)
+        except BaseException:
+            self.close()
+            raise
+
+    def _secure(self) -> None:
+        if self._address.ssl in {"disable", "allow", "prefer"}:
+            return
+        self._socket.sendall(protocol.SSL_REQUEST)
+        if self._socket.recv(1) != b"S":
+            raise ConnectError(f"{self._address} does not offer TLS, which sslmode asks for.")
+        context = ssl.create_default_context()
+        if self._address.ssl != "verify-full":
+            context.check_hostname = False
+        if self._address.ssl == "require":
+            context.verify_mode = ssl.CERT_NONE
+        self._socket = context.wrap_socket(self._socket, server_hostname=self._address.host)
+
+    def _log_in(self, options: dict[str, str]) -> None:
+        user = self._address.user or ""
+        self._send(protocol.startup(user, self._address.database, options))
+        scram: ScramClient | None = None
+        while (answer := self._next()).kind != b"Z":
+            if answer.kind != b"R":
+                continue
+            step = int.from_bytes(answer.body[:4], "big")
+            rest = bytes(answer.body[4:])
+            if step == 3:
+                self._send(protocol.password(self._password))
+            elif step == 5:
+                self._send(protocol.password(protocol.md5_password(user, self._password, rest)))
+            elif step == 10:
+                if MECHANISM.encode() not in rest.split(b"\0"):
+                    raise ConnectError(f"{self._address} wants a login that is not known here.")
+                scram = ScramClient(self._password, secrets.token_urlsafe(18))
+                self._send(protocol.sasl_begin(MECHANISM, scram.first()))
+            elif step in {11, 12} and scram is not None:
+                self._prove(scram, step, rest)
+            elif step:
+                raise ConnectError(f"{self._address} wants a login that is not known here.")
+
+    def _prove(self, scram: ScramClient, step: int, words: bytes) -> None:
+        try:
+            if step == 11:
+                self._send(protocol.sasl_continue(scram.answer(words)))
+            else:
+                scram.check(words)
+        except LoginRefused as error:
+            raise ConnectError(f"{self._address}: the login fails, {error}.") from None
+
+    @property
+    def _password(self) -> str:
+        if self._address.password is None:
+            raise ConnectError(f"{self._address} asks for a password: set database.password.")
+        return self._address.password
+
+    def command(self, text: str) -> list[list[str | None]]:
+        """Run a command of the replication protocol; the rows that it returns."""
+        self._send(protocol.query(text))
+        rows: list[list[str | None]] = []
+        failure: ConnectError | None = None
+        while (answer := self._next_of_any_kind()).kind != b"Z":
+            if answer.kind == b"D":
+                rows.append(protocol.parse_row(answer.body))
+            elif answer.kind == b"E" and failure is None:
+                failure = self._told(protocol.parse_error(answer.body))
+        if failure is not None:
+            raise failure
+        return rows
+
+    def create_slot(self, name: str) -> tuple[int, str]:
+        """Make a slot; from where its changes come, and the name of the snapshot before them."""
+        command = f'CREATE_REPLICATION_SLOT "{name}" LOGICAL pgoutput EXPORT_SNAPSHOT'
+        (row,) = self.command(command)
+        return protocol.parse_lsn(row[1] or ""), row[2] or ""
+
+    def start_streaming(self, slot: str, lsn: int, publication: str) -> None:
+        """From now on changes come, of the transactions that ended after `lsn`."""
+        self._send(
+            protocol.query(
+                f'START_REPLICATION SLOT "{slot}" LOGICAL {protocol.format_lsn(lsn)} '
+                f"(proto_version '1', publication_names '\"{publication}\"')"
+            )
+        )
+        while self._next().kind != b"W":
+            pass
+
+    def receive(self, timeout: float) -> list[Changes | Keepalive]:
+        """What has come, after waiting for it up to `timeout` seconds."""
+        found: list[Changes | Keepalive] = []
+        messages, self._waiting = self._waiting, []
+        for message in messages or self._arrived(timeout):
+            if message.kind == b"E":
+                raise self._told(protocol.parse_error(message.body))
+            if message.kind == b"c":
+                raise RetriableError(f"{self._address} has ended the change stream.")
+            if message.kind == b"d":
+                copied = protocol.parse_copied(message.body)
+                if copied is not None:
+                    found.append(copied)
+        return found
+
+    def send_status(self, written: int, flushed: int, *, ask: bool = False) -> None:
+        """Say how far we are; `ask` for how far the server is."""
+        self._send(protocol.status(written, flushed, datetime.now(UTC), ask=ask))
+
+    def close(self) -> None:
+        """Say good-bye, so that the slot is free at once, and close."""
+        with contextlib.suppress(OSError):
+            self._socket.settimeout(1.0)
+            self._socket.sendall(protocol.message(b"c", b"") + protocol.message(b"X", b""))
+        self._socket.close()
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._socket.settimeout(_TIMEOUT_S)
+            self._socket.sendall(data)
+        except OSError as error:
+            raise RetriableError(f"{self._address} is away: {error}") from error
+
+    def _next(self) -> Message:
+        message = self._next_of_any_kind()
+        if message.kind == b"E":
+            raise self._told(protocol.parse_error(message.body))
+        return message
+
+    def _next_of_any_kind(self) -> Message:
+        deadline = time.monotonic() + _TIMEOUT_S * 6
+        while not self._waiting:
+            if time.monotonic() > deadline:
+                raise RetriableError(f"{self._address} does not answer.")
+            self._waiting = self._arrived(_TIMEOUT_S)
+        return self._waiting.pop(0)
+
+    def _arrived(self, timeout: float) -> list[Message]:
+        try:
+            self._socket.settimeout(max(timeout, 0.001))
+            data = self._socket.recv(_RECEIVE_BYTES)
+            if not data:
+                raise RetriableError(f"{self._address} has closed the connection.")
+            return self._reader.feed(data)
+        except TimeoutError:
+            return []
+        except OSError as error:
+            raise RetriableError(f"{self._address} is away: {error}") from error
+        except ProtocolError as error:
+            raise ConnectError(f"{self._address} is no PostgreSQL server: {error}") from error
+
+    def _told(self, error: ServerError) -> ConnectError:
+        """The server's error in our words, with what to do about it."""
+        text = f"{self._address}: {error.text}" + (f" ({error.detail})" if error.detail else "")
+        if error.code.startswith(_AWAY):
+            return RetriableError(text)
+        if error.code == _SLOT_IN_USE:
+            return RetriableError(f"{text}. Another reader has the slot; waiting until it is free.")
+        if error.code == _NOT_READY and "wal_level" in error.text:
+            return ConnectError(
+                f"{self._address} writes no changes for others to read: set wal_level = logical in "
+                "postgresql.conf and restart the server."
+            )
+        if error.code in {_NOT_READY, _UNKNOWN}:
+            return ConnectError(f"{text}. {SLOT_LOST}")
+        if error.code == _NO_RIGHT or "pg_hba" in error.text:
+            return ConnectError(
+                f"{text}. The user needs the right to replicate: ALTER ROLE "
+                f'"{self._address.user}" REPLICATION, and a line for it in pg_hba.conf.'
+            )
+        return ConnectError(f"{text}.")
+
+
+SLOT_LOST: Final = (
+    "Changes may be missing: reset the connector's offsets to begin anew, with a snapshot."
+)

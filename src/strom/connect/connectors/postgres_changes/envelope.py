@@ -1,0 +1,195 @@
+"""Changes as records: keys, envelopes in Debezium's form, tombstones.
+
+An envelope has the row `before` and `after`, the `op`eration (r: read in a snapshot, c: created, u:
+updated, d: deleted, t: truncated), its `source`, and when it was seen (`ts_ms`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from strom.connect.api import Field, Schema, Type
+from strom.connect.api.schema import INT64, OPTIONAL_STRING, STRING, struct
+from strom.connect.connectors.databases.dialect import TableId
+from strom.connect.connectors.databases.postgres_types import Mapped, optional
+from strom.connect.connectors.postgres_changes.pgoutput import (
+    UNCHANGED,
+    Delete,
+    Insert,
+    Relation,
+    Truncate,
+    Tuple,
+    Update,
+)
+
+_OPTIONAL_INT64: Final = optional(INT64)
+SOURCE: Final = struct(
+    {
+        "version": STRING,
+        "connector": STRING,
+        "name": STRING,
+        "ts_ms": INT64,
+        "snapshot": OPTIONAL_STRING,
+        "db": STRING,
+        "schema": STRING,
+        "table": STRING,
+        "txId": _OPTIONAL_INT64,
+        "lsn": _OPTIONAL_INT64,
+    },
+    name="io.debezium.connector.postgresql.Source",
+)
+
+
+class Where(NamedTuple):
+    """Where a change comes from, apart from its table."""
+
+    ts_ms: int
+    lsn: int
+    transaction: int | None = None
+    snapshot: str = "false"
+
+
+class Entry(NamedTuple):
+    """Key and value of a record to be."""
+
+    key: dict[str, Any] | None
+    value: dict[str, Any] | None
+
+
+class TableForm:
+    """How the rows of one table, as it is at one time, become records."""
+
+    def __init__(
+        self,
+        relation: Relation,
+        keys: frozenset[str],
+        mapped: Callable[[int, int], Mapped],
+        *,
+        server: str,
+        database: str,
+        unavailable: str,
+        tombstones: bool,
+    ) -> None:
+        self.relation = relation
+        self.table = TableId(relation.schema, relation.name)
+        self.topic = f"{server}.{relation.schema}.{relation.name}"
+        self._server, self._database = server, database
+        self._tombstones = tombstones
+        types = [mapped(column.type, column.modifier) for column in relation.columns]
+        self._names = [column.name for column in relation.columns]
+        self._parsers = [one.parse for one in types]
+        self._unavailable = [_placeholder(one.schema, unavailable) for one in types]
+        self._keys = [name for name in self._names if name in keys]
+        # Whether a column can be null is not told; only a key surely cannot.
+        fields = {
+            name: one.schema if name in keys else optional(one.schema)
+            for name, one in zip(self._names, types, strict=True)
+        }
+        self.key_schema = (
+            struct({name: fields[name] for name in self._keys}, name=f"{self.topic}.Key")
+            if self._keys
+            else None
+        )
+        row = Schema(
+            Type.STRUCT,
+            optional=True,
+            name=f"{self.topic}.Value",
+            fields=tuple(Field(name, schema) for name, schema in fields.items()),
+        )
+        self.value_schema = struct(
+            {"before": row, "after": row, "source": SOURCE, "op": STRING, "ts_ms": _OPTIONAL_INT64},
+            name=f"{self.topic}.Envelope",
+        )
+
+    def same_as(self, other: "TableForm") -> bool:
+        """Whether rows become the same: then this one stays, and its schemas stay known."""
+        return (self.topic, self.key_schema, self.value_schema) == (
+            other.topic,
+            other.key_schema,
+            other.value_schema,
+        ) and self.relation == other.relation
+
+    def read(self, values: Sequence[str | None], where: Where, now_ms: int) -> Entry:
+        """A row that a snapshot found."""
+        row = self._row(tuple(values))
+        return Entry(self._key(row), self._envelope("r", None, row, where, now_ms))
+
+    def entries(
+        self, change: Insert | Update | Delete | Truncate, where: Where, now_ms: int
+    ) -> list[Entry]:
+        """What a change becomes: mostly one record, for a delete two, for a new key three."""
+        match change:
+            case Insert(_, new):
+                row = self._row(new)
+                return [Entry(self._key(row), self._envelope("c", None, row, where, now_ms))]
+            case Update():
+                return self._updated(change, where, now_ms)
+            case Delete(_, old, _):
+                return self._deleted(self._row(old), where, now_ms)
+            case Truncate():
+                return [Entry(None, self._envelope("t", None, None, where, now_ms))]
+
+    def _updated(self, change: Update, where: Where, now_ms: int) -> list[Entry]:
+        before = None if change.old is None else self._row(change.old)
+        new = change.new
+        if change.old is not None and change.old_is_whole:
+            # An untouched long value is not sent anew, but the old row has it.
+            new = tuple(
+                old if value is UNCHANGED else value
+                for value, old in zip(new, change.old, strict=True)
+            )
+        after = self._row(new)
+        key = self._key(after)
+        if before is not None and self._key(before) != key:
+            created = Entry(key, self._envelope("c", None, after, where, now_ms))
+            return [*self._deleted(before, where, now_ms), created]
+        return [Entry(key, self._envelope("u", before, after, where, now_ms))]
+
+    def _deleted(self, row: dict[str, Any], where: Where, now_ms: int) -> list[Entry]:
+        key = self._key(row)
+        entry = Entry(key, self._envelope("d", row, None, where, now_ms))
+        return [entry, Entry(key, None)] if self._tombstones and key is not None else [entry]
+
+    def _row(self, values: Tuple) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            name: value if value is None or parse is None or value is UNCHANGED else parse(value)
+            for name, value, parse in zip(self._names, values, self._parsers, strict=True)
+        }
+        if UNCHANGED in values:
+            for name, placeholder in zip(self._names, self._unavailable, strict=True):
+                if row[name] is UNCHANGED:
+                    row[name] = placeholder
+        return row
+
+    def _key(self, row: dict[str, Any]) -> dict[str, Any] | None:
+        return {name: row[name] for name in self._keys} if self._keys else None
+
+    def _envelope(
+        self,
+        operation: str,
+        before: dict[str, Any] | None,
+        after: dict[str, Any] | None,
+        where: Where,
+        now_ms: int,
+    ) -> dict[str, Any]:
+        source = {
+            "version": "1",
+            "connector": "postgresql",
+            "name": self._server,
+            "ts_ms": where.ts_ms,
+            "snapshot": where.snapshot,
+            "db": self._database,
+            "schema": self.relation.schema,
+            "table": self.relation.name,
+            "txId": where.transaction,
+            "lsn": where.lsn,
+        }
+        return {
+            "before": before, "after": after, "source": source, "op": operation, "ts_ms": now_ms,
+        }  # fmt: skip
+
+
+def _placeholder(schema: Schema, text: str) -> Any:
+    """What can stand for a value that was not sent; null where the type has no place for a text."""
+    if schema.type is Type.STRING:
+        return text
+    return text.encode() if schema.type is Type.BYTES and schema.name is None else None

@@ -1,0 +1,62 @@
+"""All rows of the followed tables, as of one moment, before their changes."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from strom.connect.api import SourceRecord
+from strom.connect.connectors.databases.postgres import Postgres
+from strom.connect.connectors.databases.postgres_types import is_known
+from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
+from strom.connect.connectors.postgres_changes.positions import Position
+
+
+def snapshot_records(
+    database: Postgres,
+    forms: Sequence[TableForm],
+    partition: dict[str, Any],
+    lsn: int,
+    fetch_size: int,
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> Iterator[list[SourceRecord]]:
+    """The rows of all tables as records, piece by piece, within the transaction that is open.
+
+    Only the last record's offset says that the snapshot is whole; whoever starts from another one
+    begins it anew.
+    """
+    unfinished = {"lsn": lsn, "snapshot": True}
+    held: SourceRecord | None = None
+    for form in forms:
+        for rows in database.stream(_statement(database, form), fetch_size):
+            now = now_ms()
+            where = Where(now, lsn, snapshot="true")
+            records = [] if held is None else [held]
+            for row in rows:
+                entry = form.read(row, where, now)
+                records.append(
+                    SourceRecord(
+                        partition, unfinished, form.topic, entry.value, form.value_schema, entry.key,
+                        form.key_schema,
+                    )
+                )  # fmt: skip
+            held = records.pop()
+            yield records
+    if held is not None:
+        held.value["source"]["snapshot"] = "last"
+        yield [held._replace(source_offset=Position(lsn).to_offset())]
+
+
+def _statement(database: Postgres, form: TableForm) -> str:
+    relation = form.relation
+    columns = ", ".join(
+        _as_in_the_stream(database, column.name, column.type) for column in relation.columns
+    )
+    return f"SELECT {columns} FROM {database.quote_table(form.table)}"
+
+
+def _as_in_the_stream(database: Postgres, column: str, kind: int) -> str:
+    """The text that the change stream has for the same value; a cast makes another of some types."""
+    name = database.quote(column)
+    if is_known(kind):
+        return database.selected(name)
+    return f"CASE WHEN {name} IS NOT NULL THEN format('%s', {name}) END"

@@ -1,0 +1,377 @@
+"""Every change of PostgreSQL tables: first all rows, then change after change, in commit order.
+
+What is delivered is confirmed to the server, which may then forget it. While nothing changes here but
+elsewhere in the server, its progress is confirmed too, so that it does not hold its log for us.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from strom.connect.api import (
+    ConnectError,
+    RetriableError,
+    SourceConnector,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+)
+from strom.connect.api.schema import INT64, STRING, struct
+from strom.connect.connectors.databases.dialect import TableId
+from strom.connect.connectors.databases.postgres import Postgres
+from strom.connect.connectors.databases.postgres_types import SESSION
+from strom.connect.connectors.postgres_changes.catalog import Catalog, Slot
+from strom.connect.connectors.postgres_changes.connection import SLOT_LOST, ReplicationConnection
+from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
+from strom.connect.connectors.postgres_changes.pgoutput import (
+    Begin,
+    Change,
+    Commit,
+    Relation,
+    Truncate,
+    decode,
+)
+from strom.connect.connectors.postgres_changes.positions import Position, Progress
+from strom.connect.connectors.postgres_changes.protocol import Changes, Keepalive, ProtocolError
+from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
+from strom.connect.connectors.postgres_changes.snapshot import snapshot_records
+
+_LONGEST_WAIT_S: Final = 0.5
+_STATUS_INTERVAL_S: Final = 3.0
+_HEARTBEAT: Final = struct({"ts_ms": INT64}, name="io.debezium.connector.common.Heartbeat")
+_HEARTBEAT_KEY: Final = struct(
+    {"serverName": STRING}, name="io.debezium.connector.common.ServerNameKey"
+)
+
+
+class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
+    """Follows one database."""
+
+    def __init__(self, settings: PostgresChangesSettings, context: SourceContext) -> None:
+        super().__init__(settings, context)
+        self._partition = {"server": settings.topic_prefix}
+        self._database = Postgres(settings.address())
+        self._catalog = Catalog(self._database, settings)
+        self._connection: ReplicationConnection | None = None
+        self._snapshot: Iterator[list[SourceRecord]] | None = None
+        self._forms: dict[int, TableForm] = {}
+        self._followed: frozenset[TableId] = frozenset()
+        self._returned: Position | None = None
+        """After the last record that `poll` returned; None until a snapshot is whole."""
+        self._delivered: Position | None = None
+        self._confirmed = 0
+        self._progress = Progress(Position(0))
+        self._snapshot_lsn = 0
+        self._snapshot_is_empty = True
+        self._commit_ms = 0
+        """When the transaction under way was committed."""
+        self._held: SourceRecord | None = None
+        """The last change of a transaction that goes on: its offset is known when it is over."""
+        self._last_status = self._last_heartbeat = time.monotonic()
+
+    def start(self) -> None:
+        """Connect, and find out where to go on."""
+        offset = self.context.offset(self._partition)
+        if offset is not None and not offset.get("snapshot"):
+            self._returned = self._delivered = Position.from_offset(offset)
+        try:
+            self._connect()
+        except ConnectError:
+            self._disconnect()
+            raise
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """The next rows of the snapshot, or the next changes."""
+        try:
+            if self._connection is None:
+                self._connect()
+            if self._snapshot is not None:
+                records = next(self._snapshot, None)
+                if records is not None:
+                    self._snapshot_is_empty = False
+                    return records
+                self._end_snapshot()
+            return self._poll_changes()
+        except ProtocolError as error:
+            self._disconnect()
+            raise ConnectError(f"The change stream cannot be understood: {error}.") from error
+        except ConnectError:
+            self._disconnect()
+            raise
+
+    def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
+        """Let the server forget what is in Kafka."""
+        for _, offset in offsets:
+            if not offset.get("snapshot"):
+                self._delivered = Position.from_offset(offset)
+                self._confirmed = max(self._confirmed, self._delivered.lsn)
+
+    def stop(self) -> None:
+        """Confirm what was delivered, and disconnect."""
+        if self._connection is not None and self._snapshot is None:
+            try:
+                self._tell_server()
+            except RetriableError:
+                pass  # it is told the next time
+        self._disconnect()
+        if self.settings.drop_slot:
+            self._database.open()
+            self._database.execute(f"SELECT pg_drop_replication_slot('{self.settings.slot_name}')")
+            self._database.close()
+
+    # Connecting
+
+    def _connect(self) -> None:
+        self._database.open()
+        tables = self._catalog.tables()
+        self._followed = frozenset(tables)
+        self._catalog.publish(tables)
+        slot = self._catalog.slot()
+        self._connection = ReplicationConnection(self.settings.address(), dict(SESSION))
+        if self._returned is not None:
+            if slot is None or slot.lost:
+                raise ConnectError(
+                    f"The replication slot {self.settings.slot_name} is gone. {SLOT_LOST}"
+                )
+            self._stream_from(self._returned)
+        else:
+            self._begin(slot, tables)
+
+    def _begin(self, slot: Slot | None, tables: Sequence[TableId]) -> None:
+        """Nothing was delivered wholly yet: make the slot, and read all rows.
+
+        With a new slot the rows are exactly those before its first change. With one that is there (a
+        snapshot was not finished) they are later ones: changes between are told again, and lead to
+        the same end.
+        """
+        if self._connection is None:
+            return
+        snapshot = None
+        if slot is None:
+            lsn, snapshot = self._connection.create_slot(self.settings.slot_name)
+        elif slot.lost:
+            raise ConnectError(
+                f"The replication slot {self.settings.slot_name} lost its changes; drop it, and a new "
+                "one is made."
+            )
+        else:
+            lsn = slot.confirmed
+        if self.settings.snapshot_mode != "initial":
+            self._returned = self._delivered = Position(lsn)
+            self._stream_from(self._returned)
+            return
+        self._database.begin_reading(snapshot)
+        forms = [self._form(self._catalog.relation(table)) for table in tables]
+        self._snapshot_lsn = lsn
+        self._snapshot = snapshot_records(
+            self._database, forms, self._partition, lsn, self.settings.fetch_size
+        )
+
+    def _end_snapshot(self) -> None:
+        self._snapshot = None
+        self._database.rollback()
+        self._returned = Position(self._snapshot_lsn)
+        if self._snapshot_is_empty:
+            self._delivered = self._returned
+        self._stream_from(self._returned)
+
+    def _stream_from(self, position: Position) -> None:
+        if self._connection is None:
+            return
+        self._progress = Progress(position)
+        self._held = None
+        self._connection.start_streaming(
+            self.settings.slot_name, position.lsn, self.settings.publication_name
+        )
+        self._last_status = time.monotonic()
+
+    def _disconnect(self) -> None:
+        """Forget everything that was not returned: it comes again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        self._snapshot = None
+        self._held = None
+        self._database.close()
+
+    # Streaming
+
+    def _poll_changes(self) -> list[SourceRecord]:
+        records = [] if self._held is None else [self._held]
+        self._held = None
+        deadline = time.monotonic() + _LONGEST_WAIT_S
+        connection = self._connection
+        while connection is not None and len(records) < self.settings.batch_size:
+            self._tell_server_in_time()
+            enough = len(records) > (self._progress.transaction is not None)
+            wait = 0.0 if enough else deadline - time.monotonic()
+            pieces = connection.receive(min(wait, _STATUS_INTERVAL_S))
+            for piece in pieces:
+                self._take(piece, records)
+            if (enough and not pieces) or time.monotonic() >= deadline:
+                break
+            if self.context.stopping.is_set():
+                break
+        if self._progress.transaction is not None and records:
+            self._held = records.pop()
+        if records:
+            self._returned = Position.from_offset(records[-1].source_offset)
+        return records
+
+    def _take(self, piece: Changes | Keepalive, records: list[SourceRecord]) -> None:
+        if isinstance(piece, Keepalive):
+            self._keep_alive(piece, records)
+            return
+        match decode(piece.body):
+            case Begin() as begin:
+                self._progress.begin(begin)
+                self._commit_ms = int(begin.at.timestamp() * 1000)
+            case Commit() as commit:
+                end = self._progress.commit(commit)
+                if records:
+                    records[-1] = records[-1]._replace(source_offset=end.to_offset())
+            case Relation() as relation:
+                self._form(relation)
+            case None:
+                pass
+            case change:
+                self._take_change(change, piece.start, records)
+
+    def _take_change(self, change: Change, lsn: int, records: list[SourceRecord]) -> None:
+        before = self._progress.position
+        if not self._progress.change() or self._progress.transaction is None:
+            return
+        begin = self._progress.transaction
+        where = Where(self._commit_ms, lsn, begin.transaction)
+        oids = change.relations if isinstance(change, Truncate) else (change.relation,)
+        entries = [
+            (form, entry)
+            for form in (self._forms[oid] for oid in oids)
+            if form.table in self._followed
+            for entry in form.entries(change, where, _now_ms())
+        ]
+        # A change of several records is delivered when its last one is.
+        offset = before.to_offset() if len(entries) > 1 else {}
+        for place, (form, (key, value)) in enumerate(entries, 1):
+            if place == len(entries):
+                offset = self._progress.position.to_offset()
+            records.append(
+                SourceRecord(
+                    self._partition, offset, form.topic, value,
+                    None if value is None else form.value_schema, key,
+                    None if key is None else form.key_schema,
+                )
+            )  # fmt: skip
+
+    def _form(self, relation: Relation) -> TableForm:
+        """How a table's rows become records from now on."""
+        keys = frozenset(column.name for column in relation.columns if column.identity)
+        if relation.identity == "f":
+            # Then every column is one of the identity; which are the key, the catalog knows.
+            keys = self._catalog.key(relation.oid)
+        form = TableForm(
+            relation,
+            keys,
+            self._catalog.mapped,
+            server=self.settings.topic_prefix,
+            database=self.settings.database,
+            unavailable=self.settings.unavailable,
+            tombstones=self.settings.tombstones,
+        )
+        known = self._forms.get(relation.oid)
+        if known is not None and known.same_as(form):
+            return known
+        self._forms[relation.oid] = form
+        return form
+
+    # Progress
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether everything that was seen is delivered."""
+        return (
+            self._delivered == self._returned
+            and self._held is None
+            and self._progress.transaction is None
+        )
+
+    def _keep_alive(self, piece: Keepalive, records: list[SourceRecord]) -> None:
+        if self._is_idle and not records and piece.end > self._confirmed:
+            if self._heartbeat_is_due():
+                records.append(self._heartbeat(piece.end))
+            elif not self.settings.heartbeat_ms:
+                self._confirmed = piece.end
+        if piece.wants_answer:
+            self._tell_server()
+
+    def _heartbeat_is_due(self) -> bool:
+        interval = self.settings.heartbeat_ms / 1000
+        now = time.monotonic()
+        if not interval or now - self._last_heartbeat < interval:
+            return False
+        self._last_heartbeat = now
+        return True
+
+    def _heartbeat(self, lsn: int) -> SourceRecord:
+        return SourceRecord(
+            self._partition,
+            Position(lsn).to_offset(),
+            f"{self.settings.heartbeat_prefix}.{self.settings.topic_prefix}",
+            {"ts_ms": _now_ms()},
+            _HEARTBEAT,
+            {"serverName": self.settings.topic_prefix},
+            _HEARTBEAT_KEY,
+        )
+
+    def _tell_server_in_time(self) -> None:
+        interval = _STATUS_INTERVAL_S
+        if self.settings.heartbeat_ms:
+            interval = min(interval, self.settings.heartbeat_ms / 1000)
+        if time.monotonic() - self._last_status >= interval:
+            self._tell_server()
+
+    def _tell_server(self) -> None:
+        if self._connection is not None:
+            self._last_status = time.monotonic()
+            self._connection.send_status(self._confirmed, self._confirmed, ask=self._is_idle)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class PostgresChanges(SourceConnector[PostgresChangesSettings]):
+    """Follows every change of PostgreSQL tables by logical replication."""
+
+    settings_class = PostgresChangesSettings
+    task_class: ClassVar[type[SourceTask[Any]]] = PostgresChangesTask
+
+    def check(self) -> Mapping[str, str]:
+        """Whether the server lets us follow, and has the tables."""
+        database = Postgres(self.settings.address())
+        field = "database.hostname"
+        try:
+            database.open()
+            ((level, may),) = database.read(
+                "SELECT current_setting('wal_level'), rolreplication OR rolsuper FROM pg_roles "
+                "WHERE rolname = current_user"
+            )
+            if level != "logical":
+                return {
+                    field: f"The server has wal_level = {level}: set wal_level = logical in "
+                    "postgresql.conf and restart it."
+                }
+            if not may:
+                return {
+                    "database.user": "The user has no right to replicate: ALTER ROLE "
+                    f'"{self.settings.user}" REPLICATION.'
+                }
+            field = "table.include.list"
+            Catalog(database, self.settings).tables()
+        except RetriableError:
+            return {}  # it may be there by the time the task starts
+        except ConnectError as error:
+            return {field: str(error)}
+        finally:
+            database.close()
+        return {}
