@@ -37,7 +37,7 @@ CHANGED = ('"mean_ms": mean("ms")', '"mean_ms": mean("ms"), "p90_ms": quantile("
 @click.option(
     "--rate",
     type=click.IntRange(min=1),
-    default=75_000,
+    default=40_000,
     show_default=True,
     help="Clicks per second.",
 )
