@@ -296,6 +296,12 @@ def test_a_sinks_offsets_are_those_of_its_group(rest, source, config, tmp_path):
     status, body, _ = rest.ask("PATCH", path, {"offsets": [pair]})
     assert status == 200, body
     assert rest.get(path)["offsets"] == [pair]
+    rest.ask("PUT", f"/connectors/{sink}/resume")
+    wait_until(lambda: target.read_text() == "a\nb\nc\nb\nc\n")
+    stop(rest, sink)
+    assert rest.ask("DELETE", path)[0] == 200
+    rest.ask("PUT", f"/connectors/{sink}/resume")
+    wait_until(lambda: target.read_text() == "a\nb\nc\nb\nc\na\nb\nc\n")
     rest.ask("DELETE", f"/connectors/{sink}")
 
 

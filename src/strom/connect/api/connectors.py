@@ -151,6 +151,13 @@ class SinkConnector(Connector[S]):
 
     task_class: ClassVar[type[SinkTask[Any]]]
 
+    def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Have the connector of this name, which is stopped, go on from these offsets.
+
+        For sinks that store positions of their own; for others the consumer group is all.
+        ConnectError: it cannot be done, and what to do instead. Then nothing is changed.
+        """
+
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """As many tasks as allowed: partitions are shared out among them."""
         return [{} for _ in range(max_tasks)]

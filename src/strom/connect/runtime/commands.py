@@ -6,7 +6,8 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
-from strom.connect.api import ConnectError, RetriableError
+from strom.connect.api import ConnectError, RetriableError, SinkConnector
+from strom.connect.api import TopicPartition as Place
 from strom.connect.plugins import plugin
 from strom.connect.runtime.assignment import CONNECTOR, Unit
 from strom.connect.runtime.secrets import HIDDEN, REFERENCE
@@ -165,6 +166,11 @@ class Commands:
             self._write_offsets(name, forgotten)
             return
         group = group_of(name)
+        begin = [
+            TopicPartition(one["kafka_topic"], one["kafka_partition"], 0)
+            for one, _ in self.offsets(name)
+        ]
+        self._set_own_positions(name, begin)
         try:
             self.worker.admin.delete_consumer_groups([group])[group].result()
         except KafkaException as error:
@@ -193,11 +199,24 @@ class Commands:
                     '{"kafka_offset": …}.'
                 ) from None
             places.append(place)
+        self._set_own_positions(name, places)
         asked = ConsumerGroupTopicPartitions(group, places)
         try:
             self.worker.admin.alter_consumer_group_offsets([asked])[group].result()
         except KafkaException as error:
             raise RetriableError(f"The group {group}: {error.args[0].str()}") from None
+
+    def _set_own_positions(self, name: str, places: Sequence[TopicPartition]) -> None:
+        """Tell a sink that may store positions of its own; Refused if it cannot follow."""
+        made = self.worker.checker.make(self.connector(name).config)
+        if isinstance(made, SinkConnector) and places:
+            wanted = {Place(one.topic, one.partition): one.offset for one in places}
+            try:
+                made.set_positions(name, wanted)
+            except RetriableError:
+                raise
+            except ConnectError as error:
+                raise Refused(self.worker.secrets.hide(str(error))) from None
 
     def _must_be_stopped(self, name: str) -> None:
         self._stores.catch_up()

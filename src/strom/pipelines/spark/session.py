@@ -4,7 +4,9 @@ import contextlib
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
@@ -31,6 +33,8 @@ DEFAULTS = {
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Dlog4j2.level=ERROR",
 }
 
+_NICER, _NICEST = 5, 19
+
 _LOG = "STROM_SPARK_LOG"
 """A variable that, set to anything, lets Spark write to stderr what it likes."""
 
@@ -55,10 +59,28 @@ def start_session(master: str, settings: Mapping[str, str] | None = None) -> "Sp
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     try:
         with _quiet_stderr():
-            session = builder.getOrCreate()
+            session = _started(builder)
     except PySparkException as error:
         raise UserError(f"Spark did not start at {master}: {_first_line(error)}") from None
     return session
+
+
+def _started(builder: "SparkSession.Builder") -> "SparkSession":
+    """Start Spark's Java, and all that comes of it, with a lower priority than this process has.
+
+    Where Spark keeps all cores busy, queries and the broker still get theirs at once.
+    """
+    if sys.platform != "linux":  # elsewhere a priority belongs to a process, not to a thread
+        return builder.getOrCreate()
+
+    def start() -> "SparkSession":
+        own = threading.get_native_id()
+        lower = min(os.getpriority(os.PRIO_PROCESS, own) + _NICER, _NICEST)
+        os.setpriority(os.PRIO_PROCESS, own, lower)  # the new process inherits it
+        return builder.getOrCreate()
+
+    with ThreadPoolExecutor(1) as launcher:
+        return launcher.submit(start).result()
 
 
 def stop_session(session: "SparkSession") -> None:

@@ -60,6 +60,17 @@ def test_a_table_is_created_and_filled(side: Side) -> None:
     assert people(side) == [(1, "Ada"), (2, None)]
 
 
+def test_positions_can_be_set_back_and_records_are_then_stored_again(side: Side) -> None:
+    records = [person(0, 1, "Ada"), person(1, 2, "Bob")]
+    for _ in range(2):
+        put(side, records, auto_create="true")
+    assert people(side) == [(1, "Ada"), (2, "Bob")]
+    made = JdbcSink(JdbcSinkSettings.read(side.settings))
+    made.set_positions("laws", {PEOPLE: 1})
+    put(side, records, auto_create="true")
+    assert people(side) == [(1, "Ada"), (2, "Bob"), (2, "Bob")]
+
+
 def test_upserts_change_rows_and_the_last_of_a_call_counts(side: Side) -> None:
     records = [person(0, 1, "Ada"), person(1, 2, "Bob"), person(2, 1, "Eve")]
     driver = SinkDriver(JdbcSink, {**side.settings, **UPSERT})

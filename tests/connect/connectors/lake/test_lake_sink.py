@@ -15,7 +15,13 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strom.connect.api import InvalidSettings, PoisonRecord, SinkRecord, TopicPartition
+from strom.connect.api import (
+    ConnectError,
+    InvalidSettings,
+    PoisonRecord,
+    SinkRecord,
+    TopicPartition,
+)
 from strom.connect.api import schema as shapes
 from strom.connect.connectors.lake.delta import storage_options
 from strom.connect.connectors.lake.files import FolderFiles, S3Files
@@ -326,6 +332,12 @@ def test_wrong_settings_are_refused_by_name(texts, field_name, message):
     with pytest.raises(InvalidSettings) as caught:
         LakeSettings.read(texts)
     assert message in caught.value.problems[field_name][0]
+
+
+def test_positions_of_tables_cannot_be_moved(tmp_path):
+    made = LakeSink(LakeSettings.read({"path": str(tmp_path)}))
+    with pytest.raises(ConnectError, match=r"change path or table\.name\.format"):
+        made.set_positions("lake", {P0: 0})
 
 
 def test_a_folder_that_cannot_be_made_is_found_at_creation(tmp_path):

@@ -383,6 +383,18 @@ class JdbcSink(SinkConnector[JdbcSinkSettings]):
     settings_class = JdbcSinkSettings
     task_class: ClassVar[type[SinkTask[Any]]] = JdbcSinkTask
 
+    def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Store them as if rows up to there had been stored."""
+        database = open_database(self.settings.address())
+        try:
+            database.open()
+            database.claim(connector, sorted(positions))
+            with database.transaction():
+                database.lock_positions(connector, sorted(positions))
+                database.store(connector, positions)
+        finally:
+            database.close()
+
     def check(self) -> Mapping[str, str]:
         """Whether the database can be reached and lets us in."""
         database = open_database(self.settings.address())

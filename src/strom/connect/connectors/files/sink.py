@@ -167,6 +167,18 @@ class FileStreamSink(SinkConnector[FileSinkSettings]):
     settings_class = FileSinkSettings
     task_class = FileSinkTask
 
+    def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Note them beside the file; what it holds stays."""
+        if self.settings.file is not None:
+            file = PositionedFile(Path(self.settings.file))
+            try:
+                file.positions.update(
+                    {(one.topic, one.partition): at for one, at in positions.items()}
+                )
+                file.make_safe()
+            finally:
+                file.close()
+
     def check(self) -> Mapping[str, str]:
         """Whether the file's folder is there."""
         if self.settings.file is not None and not Path(self.settings.file).parent.is_dir():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.connect.api import (
+    ConnectError,
     PoisonRecord,
     SinkConnector,
     SinkContext,
@@ -159,6 +160,13 @@ class LakeSink(SinkConnector[LakeSettings]):
 
     settings_class = LakeSettings
     task_class = LakeSinkTask
+
+    def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
+        """Refuse: what is in a table would be stored a second time."""
+        raise ConnectError(
+            "The tables of a LakeSink know how far they are, and take no record twice. To store the "
+            "records again, write to other tables: change path or table.name.format."
+        )
 
     def check(self) -> Mapping[str, str]:
         """See that the folder can be made."""
