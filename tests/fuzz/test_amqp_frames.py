@@ -109,7 +109,7 @@ def mutated(session: list[bytes], chance: random.Random) -> bytes:
                 broken = bytearray(frames[at])
                 broken[chance.randrange(len(broken))] ^= 1 << chance.randrange(8)
                 frames[at] = bytes(broken)
-        frames = frames or [HEADER]
+        frames = [frame for frame in frames if frame] or [HEADER]
     return b"".join(frames)
 
 

@@ -41,9 +41,14 @@ class Rest:
         return body
 
     def get(self, path):
-        status, body, _ = self.ask("GET", path)
-        assert status == 200, body
-        return body
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            status, body, _ = self.ask("GET", path)
+            # Kafka's workers answer nothing while they share out anew.
+            if "rebalance" not in str(body) or time.monotonic() > deadline:
+                assert status == 200, body
+                return body
+            time.sleep(0.1)
 
     def states(self, name):
         """The states of the tasks, by number; empty before there is any."""
