@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ Place = tuple[str, TopicPartition]
 They differ where a transform has renamed the topic: a partition's records may then be in several
 tables, and each has a position of its own.
 """
+_read_from = attrgetter("topic", "partition", "original_topic")
 
 
 @dataclass
@@ -77,8 +79,9 @@ class LakeSinkTask(SinkTask[LakeSettings]):
             self.flush()
         made = []
         index = 0
-        for place, group in groupby(records, _place):
+        for (topic, number, original), group in groupby(records, _read_from):
             run = list(group)
+            place = topic, TopicPartition(original or topic, number)
             made.append((place, run, self._made(place, run, index)))
             index += len(run)
         for place, run, table in made:
@@ -149,10 +152,6 @@ class LakeSinkTask(SinkTask[LakeSettings]):
                 self._files, folder, self.context.connector, self.settings
             )
         return table
-
-
-def _place(record: SinkRecord) -> Place:
-    return record.topic, record.origin
 
 
 class LakeSink(SinkConnector[LakeSettings]):
