@@ -1,7 +1,9 @@
 """LakeSink: rows and positions move together, in folders and on S3, as Parquet and as Delta."""
 
 import datetime as dt
+import errno
 import json
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from strom.connect.api import (
     ConnectError,
     InvalidSettings,
     PoisonRecord,
+    RetriableError,
     SinkRecord,
     TopicPartition,
 )
@@ -166,6 +169,52 @@ def test_files_of_an_unfinished_commit_are_removed_when_the_partition_is_opened(
     assert stored(tmp_path, P0) == 1
     assert len(rows(tmp_path)) == 1
     assert list(chain.glob("*.intent")) == []
+
+
+def test_a_write_that_fails_half_way_leaves_nothing_behind_for_the_next_attempt(
+    tmp_path, monkeypatch
+):
+    """The disk is full at the second of two files; the same flush is tried again."""
+    task = a_task(tmp_path, time_partition="hour")
+    task.open([P0])
+    task.put(records(P0, 0, [{"n": 0}], NOON) + records(P0, 1, [{"n": 1}], NOON + HOUR))
+    sync, written = os.fsync, []
+
+    def full(descriptor: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        if name.endswith(".parquet") or ".parquet." in name:
+            written.append(name)
+            if len(written) == 2:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RetriableError, match="No space left on device"):
+        task.flush()
+    task.flush()
+    assert sorted(row["n"] for row in rows(tmp_path)) == [0, 1]
+    assert [path for path in tmp_path.rglob(".*") if path.is_file()] == []
+
+
+def test_a_commit_whose_answer_is_lost_counts_once_and_keeps_its_files(tmp_path, monkeypatch):
+    task = a_task(tmp_path, format="delta")
+    task.open([P0])
+    task.put(records(P0, 0, [{"n": 0}]))
+    commit = DeltaTable.create_write_transaction
+
+    def commit_and_lose_the_answer(*given: Any, **more: Any) -> None:
+        commit(*given, **more)
+        raise OSError("timed out")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", commit_and_lose_the_answer)
+    with pytest.raises(RetriableError):
+        task.flush()
+    monkeypatch.undo()
+    again = a_task(tmp_path, format="delta")
+    again.open([P0])
+    again.put(records(P0, 0, [{"n": 0}, {"n": 1}]))
+    again.flush()
+    assert sorted(row["n"] for row in rows(tmp_path, kind="delta")) == [0, 1]
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from strom.connect.api import ConnectError, RetriableError, TopicPartition
+from strom.connect.connectors.lake.columns import TIME
 from strom.connect.connectors.lake.files import Files
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
 from strom.connect.connectors.lake.tables import (
@@ -61,12 +62,9 @@ class DeltaTable:
             rows = self._fitted(table, rows)
             planned = plan_files(self._connector, rows, self._settings.levels)
         sizes = [write_file(self._files, self._folder, file, self._settings) for file in planned]
-        try:
-            self._commit(planned, sizes, batches)
-        except ConnectError:
-            for file in planned:
-                self._files.remove(f"{self._folder}/{file.path}")
-            raise
+        # Whatever fails from here on, the files stay: a commit whose answer was lost may list them.
+        # Files that no version lists harm nobody, and Delta's VACUUM removes them.
+        self._commit(planned, sizes, batches)
 
     def _commit(
         self, planned: list[DataFile], sizes: list[int], batches: Mapping[TopicPartition, Batch]
@@ -127,7 +125,7 @@ class DeltaTable:
         import pyarrow as pa
         from deltalake import DeltaTable as Table
 
-        known = without_empty_columns(rows.drop_columns(["__time"])).schema
+        known = without_empty_columns(rows.drop_columns([TIME])).schema
         schema = pa.schema([*known, *((level, pa.string()) for level in self._settings.levels)])
         try:
             Table.create(
@@ -168,7 +166,7 @@ class DeltaTable:
             ) from None
         new = [
             field
-            for field in without_empty_columns(rows.drop_columns(["__time"])).schema
+            for field in without_empty_columns(rows.drop_columns([TIME])).schema
             if field.name not in there.names
         ]
         if new:
@@ -230,7 +228,7 @@ def _microseconds(schema: "pa.Schema") -> "pa.Schema":
     return pa.schema(
         [
             field.with_type(pa.timestamp("us", field.type.tz))
-            if pa.types.is_timestamp(field.type) and field.name != "__time"
+            if pa.types.is_timestamp(field.type) and field.name != TIME
             else field
             for field in schema
         ]

@@ -100,12 +100,17 @@ class FolderFiles:
         _sync_folder(target.parent)
 
     def _written_beside(self, target: Path, data: bytes) -> Path:
-        _make_folders(target.parent)
         beside = target.with_name(f".{target.name}.{os.getpid()}.{id(data):x}")
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            _make_folders(target.parent)
+            with beside.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:  # a full disk, say: half a file must not fill it further
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise RetriableError(f"{target} cannot be written: {error.strerror}") from None
         return beside
 
 

@@ -41,9 +41,7 @@ class ParquetTable:
         commits = [name for name in names if name.endswith(_COMMIT)]
         for name in names:
             if name.endswith(_INTENT):
-                if name.replace(_INTENT, _COMMIT) not in commits:
-                    self._discard(f"{chain}/{name}")
-                self._files.remove(f"{chain}/{name}")
+                self._clear_up(f"{chain}/{name.removesuffix(_INTENT)}")
         for name in commits[:-_KEPT_COMMITS]:
             self._files.remove(f"{chain}/{name}")
         if not commits:
@@ -64,6 +62,7 @@ class ParquetTable:
             planned = plan_files(prefix, batch.rows, self._settings.levels)
         noted = {"next": batch.next, "files": [file.path for file in planned]}
         if planned:
+            self._clear_up(name)
             self._files.write(f"{name}{_INTENT}", json.dumps(noted).encode())
         for file in planned:
             write_file(self._files, self._folder, file, self._settings)
@@ -79,11 +78,15 @@ class ParquetTable:
         if planned:
             self._files.remove(f"{name}{_INTENT}")
 
-    def _discard(self, intent: str) -> None:
-        """Remove the files that an unfinished commit has written."""
-        noted = json.loads(self._files.read(intent) or b"{}")
-        for path in noted.get("files", ()):
-            self._files.remove(f"{self._folder}/{path}")
+    def _clear_up(self, name: str) -> None:
+        """Remove the files of an attempt at this commit that came to no end, if there was one."""
+        intent = self._files.read(f"{name}{_INTENT}")
+        if intent is None:
+            return
+        if self._files.read(f"{name}{_COMMIT}") is None:
+            for path in json.loads(intent)["files"]:
+                self._files.remove(f"{self._folder}/{path}")
+        self._files.remove(f"{name}{_INTENT}")
 
     def _chain(self, partition: TopicPartition) -> str:
         return f"{self._folder}/_strom/{self._name(partition)}"
