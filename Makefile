@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types unit kafka rabbitmq postgres mongo bench soak docs lock clean
+.PHONY: help install demo test check lint types unit kafka rabbitmq postgres mongo bench explore soak docs lock clean
 
 help:  ## list the commands
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,7 +56,10 @@ bench: install kafka rabbitmq postgres  ## strom beside the real Kafka and Rabbi
 	$(BIN)/python -m benchmarks.connect
 	$(BIN)/python -m benchmarks.registry
 
-soak: install kafka  ## the long runs
+explore: install kafka  ## the laws once more, with examples that nobody has tried yet
+	$(BIN)/pytest -m "hypothesis and not soak" --hypothesis-profile=explore
+
+soak: install kafka explore  ## the long runs
 	$(BIN)/pytest -m soak --timeout=0 -o faulthandler_timeout=0
 
 docs: install  ## write docs/reference from the code

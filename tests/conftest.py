@@ -11,7 +11,9 @@ import pytest
 from tools import kafka
 
 # How long an example takes says nothing about what it states, on a busy machine least of all.
-hypothesis.settings.register_profile("strom", deadline=None)
+# `make test` judges a change, so it tries the same examples each time; `make explore` looks for new ones.
+hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("strom", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("strom")
 
 # Many tests write records with times long past; retention must not take them away meanwhile.

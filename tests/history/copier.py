@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from strom.testing.history import Commit, Outcome, Read, Recorder, Send, Step
 from tests.history.client_processes import StopWhenAsked, file_recorder
-from tests.history.plain_clients import CONSUMER, FATAL, told_offset, value_of
+from tests.history.plain_clients import CONSUMER, told_offset, value_of
 from tests.history.transactors import CALL_SECONDS, decide, new_producer
 from tests.history.workers import PATIENCE_SECONDS, client_settings, key_of
 
@@ -90,7 +90,7 @@ class Copier:
                 offsets, self._consumer.consumer_group_metadata(), CALL_SECONDS
             )
             outcome, is_usable = decide(self._producer, commit=True)
-        except FATAL:
+        except KafkaException:
             outcome, is_usable = decide(self._producer, commit=False)
         steps = [step for step in running.operation.steps if not isinstance(step, Send)]
         running.end(outcome, [*steps, *sent], moved=moved)

@@ -4,8 +4,9 @@ import time
 from random import Random
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from strom.sound_producer import SoundProducer
 from strom.testing.history import Outcome, Read, Recorder, Running, Send
 from tests.history.workers import (
     PATIENCE_SECONDS,
@@ -16,8 +17,6 @@ from tests.history.workers import (
 )
 
 NEVER_SENT = frozenset({KafkaError._PURGE_QUEUE, KafkaError.MSG_SIZE_TOO_LARGE})
-FATAL = (KafkaException, SystemError)
-"""Confluent's client raises the one or the other when its producer is of no use any more."""
 PRODUCER = {
     "acks": "all",
     "enable.idempotence": True,
@@ -48,7 +47,7 @@ class Sender(Worker):
         super().__init__(name, recorder, chance)
         self._settings = client_settings(address, **PRODUCER)
         self._partitions = partitions
-        self._producer = Producer(self._settings)
+        self._producer = SoundProducer(self._settings)
         self._number = 0
 
     def turn(self) -> None:
@@ -59,16 +58,16 @@ class Sender(Worker):
                 partition = self.chance.randrange(self._partitions)
                 self._send(Send(key_of(partition), f"{self.name}-{self._number}"), partition)
             self._producer.poll(0)
-        except FATAL:
+        except KafkaException:
             # What was under way stays of unknown outcome.
-            self._producer = Producer(self._settings)
+            self._producer = SoundProducer(self._settings)
             self.begin_new_life()
 
     def finish(self) -> None:
         """Wait for the answers."""
         try:
             left = self._producer.flush(PATIENCE_SECONDS)
-        except FATAL:
+        except KafkaException:
             return
         assert left == 0, f"{self.name} waits for answers"
 

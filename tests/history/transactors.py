@@ -5,8 +5,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from strom.sound_producer import SoundProducer
 from strom.testing.history import Commit, Outcome, Recorder, Send, Step, Told
-from tests.history.plain_clients import CONSUMER, FATAL, PRODUCER, poll, told_offset
+from tests.history.plain_clients import CONSUMER, PRODUCER, poll, told_offset
 from tests.history.workers import (
     PATIENCE_SECONDS,
     TOPIC,
@@ -72,7 +73,7 @@ class Transactor(Worker):
             producer.flush(CALL_SECONDS)
             if self.chance.random() < 0.2:
                 self._be_pushed_aside(producer, transaction)
-        except FATAL:
+        except KafkaException:
             commits = False
         outcome, is_usable = decide(producer, commit=commits)
         running.end(outcome, transaction.steps)
@@ -143,7 +144,7 @@ def new_producer(address: str, transactional_id: str) -> Producer:
     settings = {**PRODUCER, "transactional.id": transactional_id}
     settings["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS
     settings["delivery.timeout.ms"] = TRANSACTION_TIMEOUT_MS
-    producer = Producer(client_settings(address, **settings))
+    producer = SoundProducer(client_settings(address, **settings))
     for _ in range(ATTEMPTS):
         try:
             producer.init_transactions(CALL_SECONDS)
@@ -166,11 +167,11 @@ def decide(producer: Producer, *, commit: bool) -> tuple[Outcome, bool]:
                 return Outcome.OK, True
             producer.abort_transaction(CALL_SECONDS)
             return Outcome.FAILED, True
-        except FATAL as problem:
-            error = problem.args[0] if isinstance(problem, KafkaException) else None
-            if error is not None and not error.fatal() and error.txn_requires_abort():
+        except KafkaException as problem:
+            error = problem.args[0]
+            if not error.fatal() and error.txn_requires_abort():
                 commit = False
-            elif error is None or error.fatal() or not error.retriable():
+            elif error.fatal() or not error.retriable():
                 break
     # Who has never asked for a commit knows at least that there is none.
     return Outcome.UNKNOWN if asked_for_commit else Outcome.FAILED, False

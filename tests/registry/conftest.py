@@ -26,14 +26,15 @@ class Asker:
     """Asks a registry as a client without any library would."""
 
     def __init__(self, url: str) -> None:
-        self._http = httpx2.Client(base_url=url, timeout=30)
+        self._http = httpx2.Client(timeout=30)
+        self._url = url.rstrip("/")
 
     def __call__(self, method: str, path: str, body: Any = None, **query: Any) -> Answer:
-        answer = self._http.request(method, path, json=body, params=query or None)
+        answer = self._http.request(method, self._url + path, json=body, params=query or None)
         return Answer(answer.status_code, answer.json(), answer.headers["content-type"])
 
     def raw(self, method: str, path: str, content: bytes) -> Answer:
-        answer = self._http.request(method, path, content=content)
+        answer = self._http.request(method, self._url + path, content=content)
         return Answer(answer.status_code, answer.json(), answer.headers["content-type"])
 
     def register(self, subject: str, schema: Any, **more: Any) -> Answer:

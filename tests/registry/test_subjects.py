@@ -78,6 +78,15 @@ def test_an_id_is_not_given_again_when_its_schema_is_out_of_the_log_for_good():
     assert wish(after_restart, "a", 3).id == newest.id + 1
 
 
+def test_an_id_is_not_given_again_when_an_import_took_its_place_in_the_log():
+    live = Played()
+    live.play(lambda now: set_mode(now, None, "IMPORT"))
+    wish(live, "a", 1, id=2, version=2)
+    wish(live, "a", 1, id=1, version=2)
+    left = compacted(live.log, len(live.log), tombstones=False)
+    assert replayed(left).highest_id == 2
+
+
 def test_a_second_deletion_of_a_subject_does_not_bring_back_what_the_first_took():
     live = Played()
     live.play(lambda now: set_config(now, None, {"compatibility": "NONE"}))

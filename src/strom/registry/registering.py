@@ -7,7 +7,7 @@ from strom.registry.changes import Change
 from strom.registry.compatibility import Level, check
 from strom.registry.formats import Parsed
 from strom.registry.meanings import meaning, stored
-from strom.registry.records import Content, Entry, SchemaGone, SchemaVersion
+from strom.registry.records import Content, Entry, HighestId, SchemaGone, SchemaVersion
 from strom.registry.refusals import (
     Refusal,
     incompatible,
@@ -51,7 +51,7 @@ def register(subjects: Subjects, wish: Wish) -> Change[SchemaVersion]:
     entry = SchemaVersion(
         wish.subject, _version(subjects, wish), _id(subjects, wish, content), content
     )
-    return Change([*_forgotten(subjects, entry), entry], entry)
+    return Change([*_forgotten(subjects, entry), *_kept_highest(subjects, entry), entry], entry)
 
 
 def lookup(subjects: Subjects, wish: Wish, *, deleted: bool = False) -> SchemaVersion | None:
@@ -149,6 +149,15 @@ def _id(subjects: Subjects, wish: Wish, content: Content) -> int:
     if known_content is not None and known_content != content:
         not_permitted(f"The id {wish.id} belongs to another schema.")
     return wish.id
+
+
+def _kept_highest(subjects: Subjects, entry: SchemaVersion) -> list[Entry]:
+    """An import may take a version's place in the log; the highest id is not to go with the old one."""
+    taken = any(
+        one.version == entry.version and one.id != entry.id
+        for one in subjects.versions(entry.subject, deleted=True)
+    )
+    return [HighestId(subjects.highest_id)] if taken else []
 
 
 def _forgotten(subjects: Subjects, entry: SchemaVersion) -> list[Entry]:

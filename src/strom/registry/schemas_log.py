@@ -189,6 +189,8 @@ class SchemasLog:
         Whoever took over in the meantime makes this decide again. The answer comes when the entries
         are safe and applied here.
         """
+        from confluent_kafka import KafkaException
+
         deadline = time.monotonic() + CHANGE_S
         pause = FIRST_PAUSE_S
         sent: Change[Answer] | None = None
@@ -205,7 +207,7 @@ class SchemasLog:
                         self._append(producer, change.entries)
                         self._wait(lambda: self._seen == self._token, ANSWER_S)
                     return change.answer
-                except _kafka_errors() as error:
+                except KafkaException as error:
                     self._producer = None
                     if time.monotonic() > deadline:
                         store_timed_out(str(error))
@@ -229,10 +231,10 @@ class SchemasLog:
         """The one producer that may write. A new one ends what earlier ones had in the air, and all of
         that has been read when it is returned.
         """
-        from confluent_kafka import Producer
+        from strom.sound_producer import SoundProducer
 
         if self._producer is None:
-            producer = Producer(
+            producer = SoundProducer(
                 {
                     **self._settings,
                     "transactional.id": f"strom-registry-{self.topic}",
@@ -306,10 +308,3 @@ class SchemasLog:
                 f"The topic {self.topic} is not compacted, so schemas would be lost in time. Change it "
                 f"with: strom topics alter {self.topic} cleanup.policy=compact"
             )
-
-
-def _kafka_errors() -> tuple[type[Exception], ...]:
-    """What confluent-kafka raises: its own, or SystemError where a callback was told of a fatal one."""
-    from confluent_kafka import KafkaException
-
-    return KafkaException, SystemError

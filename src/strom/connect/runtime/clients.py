@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from strom.connect.runtime.settings import CLIENT_PREFIXES, with_prefix, without
+from strom.sound_producer import SoundProducer
 
 _QUIET = {"log_level": 0}
 _PRODUCER = {
@@ -62,7 +63,7 @@ class Clients:
         made["delivery.report.only.error"] = True
         if on_failure is not None:
             made["on_delivery"] = on_failure
-        return Producer(made)
+        return SoundProducer(made)
 
     def reporting_producer(self) -> Producer:
         """A producer for single records whose writing is waited for."""
