@@ -22,6 +22,7 @@ from strom.connect.api.errors import (
 from strom.connect.api.records import Header, SinkRecord, SourceRecord, TopicPartition
 from strom.connect.api.schema import Field, Schema, Type
 from strom.connect.api.settings import ConnectorSettings, Importance, Kind, setting
+from strom.connect.api.stretches import Stretch, stretches
 
 __all__ = [
     "ConnectError",
@@ -43,7 +44,9 @@ __all__ = [
     "SourceContext",
     "SourceRecord",
     "SourceTask",
+    "Stretch",
     "TopicPartition",
     "Type",
     "setting",
+    "stretches",
 ]

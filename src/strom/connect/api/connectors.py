@@ -83,6 +83,9 @@ class SinkTask(ABC, Generic[S]):
       whatever the consumer group says.
     """
 
+    most_at_once: ClassVar[int] = 5000
+    """How many records a call of `put` brings at most. More cost less each, but come later."""
+
     def __init__(self, settings: S, context: SinkContext) -> None:
         self.settings = settings
         self.context = context
@@ -101,6 +104,8 @@ class SinkTask(ABC, Generic[S]):
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take records, in order within each partition. They may be kept until `flush`.
+
+        `stretches(records)` has the same in columns, which is faster for those who want columns.
 
         RetriableError: the runtime comes again after a pause, with these records alone if nothing
         was put since the last flush, else with everything since then (see `open`). PoisonRecord:

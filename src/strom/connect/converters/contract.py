@@ -1,6 +1,7 @@
 """What converters do: values with their schema ↔ the bytes of a record's key, value or header."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from strom.connect.api import ConnectorSettings
@@ -27,6 +28,15 @@ class Converter(ABC):
     @abstractmethod
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         """The value that was written, and its schema if it has one."""
+
+    def all_from_bytes(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, list[Any]] | None:
+        """The same for many at once, where all values have one schema whatever their bytes are.
+
+        None: this converter reads them one by one. An error says nothing about which one is wrong.
+        """
+        return None
 
     def close(self) -> None:  # noqa: B027
         """Let go of what was opened (connections to a registry)."""

@@ -1,7 +1,7 @@
 """JSON, with the schema beside each value or without, as Kafka's JSON converter writes it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -85,6 +85,14 @@ class JsonConverter(Converter):
         if schema is None:
             return None, _floats(payload)
         return schema, read(payload)
+
+    def all_from_bytes(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, list[Any]] | None:
+        """The values, where schemas are not enabled."""
+        if self._enveloped:
+            return None
+        return None, [_load_plain(one) if one else None for one in data]
 
     def _make_writer(self, schema: Schema) -> Change:
         return json_writer(schema, numeric_decimals=self._numeric, fill_defaults=self._fill)

@@ -1,6 +1,7 @@
 """Converters without a schema in the bytes: text, bytes, numbers and booleans."""
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -55,6 +56,13 @@ class StringConverter(Converter):
                 "ByteArrayConverter."
             ) from error
 
+    def all_from_bytes(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, list[Any]] | None:
+        """The texts."""
+        encoding = self._encoding
+        return OPTIONAL_STRING, [None if one is None else one.decode(encoding) for one in data]
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoSettings(ConnectorSettings):
@@ -81,6 +89,12 @@ class ByteArrayConverter(Converter):
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         """The bytes themselves."""
         return OPTIONAL_BYTES, data
+
+    def all_from_bytes(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, list[Any]] | None:
+        """The bytes themselves."""
+        return OPTIONAL_BYTES, list(data)
 
 
 class _PackedConverter(Converter):

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from strom.connect.api import Header, RetriableError, SinkRecord, SourceRecord
+from strom.connect.api import Header, RetriableError, Schema, SinkRecord, SourceRecord, Stretch
+from strom.connect.api.stretches import Stretches
 from strom.connect.converters import (
     Converter,
     HeaderConverter,
@@ -14,10 +16,11 @@ from strom.connect.converters import (
     make_header_converter,
 )
 from strom.connect.runtime.settings import CommonSettings, WorkerSettings, with_prefix
-from strom.connect.transforms import make_chain
+from strom.connect.runtime.spans import Span
+from strom.connect.transforms import Chain, make_chain
+from strom.connect.transforms.contract import Part
 
-Chain = Callable[[Any], Any]
-"""Transforms, one after the other; None drops the record."""
+_Columns = dict[Part, tuple[Schema | None, Sequence[Any]]]
 
 
 class Outgoing(NamedTuple):
@@ -57,31 +60,73 @@ class Conversion:
         """What a source has read, for the producer. Any error: none of them was converted."""
         chain, key_bytes, value_bytes = self.chain, self.key.to_bytes, self.value.to_bytes
         converted: list[Outgoing] = []
-        add = converted.append
+        add, new = converted.append, tuple.__new__
         for record in records:
             if chain is not None:
-                record = chain(record)
-                if record is None:
+                changed = chain(record)
+                if changed is None:
                     continue
+                record = changed
             _, _, topic, value, schema, key, key_schema, partition, timestamp, headers = record
             if key is not None or key_schema is not None:
                 key = key_bytes(topic, key_schema, key)
             if value is not None or schema is not None:
                 value = value_bytes(topic, schema, value)
-            add(
-                Outgoing(
-                    topic,
-                    value,
-                    key,
-                    ANY_PARTITION if partition is None else partition,
-                    NOW if timestamp is None else timestamp,
-                    self._header_bytes(topic, headers) if headers else None,
-                )
-            )
+            place = ANY_PARTITION if partition is None else partition
+            stamp = NOW if timestamp is None else timestamp
+            beside = self._header_bytes(topic, headers) if headers else None
+            # As Outgoing(…) does it, without its call for each of millions.
+            add(new(Outgoing, (topic, value, key, place, stamp, beside)))
         return converted
 
-    def incoming(self, messages: Iterable[Message]) -> list[SinkRecord]:
-        """What the consumer has read, for a sink. Any error: none of them was converted."""
+    def incoming(self, messages: Sequence[Message], spans: Sequence[Span]) -> Sequence[SinkRecord]:
+        """What the consumer has read, for a sink. Any error: none of them was converted.
+
+        In columns where that can be, for it is several times as fast; the records are the same.
+        """
+        columns = self.in_columns(messages, spans)
+        return self.one_after_the_other(messages) if columns is None else columns
+
+    def in_columns(self, messages: Sequence[Message], spans: Sequence[Span]) -> Stretches | None:
+        """All at once; None: converters or transforms want them one by one, or there are headers."""
+        transforms = () if self.chain is None else self.chain.on_columns
+        if transforms is None or any(map(Message.headers, messages)):
+            return None
+        parts = []
+        for place, start, end in spans:
+            some = messages[start:end]
+            converted = self._columns(place.topic, some)
+            if converted is None:
+                return None
+            for transform in transforms:
+                schema, values = converted[transform.part]
+                converted[transform.part] = transform.all_changed(schema, values)
+            key_schema, keys = converted[Part.KEY]
+            schema, values = converted[Part.VALUE]
+            offsets = list(map(Message.offset, some))
+            stamps = partial(_timestamps, some)
+            parts.append(
+                Stretch(
+                    place,
+                    offsets,
+                    values,
+                    schema,
+                    keys=keys,
+                    key_schema=key_schema,
+                    timestamps=stamps,
+                )
+            )
+        return Stretches(parts)
+
+    def _columns(self, topic: str, messages: Sequence[Message]) -> _Columns | None:
+        values = self.value.all_from_bytes(topic, list(map(Message.value, messages)))
+        if values is None:
+            return None
+        keys = self.key.all_from_bytes(topic, list(map(Message.key, messages)))
+        return None if keys is None else {Part.KEY: keys, Part.VALUE: values}
+
+    def one_after_the_other(self, messages: Iterable[Message]) -> list[SinkRecord]:
+        """The general way, and the law for the other."""
         chain, from_key, from_value = self.chain, self.key.from_bytes, self.value.from_bytes
         no_key = from_key("", None)  # which is the same for every topic
         converted: list[SinkRecord] = []
@@ -188,6 +233,10 @@ class Conversion:
             schema, value = self.header.header_from_bytes(topic, name, data)
             made.append(Header(name, value, schema))
         return tuple(made)
+
+
+def _timestamps(messages: Sequence[Message]) -> list[int | None]:
+    return [message.timestamp()[1] for message in messages]
 
 
 def _from_topic(topic: str, record: SinkRecord | None) -> SinkRecord | None:

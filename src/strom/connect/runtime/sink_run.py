@@ -26,11 +26,13 @@ from strom.connect.runtime.conversion import Conversion, StageError
 from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
 from strom.connect.runtime.settings import SinkSettings
+from strom.connect.runtime.spans import Span, spans_of
 
-BATCH = 5000
 POLL_S = 0.2
 GATHER_S = 0.05
 """Few large batches cost a sink less than many small ones, and nobody notices so short a wait."""
+AFTER_POISON = 500
+"""So many records go together where one was bad, for each more costs a try at all of them."""
 _FIRST_RETRY_S = 0.1
 
 
@@ -147,7 +149,11 @@ class SinkRun(Runner):
     def _consumed(self, seconds: float) -> list[Message]:
         """What is there, or comes within so long; a little longer for what comes right behind it."""
         first = self._consumer.poll(seconds)
-        return [] if first is None else [first, *self._consumer.consume(BATCH - 1, GATHER_S)]
+        return (
+            []
+            if first is None
+            else [first, *self._consumer.consume(self._task.most_at_once - 1, GATHER_S)]
+        )
 
     def _follow_pause(self) -> None:
         if self.paused.is_set() and self.state != "PAUSED":
@@ -158,7 +164,9 @@ class SinkRun(Runner):
             self._consumer.resume(_native(set(self._assigned) - self._held))
             self.say("RUNNING")
 
-    def _good(self, messages: Sequence[Message]) -> list[Message]:
+    def _good(self, messages: list[Message]) -> list[Message]:
+        if not any(map(Message.error, messages)):
+            return messages
         good = []
         for message in messages:
             error = message.error()
@@ -173,49 +181,69 @@ class SinkRun(Runner):
     def _deliver(self) -> None:
         """Hand over what waits. While the sink is away, the group is kept and nothing is read."""
         messages = self._waiting
-        records = self._converted(messages)
+        spans = spans_of(messages)
+        records = self._converted(messages, spans)
         wait, told = _FIRST_RETRY_S, False
         while self._waiting:
             try:
-                self._put(records, messages)
-                self._taken(messages)
+                self._put(records)
+                self._taken(messages, spans)
                 return
             except RetriableError as error:
                 if not told:
                     self.log.warning("The sink waits: %s", self.around.secrets.hide(str(error)))
                     told = True
-                if self._ends:  # what it took since the last flush may be gone with its connection
+                # What it took since the last flush may be gone with its connection.
+                if self._ends or self._partly_put:
                     self._rewind_due = True
                     self._idle(wait)
                     return
+                records = self._records
             self._idle(wait)
             wait = min(2 * wait, self.common.retry_delay_max_ms / 1000)
             if self._waiting is not messages:  # partitions were taken away meanwhile
                 messages = self._waiting
-                records = self._converted(messages)
+                spans = spans_of(messages)
+                records = self._converted(messages, spans)
 
-    def _taken(self, messages: Sequence[Message]) -> None:
-        ends, place = self._ends, None
-        for message in messages:
-            topic, partition = message.topic(), message.partition()
-            if place is None or place[1] != partition or place[0] != topic:
-                place = TopicPartition(topic, partition)
-                if topic not in self._topics:
-                    self._topics.add(topic)
-                    self._job.uses_topic(self.unit, topic)
-            ends[place] = message.offset() + 1
+    def _taken(self, messages: Sequence[Message], spans: Sequence[Span]) -> None:
+        for place, _, end in spans:
+            if place.topic not in self._topics:
+                self._topics.add(place.topic)
+                self._job.uses_topic(self.unit, place.topic)
+            self._ends[place] = messages[end - 1].offset() + 1
         self._waiting = []
 
-    def _put(self, records: list[SinkRecord], messages: Sequence[Message]) -> None:
+    def _put(self, records: Sequence[SinkRecord]) -> None:
         """Put records; those that the task cannot take are set aside one by one."""
-        while records:
+        self._records = records
+        self._partly_put = False
+        if not records:
+            return
+        try:
+            self._task.put(records)
+        except PoisonRecord as error:
+            self._put_without(error)
+
+    def _put_without(self, poison: PoisonRecord) -> None:
+        """In small portions, for each bad record costs another try at all that come with it."""
+        left = self._records = list(self._records)
+        origins = _Origins(self._waiting)
+        start = 0
+        while True:
+            self._set_aside(left.pop(start + poison.index), poison, origins)
             try:
-                self._task.put(records)
+                while start < len(left):
+                    self._task.put(left[start : start + AFTER_POISON])
+                    self._partly_put = True
+                    start += AFTER_POISON
                 return
-            except PoisonRecord as error:
-                bad = records.pop(error.index)
-                message = _origin(bad, messages)
-                self._failures.handle("TASK_PUT", type(self._task).__qualname__, error, message)
+            except PoisonRecord as another:
+                poison = another
+
+    def _set_aside(self, bad: SinkRecord, poison: PoisonRecord, origins: "_Origins") -> None:
+        executor = type(self._task).__qualname__
+        self._failures.handle("TASK_PUT", executor, poison, origins.of(bad))
 
     def _idle(self, seconds: float) -> None:
         """Wait without reading on, but answer the group: it may take partitions away."""
@@ -228,10 +256,12 @@ class SinkRun(Runner):
         if self.state != "PAUSED":
             self._consumer.resume(_native(set(self._assigned) - self._held))
 
-    def _converted(self, messages: Sequence[Message]) -> list[SinkRecord]:
+    def _converted(
+        self, messages: Sequence[Message], spans: Sequence[Span]
+    ) -> Sequence[SinkRecord]:
         convert = self._job.conversion.incoming
         try:
-            return self.insist(lambda: convert(messages), "Converting")
+            return self.insist(lambda: convert(messages, spans), "Converting")
         except ConnectError:
             pass
         except Exception as error:  # noqa: BLE001 - transforms may raise anything; told record by record
@@ -335,11 +365,18 @@ class SinkRun(Runner):
             self._consumer.resume(_native(partitions))
 
 
-def _origin(record: SinkRecord, messages: Sequence[Message]) -> Message:
-    """The message that became this record; a transform may have changed its topic."""
-    place = (record.partition, record.offset)
-    found = [one for one in messages if (one.partition(), one.offset()) == place]
-    return min(found, key=lambda one: one.topic() != record.topic)
+class _Origins:
+    """The messages that became records; a transform may have changed a record's topic."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._found: dict[tuple[int, int], list[Message]] = {}
+        for message in messages:
+            self._found.setdefault((message.partition(), message.offset()), []).append(message)
+
+    def of(self, record: SinkRecord) -> Message:
+        """The message that became this record."""
+        found = self._found[record.partition, record.offset]
+        return min(found, key=lambda one: one.topic() != record.origin.topic)
 
 
 def _native(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from strom.connect.api import ConnectorSettings, InvalidSettings
 from strom.connect.transforms.catalogue import PREDICATES, TRANSFORMS, TransformPlugin, find
-from strom.connect.transforms.contract import Predicate, R, Transform
+from strom.connect.transforms.contract import PartTransform, Predicate, R, Transform
 
 _OWN = {"transforms": ("type", "predicate", "negate"), "predicates": ("type",)}
 
@@ -37,6 +37,9 @@ class Chain:
     def __init__(self, steps: Iterable[_Step]) -> None:
         self._steps = tuple(steps)
 
+        self.on_columns: tuple[PartTransform, ...] | None = _on_columns(self._steps)
+        """The transforms, if all of them can take many keys or values at once."""
+
     def __bool__(self) -> bool:
         return bool(self._steps)
 
@@ -49,6 +52,17 @@ class Chain:
                     return None
                 record = changed
         return record
+
+
+def _on_columns(steps: Iterable[_Step]) -> tuple[PartTransform, ...] | None:
+    found = []
+    for transform, predicate, _ in steps:
+        if predicate is not None or not isinstance(transform, PartTransform):
+            return None
+        if not transform.works_on_columns:
+            return None
+        found.append(transform)
+    return tuple(found)
 
 
 def make_chain(settings: Mapping[str, str]) -> Chain:

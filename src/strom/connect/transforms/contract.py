@@ -2,7 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
@@ -79,6 +79,20 @@ class PartTransform(Transform):
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
         """The new schema and value; for transforms that need nothing else of the record."""
         raise NotImplementedError
+
+    def all_changed(
+        self, schema: Schema | None, values: Sequence[Any]
+    ) -> tuple[Schema | None, Sequence[Any]]:
+        """The same for many values of one schema that become many of another.
+
+        For transforms whose new schema does not depend on the value; see `works_on_columns`.
+        """
+        raise NotImplementedError
+
+    @property
+    def works_on_columns(self) -> bool:
+        """Whether it has `all_changed`."""
+        return type(self).all_changed is not PartTransform.all_changed
 
 
 class Predicate(ABC):

@@ -1,5 +1,6 @@
 """HoistField: the whole key or value becomes a field of a new struct."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,3 +31,11 @@ class HoistField(PartTransform):
         """The struct of one field."""
         updated = None if schema is None else self._schemas(schema)
         return updated, {self.settings.field: value}
+
+    def all_changed(
+        self, schema: Schema | None, values: Sequence[Any]
+    ) -> tuple[Schema | None, Sequence[Any]]:
+        """A struct of one field for each."""
+        updated = None if schema is None else self._schemas(schema)
+        field = self.settings.field
+        return updated, [{field: value} for value in values]

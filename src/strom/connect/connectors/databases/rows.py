@@ -1,12 +1,12 @@
 """Records as rows: which columns a record has, and where their values come from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
-from operator import itemgetter
-from typing import Any, Final
+from itertools import repeat
+from typing import Any, Final, NamedTuple
 
-from strom.connect.api import PoisonRecord, Schema, SinkRecord, Type
+from strom.connect.api import PoisonRecord, Schema, SinkRecord, Stretch, Type
 from strom.connect.api.schema import (
     BOOLEAN,
     BYTES,
@@ -20,33 +20,19 @@ from strom.connect.api.schema import (
     Field,
 )
 from strom.connect.connectors.databases.connection_settings import did_you_mean
-from strom.connect.connectors.databases.dialect import NewColumn, Row
+from strom.connect.connectors.databases.dialect import NewColumn
 from strom.connect.connectors.databases.postgres_types import optional
 from strom.connect.connectors.databases.sink_settings import KAFKA_COLUMNS, JdbcSinkSettings
 
-Get = Callable[[SinkRecord], Any]
+Take = Callable[[Stretch], Iterable[Any]]
+"""One column of some records."""
 
 
-class Shape:
+class Shape(NamedTuple):
     """The columns of records of one form, and how to take their values."""
 
-    def __init__(self, columns: Sequence[NewColumn], gets: Sequence[Get], from_value: bool) -> None:
-        self.columns = tuple(columns)
-        self._gets = tuple(gets)
-        names = [column.name for column in columns]
-        # All of a value's fields at once, in C, is what millions of records want.
-        self._all: Callable[[Any], Row] | None = (
-            itemgetter(*names) if from_value and len(names) > 1 else None
-        )
-
-    def row(self, record: SinkRecord) -> Row:
-        """The record's values, in the order of the columns."""
-        if self._all is not None:
-            try:
-                return self._all(record.value)
-            except KeyError:
-                pass  # a field is left out, which is as good as null
-        return tuple([get(record) for get in self._gets])
+    columns: Sequence[NewColumn]
+    takes: Sequence[Take]
 
 
 def written_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
@@ -57,7 +43,7 @@ def written_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
             f"{type(record.value).__name__}; the transform HoistField makes a field of it."
         )
     fields = _fields(record.value, record.value_schema)
-    keys, key_gets = _key(record, settings, fields)
+    keys, key_takes = _key(record, settings, fields)
     key_names = {column.name for column in keys}
     wanted = settings.stored_fields
     others = [
@@ -66,8 +52,7 @@ def written_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
         if field.name not in key_names and (not wanted or field.name in wanted)
     ]
     columns = [*keys, *(NewColumn(field.name, field.schema) for field in others)]
-    gets = [*key_gets, *(_from_value(field.name) for field in others)]
-    return Shape(columns, gets, settings.key_mode in {"none", "record_value"})
+    return Shape(columns, [*key_takes, *(_from_value(field.name) for field in others)])
 
 
 def deleted_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
@@ -76,7 +61,7 @@ def deleted_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
         raise PoisonRecord(
             "The record has no value; delete.enabled=true would delete the row of its key."
         )
-    return Shape(*_key(record, settings, ()), False)
+    return Shape(*_key(record, settings, ()))
 
 
 def _fields(value: dict[str, Any], schema: Schema | None) -> Sequence[Field]:
@@ -89,7 +74,7 @@ def _fields(value: dict[str, Any], schema: Schema | None) -> Sequence[Field]:
 
 def _key(
     record: SinkRecord, settings: JdbcSinkSettings, fields: Sequence[Field]
-) -> tuple[list[NewColumn], list[Get]]:
+) -> tuple[list[NewColumn], list[Take]]:
     mode = settings.key_mode
     if mode == "none":
         return [], []
@@ -97,7 +82,7 @@ def _key(
         names = settings.key_fields or KAFKA_COLUMNS
         schemas = (STRING, INT32, INT64)
         columns = [NewColumn(name, of, True) for name, of in zip(names, schemas, strict=True)]
-        return columns, [_read_topic, itemgetter(1), itemgetter(2)]
+        return columns, [_read_topic, _read_partition, _offsets]
     if mode == "record_value":
         chosen = _chosen(settings.key_fields, fields, "value")
         return chosen, [_from_value(column.name) for column in chosen]
@@ -127,20 +112,28 @@ def _chosen(names: Sequence[str], fields: Sequence[Field], part: str) -> list[Ne
     return [NewColumn(name, known[name], True) for name in (names or known)]
 
 
-def _read_topic(record: SinkRecord) -> str:
-    return record.original_topic or record.topic
+def _read_topic(records: Stretch) -> Iterable[Any]:
+    return repeat(records.origin.topic, len(records))
 
 
-def _whole_key(record: SinkRecord) -> Any:
-    return record.key
+def _read_partition(records: Stretch) -> Iterable[Any]:
+    return repeat(records.origin.partition, len(records))
 
 
-def _from_key(name: str) -> Get:
-    return lambda record: record.key.get(name)
+def _offsets(records: Stretch) -> Iterable[Any]:
+    return records.offsets
 
 
-def _from_value(name: str) -> Get:
-    return lambda record: record.value.get(name)
+def _whole_key(records: Stretch) -> Iterable[Any]:
+    return records.keys
+
+
+def _from_key(name: str) -> Take:
+    return lambda records: [key.get(name) for key in records.keys]
+
+
+def _from_value(name: str) -> Take:
+    return lambda records: [value.get(name) for value in records.values]
 
 
 _BY_TYPE: Final[dict[type, Schema]] = {

@@ -5,10 +5,9 @@ goes on from what is stored there. A partition's row is locked meanwhile, and ca
 number: a task that was replaced without knowing it finds another number there, and stores nothing.
 """
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import attrgetter, itemgetter
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple
 
 from strom.connect.api import (
@@ -20,7 +19,9 @@ from strom.connect.api import (
     SinkContext,
     SinkRecord,
     SinkTask,
+    Stretch,
     TopicPartition,
+    stretches,
 )
 from strom.connect.connectors.databases.dialect import (
     Claim,
@@ -51,6 +52,8 @@ class Batch(NamedTuple):
 class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
     """Writes what it gets at once; when `put` returns it is safe."""
 
+    most_at_once: ClassVar = 20_000
+
     def __init__(self, settings: JdbcSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
         self._database: Database = open_database(settings.address())
@@ -79,12 +82,13 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         """Store the records that are not stored yet, and how far that is."""
         if not records:
             return
-        spans = offsets_of(records)
+        parts = stretches(records)
+        spans = offsets_of(parts)
         new = spans.keys() - self._claims.keys()
         if new:
             self.open(sorted(new))
         try:
-            self._store(records, spans)
+            self._store(parts, spans)
         except RefusedRows as refusal:
             self._blame(records, refusal)
         except BaseException:
@@ -105,7 +109,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._tables.forget()
         self._plans.clear()
 
-    def _store(self, records: Sequence[SinkRecord], spans: "Spans") -> None:
+    def _store(self, records: Sequence[Stretch], spans: "Spans") -> None:
         # Tables are made before the transaction begins: two tasks may want to make the same one.
         self._database.open()
         planned = list(self._planned(records))
@@ -119,7 +123,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             ends = {partition: span.end for partition, span in spans.items()}
             self._database.store(self.context.connector, ends)
 
-    def _not_stored(self, records: Sequence[SinkRecord], spans: "Spans") -> Sequence[SinkRecord]:
+    def _not_stored(self, records: Sequence[Stretch], spans: "Spans") -> Sequence[Stretch]:
         """Lock the positions, and leave out what a call before has stored without our knowing."""
         partitions = sorted(spans)
         found = self._database.lock_positions(self.context.connector, partitions)
@@ -133,7 +137,8 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         starts = {one: claim.next_offset or 0 for one, claim in found.items()}
         if all(span.first >= starts[one] for one, span in spans.items()):
             return records
-        return [one for one in records if one.offset >= starts[one.origin]]
+        fresh = [_from_offset(part, starts[part.origin]) for part in records]
+        return [part for part in fresh if len(part)]
 
     def _write(self, planned: Iterable["_Run"]) -> None:
         for batch in self._batches(planned):
@@ -172,27 +177,23 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 last[plan.table, plan.key(row)] = (plan, row)
         yield from _by_plan(last)
 
-    def _planned(self, records: Sequence[SinkRecord]) -> Iterator["_Run"]:
+    def _planned(self, records: Sequence[Stretch]) -> Iterator["_Run"]:
         """Runs of records that are written in the same way; their tables are made ready."""
-        start = 0
-        plan: _Plan | None = None
-        for index, record in enumerate(records):
-            if plan is not None and plan.fits(record):
-                continue
-            if plan is not None:
-                yield plan, records[start:index]
-            start = index
-            try:
-                plan = self._plan(record)
-            except PoisonRecord as error:
-                raise PoisonRecord(str(error), index) from None
-        if plan is not None:
-            yield plan, records[start:]
+        before = 0
+        for part in records:
+            for start, run in runs_of(part):
+                try:
+                    plan = self._plan(run.part(0, 1).records()[0])
+                except PoisonRecord as error:
+                    raise PoisonRecord(str(error), before + start) from None
+                yield plan, run
+            before += len(part)
 
     def _plan(self, record: SinkRecord) -> "_Plan":
         form = tuple(record.value) if record.value_schema is None and record.value else None
         identity = (
             record.topic, record.value is None, id(record.value_schema), id(record.key_schema), form,
+            isinstance(record.key, dict),
         )  # fmt: skip
         plan = self._plans.get(identity)
         if plan is None or not plan.fits(record):
@@ -214,10 +215,12 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         low, high = 0, len(records)
         self._database.begin()
         try:
-            records_left = {id(one) for one in self._not_stored(records, offsets_of(records))}
+            parts = stretches(records)
+            left = self._not_stored(parts, offsets_of(parts))
+            kept = {(part.origin, offset) for part in left for offset in part.offsets}
             while high - low > 1:
                 middle = (low + high) // 2
-                half = [one for one in records[low:middle] if id(one) in records_left]
+                half = [one for one in records[low:middle] if (one.origin, one.offset) in kept]
                 if self._takes(half):
                     low = middle
                 else:
@@ -231,7 +234,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
     def _takes(self, records: Sequence[SinkRecord]) -> bool:
         self._database.execute("SAVEPOINT strom_try")
         try:
-            self._write(self._planned(records))
+            self._write(self._planned(stretches(records)))
         except RefusedRows:
             self._database.execute("ROLLBACK TO SAVEPOINT strom_try")
             return False
@@ -252,10 +255,9 @@ class _Plan:
         self.table = table
         self.deletes = record.value is None
         self._like = record
-        self._shape = shape
-        self.columns = tuple(known[one.name] for one in shape.columns if one.name in known)
-        left_out = len(shape.columns) - len(self.columns)
-        self._kept = [place for place, one in enumerate(shape.columns) if one.name in known]
+        kept = [place for place, one in enumerate(shape.columns) if one.name in known]
+        self._takes = [shape.takes[place] for place in kept]
+        self.columns = tuple(known[shape.columns[place].name] for place in kept)
         schemas = {one.name: one.schema for one in shape.columns}
         declared: list[Schema | None] = [
             schemas[column.name] if _is_declared(record, column) else None
@@ -265,56 +267,40 @@ class _Plan:
             database.converter(column, schema)
             for column, schema in zip(self.columns, declared, strict=True)
         ]
-        self._straight = not left_out and not any(self._converters)
         keys = [place for place, column in enumerate(self.columns) if column.key]
         self.key: Any = _key_getter(keys)
 
     def fits(self, record: SinkRecord) -> bool:
         """Whether this record is of the same topic and shape."""
         like = self._like
-        if (
-            record.topic != like.topic
-            or record.value_schema is not like.value_schema
-            or record.key_schema is not like.key_schema
-            or (record.value is None) != self.deletes
-        ):
-            return False
         return (
-            record.value_schema is not None
-            or record.value is None
-            or (
-                isinstance(record.value, dict)
-                and record.value.keys() == like.value.keys()
-                and isinstance(record.key, dict) == isinstance(like.key, dict)
-            )
+            record.topic == like.topic
+            and record.value_schema is like.value_schema
+            and record.key_schema is like.key_schema
+            and has_form_of(record.value, record.key, like.value, like.key, record.value_schema)
         )
 
-    def rows(self, records: Sequence[SinkRecord]) -> list[Row]:
+    def rows(self, records: Stretch) -> list[Row]:
         """The records' rows; RefusedRows if a value cannot be one of its column."""
-        row = self._shape.row
-        if self._straight:
-            return [row(record) for record in records]
         try:
-            return [self._converted(row(record)) for record in records]
-        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
-            raise RefusedRows(f"A value does not fit its column: {error}") from error
-
-    def _converted(self, row: Row) -> Row:
-        return tuple(
-            [
-                value if value is None or convert is None else convert(value)
-                for value, convert in zip(
-                    [row[place] for place in self._kept], self._converters, strict=True
+            columns = [
+                values if convert is None else _converted(values, convert)
+                for values, convert in zip(
+                    [take(records) for take in self._takes], self._converters, strict=True
                 )
             ]
-        )
+        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+            raise RefusedRows(f"A value does not fit its column: {error}") from error
+        if not columns:  # a table whose columns are all left to their defaults
+            return [()] * len(records)
+        return list(zip(*columns, strict=True))
 
     def batch(self, rows: list[Row]) -> Batch:
         """These rows, as they are handed to the database."""
         return Batch(self.table, self.columns, rows, self.deletes)
 
 
-_Run = tuple[_Plan, Sequence[SinkRecord]]
+_Run = tuple[_Plan, Stretch]
 """Records one after the other that are written in the same way."""
 
 
@@ -326,22 +312,50 @@ class Span(NamedTuple):
 
 
 Spans = Mapping[TopicPartition, Span]
-_read_from = attrgetter("topic", "partition", "original_topic")
 
 
-def offsets_of(records: Sequence[SinkRecord]) -> dict[TopicPartition, Span]:
+def offsets_of(records: Sequence[Stretch]) -> dict[TopicPartition, Span]:
     """The offsets that records have, by where they were read."""
     spans: dict[TopicPartition, Span] = {}
-    for (topic, partition, original), run in groupby(records, _read_from):
-        origin = TopicPartition(original or topic, partition)
-        first = next(run)
-        last = deque(run, maxlen=1)  # noqa: B031 - what follows the first
-        known = spans.get(origin)
-        spans[origin] = Span(
-            first.offset if known is None else known.first,
-            (last[0] if last else first).offset + 1,
-        )
+    for part in records:
+        known = spans.get(part.origin)
+        first = part.offsets[0] if known is None else known.first
+        spans[part.origin] = Span(first, part.offsets[-1] + 1)
     return spans
+
+
+def _from_offset(records: Stretch, first: int) -> Stretch:
+    """Those at this offset or behind it; within a partition they come in order."""
+    return records.part(bisect_left(records.offsets, first), len(records))
+
+
+def runs_of(records: Stretch) -> Iterator[tuple[int, Stretch]]:
+    """Records one after the other that have the same form, and where they begin."""
+    values, keys, schema = records.values, records.keys, records.value_schema
+    if schema is not None and None not in values:
+        yield 0, records
+        return
+    start = 0
+    for at in range(1, len(records)):
+        if not has_form_of(values[at], keys[at], values[start], keys[start], schema):
+            yield start, records.part(start, at)
+            start = at
+    yield start, records.part(start, len(records))
+
+
+def has_form_of(value: Any, key: Any, like: Any, like_key: Any, schema: Schema | None) -> bool:
+    """Whether a record makes columns as another of the same schemas does."""
+    if (value is None) != (like is None):
+        return False
+    if schema is not None or value is None:
+        return True
+    if not isinstance(value, dict) or not isinstance(like, dict):
+        return False
+    return value.keys() == like.keys() and isinstance(key, dict) == isinstance(like_key, dict)
+
+
+def _converted(values: Iterable[Any], convert: Callable[[Any], Any]) -> list[Any]:
+    return [None if value is None else convert(value) for value in values]
 
 
 def _is_declared(record: SinkRecord, column: Column) -> bool:

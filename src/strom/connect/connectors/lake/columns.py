@@ -1,9 +1,9 @@
 """Records become columns: Connect's schemas as Arrow's, values as arrays. Pure."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from strom.connect.api import PoisonRecord, SinkRecord
+from strom.connect.api import PoisonRecord, Stretch
 from strom.connect.api.schema import (
     DATE_NAME,
     DECIMAL,
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 
 TIME = "__time"
 """The column that tables are split by on their way to files; it is in no file."""
+
+
+class Wanted(NamedTuple):
+    """Which columns a table gets beside those of the records' values."""
+
+    record_columns: Sequence[str] = ()
+    is_split: bool = False
+    """Whether anybody will ask for the column of times."""
+    timestamp_field: str | None = None
+
+
 _DECIMAL_DIGITS = 38
 
 
@@ -55,9 +66,7 @@ def arrow_type(schema: Schema) -> "pa.DataType":
     return plain[schema.type]
 
 
-def make_table(
-    records: Sequence[SinkRecord], record_columns: Sequence[str], timestamp_field: str | None
-) -> "pa.Table":
+def make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
     """One row for each record; PoisonRecord tells which cannot be one.
 
     A record whose value is a struct or a map gets a column for each field, any other the one column
@@ -66,22 +75,20 @@ def make_table(
     import pyarrow as pa
 
     try:
-        return _make_table(records, record_columns, timestamp_field)
+        return _make_table(records, wanted)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        for index, record in enumerate(records):
+        for index in range(len(records)):
             try:
-                _make_table([record], record_columns, timestamp_field)
+                _make_table(records.part(index, index + 1), wanted)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
                 raise PoisonRecord(f"It does not fit a table: {reason}", index) from None
-        index = _first_misfit(records, record_columns, timestamp_field)
+        index = _first_misfit(records, wanted)
         raise PoisonRecord(
             f"It does not fit a table together with the records before it: {error}", index
         ) from None
 
 
-def _first_misfit(
-    records: Sequence[SinkRecord], record_columns: Sequence[str], timestamp_field: str | None
-) -> int:
+def _first_misfit(records: Stretch, wanted: Wanted) -> int:
     """The first record with which those before it no longer make a table."""
     import pyarrow as pa
 
@@ -89,38 +96,41 @@ def _first_misfit(
     while fits + 1 < breaks:
         middle = (fits + breaks) // 2
         try:
-            _make_table(records[:middle], record_columns, timestamp_field)
+            _make_table(records.part(0, middle), wanted)
             fits = middle
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             breaks = middle
     return breaks - 1
 
 
-def _make_table(
-    records: Sequence[SinkRecord], record_columns: Sequence[str], timestamp_field: str | None
-) -> "pa.Table":
+def _make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
     import pyarrow as pa
 
     columns = _value_columns(records)
-    for name in record_columns:
+    for name in wanted.record_columns:
         if f"_{name}" in columns:
             raise ValueError(f"both the value and record.columns have a column _{name}")
-        values: list[Any] = [getattr(record, name) for record in records]
-        if name == "timestamp":
-            columns["_timestamp"] = pa.array(values, pa.int64()).cast(pa.timestamp("ms", "UTC"))
-        else:
-            columns[f"_{name}"] = pa.array(values)
-    columns[TIME] = _times(records, columns, timestamp_field)
+        columns[f"_{name}"] = _record_column(records, name)
+    columns[TIME] = _times(records, columns, wanted)
     return pa.table(columns)
 
 
-def _value_columns(records: Sequence[SinkRecord]) -> "dict[str, pa.Array]":
+def _record_column(records: Stretch, name: str) -> "pa.Array":
     import pyarrow as pa
 
-    values = [record.value for record in records]
-    schema = records[0].value_schema
-    one_schema = all(record.value_schema is schema for record in records)
-    if schema is not None and one_schema and schema.type is Type.STRUCT:
+    if name == "timestamp":
+        return pa.array(records.timestamps, pa.int64()).cast(pa.timestamp("ms", "UTC"))
+    if name in ("topic", "partition"):
+        value = records.topic if name == "topic" else records.origin.partition
+        return pa.repeat(value, len(records))
+    return pa.array(records.keys if name == "key" else records.offsets)
+
+
+def _value_columns(records: Stretch) -> "dict[str, pa.Array]":
+    import pyarrow as pa
+
+    values, schema = records.values, records.value_schema
+    if schema is not None and schema.type is Type.STRUCT:
         return {
             field.name: _array((value.get(field.name) for value in values), field.schema)
             for field in schema.fields
@@ -128,7 +138,7 @@ def _value_columns(records: Sequence[SinkRecord]) -> "dict[str, pa.Array]":
     if all(isinstance(value, dict) for value in values):
         names = dict.fromkeys(name for value in values for name in value)
         return {str(name): pa.array([value.get(name) for value in values]) for name in names}
-    if schema is not None and one_schema:
+    if schema is not None:
         return {"value": _array(values, schema)}
     return {"value": pa.array(values)}
 
@@ -148,13 +158,14 @@ def _milliseconds(of_day: Any) -> int:
     return int(seconds * 1000 + of_day.microsecond // 1000)
 
 
-def _times(
-    records: Sequence[SinkRecord], columns: "dict[str, pa.Array]", timestamp_field: str | None
-) -> "pa.Array":
+def _times(records: Stretch, columns: "dict[str, pa.Array]", wanted: Wanted) -> "pa.Array":
     import pyarrow as pa
 
+    timestamp_field = wanted.timestamp_field
+    if not wanted.is_split:
+        return pa.nulls(len(records), pa.timestamp("ms", "UTC"))
     if timestamp_field is None:
-        times = pa.array([record.timestamp or 0 for record in records], pa.int64())
+        times = pa.array([stamp or 0 for stamp in records.timestamps], pa.int64())
     elif timestamp_field not in columns:
         raise ValueError(f"it has no field {timestamp_field} (timestamp.field)")
     else:

@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from strom.connect.api import (
     ConnectError,
@@ -15,9 +14,12 @@ from strom.connect.api import (
     SinkContext,
     SinkRecord,
     SinkTask,
+    Stretch,
     TopicPartition,
+    stretches,
 )
-from strom.connect.connectors.lake.columns import make_table
+from strom.connect.api.stretches import joined
+from strom.connect.connectors.lake.columns import Wanted, make_table
 from strom.connect.connectors.lake.delta import DeltaTable
 from strom.connect.connectors.lake.files import open_files
 from strom.connect.connectors.lake.parquet import ParquetTable
@@ -33,7 +35,6 @@ Place = tuple[str, TopicPartition]
 They differ where a transform has renamed the topic: a partition's records may then be in several
 tables, and each has a position of its own.
 """
-_read_from = attrgetter("topic", "partition", "original_topic")
 
 
 @dataclass
@@ -54,6 +55,8 @@ class _Taken:
 class LakeSinkTask(SinkTask[LakeSettings]):
     """Collects rows in memory, and stores them with their offsets."""
 
+    most_at_once: ClassVar = 20_000
+
     def __init__(self, settings: LakeSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
         self._files = open_files(settings)
@@ -61,6 +64,9 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         self._taken: dict[Place, _Taken] = {}
         self._stored: dict[Place, int | None] = {}
         self._rows = 0
+        self._wanted = Wanted(
+            settings.record_columns, bool(settings.levels), settings.timestamp_field
+        )
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Look up how far the tables are.
@@ -79,18 +85,17 @@ class LakeSinkTask(SinkTask[LakeSettings]):
             self.flush()
         made = []
         index = 0
-        for (topic, number, original), group in groupby(records, _read_from):
-            run = list(group)
-            place = topic, TopicPartition(original or topic, number)
+        for place, group in groupby(stretches(records), _place):
+            run = joined(list(group))
             made.append((place, run, self._made(place, run, index)))
             index += len(run)
         for place, run, table in made:
             taken = self._taken.get(place)
             if taken is None:
                 stored = self._position(place)
-                first = run[0].offset if stored is None else stored
+                first = run.offsets[0] if stored is None else stored
                 taken = self._taken[place] = _Taken(first, first)
-            taken.next = max(taken.next, run[-1].offset + 1)
+            taken.next = max(taken.next, run.offsets[-1] + 1)
             if table is not None:
                 taken.tables.append(table)
                 self._rows += table.num_rows
@@ -115,26 +120,24 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         self._taken = {place: taken for place, taken in self._taken.items() if place[1] not in gone}
         self._rows = sum(table.num_rows for taken in self._taken.values() for table in taken.tables)
 
-    def _made(self, place: Place, run: list[SinkRecord], index: int) -> "pa.Table | None":
+    def _made(self, place: Place, run: Stretch, index: int) -> "pa.Table | None":
         """The rows of some records of one place; `index` is where the first is in the call."""
         taken = self._taken.get(place)
         already = taken.next if taken is not None else self._position(place) or 0
-        if self.settings.on_null == "fail":
-            for at, record in enumerate(run):
-                if record.value is None:
-                    raise PoisonRecord(
-                        "It has no value (behavior.on.null.values=fail).", index + at
-                    )
-        places = [
-            at
-            for at, record in enumerate(run)
-            if record.offset >= already and record.value is not None
-        ]
+        if self.settings.on_null == "fail" and None in run.values:
+            at = run.values.index(None)
+            raise PoisonRecord("It has no value (behavior.on.null.values=fail).", index + at)
+        places: Sequence[int] = range(len(run))
+        if run.offsets[0] < already or None in run.values:
+            places = [
+                at
+                for at, (offset, value) in enumerate(zip(run.offsets, run.values, strict=True))
+                if offset >= already and value is not None
+            ]
         if not places:
             return None
-        wanted = run if len(places) == len(run) else [run[at] for at in places]
         try:
-            return make_table(wanted, self.settings.record_columns, self.settings.timestamp_field)
+            return make_table(run.at(places), self._wanted)
         except PoisonRecord as poison:
             raise PoisonRecord(str(poison), index + places[poison.index]) from None
 
@@ -152,6 +155,10 @@ class LakeSinkTask(SinkTask[LakeSettings]):
                 self._files, folder, self.context.connector, self.settings
             )
         return table
+
+
+def _place(records: Stretch) -> Place:
+    return records.topic, records.origin
 
 
 class LakeSink(SinkConnector[LakeSettings]):
