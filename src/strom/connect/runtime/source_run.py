@@ -192,9 +192,7 @@ class SourceRun(Runner):
 
     def _remember(self, records: Sequence[SourceRecord]) -> None:
         """Keep the newest offset of each source partition, to be stored."""
-        newest: dict[int, SourceRecord] = {}
-        for record in records:
-            newest[id(record.source_partition)] = record
+        newest = {id(record[0]): record for record in records}
         if len(newest) > 1:  # equal partitions may be different objects: the later one wins
             for record in records:
                 key = json.dumps(record.source_partition, sort_keys=True)

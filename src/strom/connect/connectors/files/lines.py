@@ -56,9 +56,10 @@ class LineSplitter:
 
     def _measured(self, pieces: list[bytes]) -> Lines:
         start = self.position + self._skipped
-        ends = list(accumulate((len(piece) + 1 for piece in pieces), initial=start))[1:]
+        lengths = [len(piece) + 1 for piece in pieces]
+        ends = list(accumulate(lengths, initial=start))[1:]
         texts: list[bytes | None] = list(pieces)
-        if self._skipped or max(map(len, pieces)) > self._longest:
+        if self._skipped or max(lengths) - 1 > self._longest:
             texts = [None if len(piece) > self._longest else piece for piece in pieces]
             texts[0] = None if self._skipped else texts[0]
         rest = self._rest

@@ -55,7 +55,7 @@ class FileSourceSettings(ConnectorSettings):
     )
     topic: str = setting("topic", Kind.STRING, "Where the records go.", required=True)
     batch_size: int = setting(
-        "batch.size", Kind.INT, "How many records are read at once, at most.", 2000, minimum=1
+        "batch.size", Kind.INT, "How many records are read at once, at most.", 20_000, minimum=1
     )
     format: str = setting(
         "format",
@@ -232,20 +232,28 @@ class FileReader:
         return self._made(values, kept)
 
     def _made(self, values: list[Any], ends: list[int]) -> list[SourceRecord]:
-        partition, identity = self._partition, self._identity
+        partition = self._partition
+        inode, head = self._identity["inode"], self._identity["head"]
         topic, schema = self._settings.topic, self._parser.schema
         field = self._settings.key_field
         if field is None:
+            new, kind = tuple.__new__, SourceRecord  # as its call does it, in half of the time
             return [
-                SourceRecord(partition, {"position": end, **identity}, topic, value, schema)
+                new(
+                    kind,
+                    (
+                        partition, {"position": end, "inode": inode, "head": head}, topic, value,
+                        schema, None, None, None, None, (),
+                    ),
+                )
                 for value, end in zip(values, ends, strict=True)
-            ]
+            ]  # fmt: skip
         # Only CSV has declared fields, and they are strings.
         key_schema = OPTIONAL_STRING if schema is not None else None
         return [
             SourceRecord(
                 partition,
-                {"position": end, **identity},
+                {"position": end, "inode": inode, "head": head},
                 topic,
                 value,
                 schema,
