@@ -27,10 +27,14 @@ WITH_OTHERS = (
     "tests/foreign/",
     "tests/history/",
     "tests/pipelines/",
+    "tests/registry/test_client.py",
+    "tests/registry/test_schemas_log.py",
+    "tests/registry/test_serializers.py",
+    "tests/registry/test_takeover.py",
 )
 MOST_CHANCES = 5
-SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
-"""Most of the time is spent waiting for other programs, so two at a time take half of it."""
+SIDE_BY_SIDE = ("-n", "3", "--dist", "worksteal")
+"""Most of the time is spent waiting for other programs, so three at a time suit two cores."""
 SLOWEST = ("--durations", "25", "--durations-min", "5")
 """What to shorten next, should the whole take too long."""
 SOME_FAILED = 1
