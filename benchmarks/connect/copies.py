@@ -159,36 +159,44 @@ def _timed(
     progress: Callable[[], int],
     through: str | None = None,
 ) -> float:
-    """Records a second between the first sight of some and the sight of all.
-
-    Creating a connector takes either runtime a while, which is no part of its speed. Of a copy through
-    a topic, the first sight is that of a record in the topic: sinks show what they have in steps of
-    very different size, so their own first sight would tell the two apart by nothing else.
-    """
+    """Create connectors, and say how many records a second they copy."""
     named = {f"copy-{next(_numbers)}": config for config in configs}
     for name, config in named.items():
         place.worker.add(name, {"tasks.max": "1", **CONVERTERS, **config})
     try:
-        watch = _Watch(place, list(named))
-        if through is None:
-            seen, since = watch.until(progress, 1)
-            if seen >= count:  # as a whole: the time since it was asked for is all there is
-                seen, since = 0, watch.began
-        else:
-            _, since = watch.until(lambda: place.broker.end_offset(through), 1)
-            seen = 0
-        _, now = watch.until(progress, count)
-        return (count - seen) / (now - since)
+        begun = None if through is None else lambda: place.broker.end_offset(through)
+        return rate(Watch(place.worker, list(named)), count, progress, begun)
     finally:
         for name in named:
             place.worker.remove(name)
 
 
-class _Watch:
+def rate(
+    watch: "Watch",
+    count: int,
+    progress: Callable[[], int],
+    begun: Callable[[], int] | None = None,
+) -> float:
+    """Records a second between the first sight of some and the sight of all.
+
+    Creating a connector takes either runtime a while, which is no part of its speed. Of a copy through
+    a topic, the first sight is that of a record in the topic (`begun`): sinks show what they have in
+    steps of very different size, and their own first sight would count the first step as nothing.
+    """
+    seen, since = watch.until(begun or progress, 1)
+    if begun is not None:
+        seen = 0
+    elif seen >= count:  # as a whole: the time since it was asked for is all there is
+        seen, since = 0, watch.began
+    _, now = watch.until(progress, count)
+    return (count - seen) / (now - since)
+
+
+class Watch:
     """Looks again and again how far a copy is, and now and then whether a task has failed."""
 
-    def __init__(self, place: Place, names: list[str]) -> None:
-        self._place = place
+    def __init__(self, worker: Worker, names: list[str]) -> None:
+        self._worker = worker
         self._names = names
         self.began = time.monotonic()
         self._check_at = self.began + _CHECK_EVERY_S
@@ -201,7 +209,7 @@ class _Watch:
                 return done, now
             if now > self._check_at:
                 for name in self._names:
-                    self._place.worker.check(name)
+                    self._worker.check(name)
                 self._check_at = now + _CHECK_EVERY_S
             if now - self.began > _DEADLINE_S:
                 raise TimeoutError(f"{done} of {wanted} records after {_DEADLINE_S} s")

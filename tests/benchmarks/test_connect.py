@@ -1,6 +1,5 @@
 """What the comparison with Kafka's Connect says about the copies it has watched."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +24,15 @@ class Worker:
         raise RuntimeError(f"{name} failed")
 
 
-def watched(monkeypatch: pytest.MonkeyPatch, seen: Any) -> float:
+def watched(monkeypatch: pytest.MonkeyPatch, seen: Any, begun: Any = None) -> float:
     clock = Clock()
     monkeypatch.setattr(copies, "time", clock)
-    place: Any = copies.Place(Worker(), None, Path())  # type: ignore[arg-type]
-    return copies._watch(place, ["copy"], 100, lambda: seen(clock.now - 100.0))
+    worker: Any = Worker()
+
+    def after(look: Any) -> Any:
+        return look and (lambda: look(clock.now - 100.0))
+
+    return copies.rate(copies.Watch(worker, ["copy"]), 100, after(seen), after(begun))
 
 
 def test_time_runs_from_the_first_record_seen_to_the_last(monkeypatch):
@@ -42,6 +45,14 @@ def test_records_that_are_seen_all_at_once_count_from_the_beginning(monkeypatch)
     assert watched(monkeypatch, lambda now: 100 if now >= 0.5 else 0) == pytest.approx(
         200, rel=0.05
     )
+
+
+def test_of_a_copy_through_a_topic_time_runs_from_the_first_record_in_the_topic(monkeypatch):
+    # In the topic after half a second; shown in two steps, one and a half seconds later at the latest.
+    rate = watched(
+        monkeypatch, lambda now: (now >= 1) * 50 + (now >= 2) * 50, lambda now: now >= 0.5
+    )
+    assert rate == pytest.approx(100 / 1.5, rel=0.05)
 
 
 def test_a_task_that_fails_ends_the_comparison(monkeypatch):

@@ -5,16 +5,14 @@ goes on from what is stored there. A partition's row is locked meanwhile, and ca
 number: a task that was replaced without knowing it finds another number there, and stores nothing.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
-from typing import Any, ClassVar, Final, NamedTuple
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from strom.connect.api import (
     ConnectError,
     PoisonRecord,
     RetriableError,
-    Schema,
     SinkConnector,
     SinkContext,
     SinkRecord,
@@ -23,9 +21,9 @@ from strom.connect.api import (
     TopicPartition,
     stretches,
 )
+from strom.connect.connectors.databases.aside import Aside
 from strom.connect.connectors.databases.dialect import (
     Claim,
-    Column,
     Database,
     Fenced,
     RefusedRows,
@@ -33,24 +31,31 @@ from strom.connect.connectors.databases.dialect import (
     TableId,
     open_database,
 )
-from strom.connect.connectors.databases.rows import Shape, deleted_shape, written_shape
+from strom.connect.connectors.databases.plans import (
+    Batch,
+    Plan,
+    Run,
+    Spans,
+    from_offset,
+    offsets_of,
+    runs_of,
+)
+from strom.connect.connectors.databases.rows import deleted_shape, written_shape
 from strom.connect.connectors.databases.sink_settings import JdbcSinkSettings
 from strom.connect.connectors.databases.target_tables import TargetTables
 
 _MOST_SHAPES: Final = 1000
-
-
-class Batch(NamedTuple):
-    """Rows of one table that have the same columns."""
-
-    table: TableId
-    columns: tuple[Column, ...]
-    rows: list[Row]
-    deletes: bool
+ASIDE_FROM: Final = 4000
+"""So many records at once come only where more will follow."""
 
 
 class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
-    """Writes what it gets at once; when `put` returns it is safe."""
+    """Writes what it gets at once; much of it while the next records are being read.
+
+    A large call is stored in another thread, and waited for by the next call. If the database refuses
+    one of its rows, everything since the last flush is asked for again and stored call by call, so that
+    the row is told by its place in the call that brought it.
+    """
 
     most_at_once: ClassVar = 20_000
 
@@ -61,7 +66,9 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             self._database, create=settings.auto_create, evolve=settings.auto_evolve
         )
         self._claims: dict[TopicPartition, Claim] = {}
-        self._plans: dict[tuple[Any, ...], _Plan] = {}
+        self._plans: dict[tuple[Any, ...], Plan] = {}
+        self._aside = Aside()
+        self._call_by_call = False
 
     def start(self) -> None:
         """Connect."""
@@ -84,35 +91,69 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             return
         parts = stretches(records)
         spans = offsets_of(parts)
+        self._finish()
         new = spans.keys() - self._claims.keys()
         if new:
             self.open(sorted(new))
         try:
-            self._store(parts, spans)
+            # Tables are made before the transaction begins: two tasks may want to make the same one.
+            self._database.open()
+            planned = list(self._planned(parts))
+            if self._goes_aside(records):
+                self._aside.begin(lambda: self._store(parts, spans, planned))
+            else:
+                self._store(parts, spans, planned)
         except RefusedRows as refusal:
             self._blame(records, refusal)
         except BaseException:
             self._forget()
             raise
 
+    def flush(self) -> None:
+        """Wait for what is being stored."""
+        self._finish()
+        self._call_by_call = False
+
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task takes over."""
+        with contextlib.suppress(ConnectError):  # what could not be stored is read again
+            self._finish()
         for partition in partitions:
             self._claims.pop(partition, None)
 
     def stop(self) -> None:
         """Disconnect."""
+        with contextlib.suppress(ConnectError):
+            self._finish()
         self._database.close()
+
+    def _goes_aside(self, records: Sequence[SinkRecord]) -> bool:
+        return (
+            self._database.is_for_any_thread
+            and not self._call_by_call
+            and len(records) >= ASIDE_FROM
+        )
+
+    def _finish(self) -> None:
+        """Wait for what is stored aside; nothing else asks the database before that."""
+        try:
+            self._aside.finish()
+        except RefusedRows as refusal:
+            self._forget()
+            self._call_by_call = True
+            raise RetriableError(
+                f"A row is refused, and will be looked for: {refusal}"
+            ) from refusal
+        except BaseException:
+            self._forget()
+            raise
 
     def _forget(self) -> None:
         """What was not stored may have been made in vain: columns and tables are looked up again."""
         self._tables.forget()
         self._plans.clear()
 
-    def _store(self, records: Sequence[Stretch], spans: "Spans") -> None:
-        # Tables are made before the transaction begins: two tasks may want to make the same one.
-        self._database.open()
-        planned = list(self._planned(records))
+    def _store(self, records: Sequence[Stretch], spans: Spans, planned: Sequence[Run]) -> None:
         with self._database.transaction():
             fresh = self._not_stored(records, spans)
             if fresh is records:
@@ -123,7 +164,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             ends = {partition: span.end for partition, span in spans.items()}
             self._database.store(self.context.connector, ends)
 
-    def _not_stored(self, records: Sequence[Stretch], spans: "Spans") -> Sequence[Stretch]:
+    def _not_stored(self, records: Sequence[Stretch], spans: Spans) -> Sequence[Stretch]:
         """Lock the positions, and leave out what a call before has stored without our knowing."""
         partitions = sorted(spans)
         found = self._database.lock_positions(self.context.connector, partitions)
@@ -137,10 +178,10 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         starts = {one: claim.next_offset or 0 for one, claim in found.items()}
         if all(span.first >= starts[one] for one, span in spans.items()):
             return records
-        fresh = [_from_offset(part, starts[part.origin]) for part in records]
+        fresh = [from_offset(part, starts[part.origin]) for part in records]
         return [part for part in fresh if len(part)]
 
-    def _write(self, planned: Iterable["_Run"]) -> None:
+    def _write(self, planned: Iterable[Run]) -> None:
         for batch in self._batches(planned):
             size = self.settings.batch_size
             for start in range(0, len(batch.rows), size):
@@ -154,7 +195,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         }[self.settings.insert_mode]
         (self._database.delete if batch.deletes else write)(batch.table, batch.columns, rows)
 
-    def _batches(self, planned: Iterable["_Run"]) -> Iterator[Batch]:
+    def _batches(self, planned: Iterable[Run]) -> Iterator[Batch]:
         """Rows to write at once, in an order that ends as record by record would have.
 
         Of an upserted key only the last record of a call counts, so records of other keys between
@@ -166,8 +207,8 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 rows = plan.rows(some)
                 yield plan.batch(_last_of_each(plan.key, rows) if updates else rows)
             return
-        last: dict[tuple[TableId, Row], tuple[_Plan, Row]] = {}
-        writing: dict[TableId, _Plan] = {}
+        last: dict[tuple[TableId, Row], tuple[Plan, Row]] = {}
+        writing: dict[TableId, Plan] = {}
         for plan, some in planned:
             if not plan.deletes and writing.setdefault(plan.table, plan) is not plan:
                 # Other columns: what the records before said of theirs has to be kept.
@@ -177,7 +218,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 last[plan.table, plan.key(row)] = (plan, row)
         yield from _by_plan(last)
 
-    def _planned(self, records: Sequence[Stretch]) -> Iterator["_Run"]:
+    def _planned(self, records: Sequence[Stretch]) -> Iterator[Run]:
         """Runs of records that are written in the same way; their tables are made ready."""
         before = 0
         for part in records:
@@ -189,7 +230,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 yield plan, run
             before += len(part)
 
-    def _plan(self, record: SinkRecord) -> "_Plan":
+    def _plan(self, record: SinkRecord) -> Plan:
         form = tuple(record.value) if record.value_schema is None and record.value else None
         identity = (
             record.topic, record.value is None, id(record.value_schema), id(record.key_schema), form,
@@ -202,12 +243,12 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             plan = self._plans[identity] = self._new_plan(record)
         return plan
 
-    def _new_plan(self, record: SinkRecord) -> "_Plan":
+    def _new_plan(self, record: SinkRecord) -> Plan:
         deletes = record.value is None
         shape = (deleted_shape if deletes else written_shape)(record, self.settings)
         table = table_of(record.topic, self.settings.table_name_format)
         columns = self._tables.columns(table, shape.columns)
-        return _Plan(record, table, shape, columns, self._database)
+        return Plan(record, table, shape, columns, self._database)
 
     def _blame(self, records: Sequence[SinkRecord], refusal: RefusedRows) -> None:
         """Find the record that the database does not take, by halving; nothing is stored."""
@@ -241,142 +282,12 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         return True
 
 
-class _Plan:
-    """How records of one topic and shape are written."""
-
-    def __init__(
-        self,
-        record: SinkRecord,
-        table: TableId,
-        shape: Shape,
-        known: Mapping[str, Column],
-        database: Database,
-    ) -> None:
-        self.table = table
-        self.deletes = record.value is None
-        self._like = record
-        kept = [place for place, one in enumerate(shape.columns) if one.name in known]
-        self._takes = [shape.takes[place] for place in kept]
-        self.columns = tuple(known[shape.columns[place].name] for place in kept)
-        schemas = {one.name: one.schema for one in shape.columns}
-        declared: list[Schema | None] = [
-            schemas[column.name] if _is_declared(record, column) else None
-            for column in self.columns
-        ]
-        self._converters = [
-            database.converter(column, schema)
-            for column, schema in zip(self.columns, declared, strict=True)
-        ]
-        keys = [place for place, column in enumerate(self.columns) if column.key]
-        self.key: Any = _key_getter(keys)
-
-    def fits(self, record: SinkRecord) -> bool:
-        """Whether this record is of the same topic and shape."""
-        like = self._like
-        return (
-            record.topic == like.topic
-            and record.value_schema is like.value_schema
-            and record.key_schema is like.key_schema
-            and has_form_of(record.value, record.key, like.value, like.key, record.value_schema)
-        )
-
-    def rows(self, records: Stretch) -> list[Row]:
-        """The records' rows; RefusedRows if a value cannot be one of its column."""
-        try:
-            columns = [
-                values if convert is None else _converted(values, convert)
-                for values, convert in zip(
-                    [take(records) for take in self._takes], self._converters, strict=True
-                )
-            ]
-        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
-            raise RefusedRows(f"A value does not fit its column: {error}") from error
-        if not columns:  # a table whose columns are all left to their defaults
-            return [()] * len(records)
-        return list(zip(*columns, strict=True))
-
-    def batch(self, rows: list[Row]) -> Batch:
-        """These rows, as they are handed to the database."""
-        return Batch(self.table, self.columns, rows, self.deletes)
-
-
-_Run = tuple[_Plan, Stretch]
-"""Records one after the other that are written in the same way."""
-
-
-class Span(NamedTuple):
-    """The offsets of one partition in a call, from `first` up to before `end`."""
-
-    first: int
-    end: int
-
-
-Spans = Mapping[TopicPartition, Span]
-
-
-def offsets_of(records: Sequence[Stretch]) -> dict[TopicPartition, Span]:
-    """The offsets that records have, by where they were read."""
-    spans: dict[TopicPartition, Span] = {}
-    for part in records:
-        known = spans.get(part.origin)
-        first = part.offsets[0] if known is None else known.first
-        spans[part.origin] = Span(first, part.offsets[-1] + 1)
-    return spans
-
-
-def _from_offset(records: Stretch, first: int) -> Stretch:
-    """Those at this offset or behind it; within a partition they come in order."""
-    return records.part(bisect_left(records.offsets, first), len(records))
-
-
-def runs_of(records: Stretch) -> Iterator[tuple[int, Stretch]]:
-    """Records one after the other that have the same form, and where they begin."""
-    values, keys, schema = records.values, records.keys, records.value_schema
-    if schema is not None and None not in values:
-        yield 0, records
-        return
-    start = 0
-    for at in range(1, len(records)):
-        if not has_form_of(values[at], keys[at], values[start], keys[start], schema):
-            yield start, records.part(start, at)
-            start = at
-    yield start, records.part(start, len(records))
-
-
-def has_form_of(value: Any, key: Any, like: Any, like_key: Any, schema: Schema | None) -> bool:
-    """Whether a record makes columns as another of the same schemas does."""
-    if (value is None) != (like is None):
-        return False
-    if schema is not None or value is None:
-        return True
-    if not isinstance(value, dict) or not isinstance(like, dict):
-        return False
-    return value.keys() == like.keys() and isinstance(key, dict) == isinstance(like_key, dict)
-
-
-def _converted(values: Iterable[Any], convert: Callable[[Any], Any]) -> list[Any]:
-    return [None if value is None else convert(value) for value in values]
-
-
-def _is_declared(record: SinkRecord, column: Column) -> bool:
-    """Whether a converter has made sure that values are of their declared shape."""
-    return (record.key_schema if column.key else record.value_schema) is not None or (
-        record.value_schema is not None
-    )
-
-
-def _key_getter(places: Sequence[int]) -> Any:
-    if not places:
-        return None
-    return itemgetter(*places) if len(places) > 1 else lambda row: (row[places[0]],)
-
-
 def _last_of_each(key: Any, rows: Sequence[Row]) -> list[Row]:
     return list({key(row): row for row in rows}.values())
 
 
-def _by_plan(last: Mapping[Any, tuple[_Plan, Row]]) -> Iterator[Batch]:
-    rows: dict[_Plan, list[Row]] = {}
+def _by_plan(last: Mapping[Any, tuple[Plan, Row]]) -> Iterator[Batch]:
+    rows: dict[Plan, list[Row]] = {}
     for plan, row in last.values():
         rows.setdefault(plan, []).append(row)
     for plan, some in rows.items():

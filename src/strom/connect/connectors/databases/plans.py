@@ -1,0 +1,155 @@
+"""How records are written: which of them go together, into which columns of which table."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+from strom.connect.api import Schema, SinkRecord, Stretch, TopicPartition
+from strom.connect.connectors.databases.dialect import (
+    Column,
+    Database,
+    RefusedRows,
+    Row,
+    TableId,
+)
+from strom.connect.connectors.databases.rows import Shape
+
+
+class Batch(NamedTuple):
+    """Rows of one table that have the same columns."""
+
+    table: TableId
+    columns: tuple[Column, ...]
+    rows: list[Row]
+    deletes: bool
+
+
+class Plan:
+    """How records of one topic and shape are written."""
+
+    def __init__(
+        self,
+        record: SinkRecord,
+        table: TableId,
+        shape: Shape,
+        known: Mapping[str, Column],
+        database: Database,
+    ) -> None:
+        self.table = table
+        self.deletes = record.value is None
+        self._like = record
+        kept = [place for place, one in enumerate(shape.columns) if one.name in known]
+        self._takes = [shape.takes[place] for place in kept]
+        self.columns = tuple(known[shape.columns[place].name] for place in kept)
+        schemas = {one.name: one.schema for one in shape.columns}
+        declared: list[Schema | None] = [
+            schemas[column.name] if _is_declared(record, column) else None
+            for column in self.columns
+        ]
+        self._converters = [
+            database.converter(column, schema)
+            for column, schema in zip(self.columns, declared, strict=True)
+        ]
+        keys = [place for place, column in enumerate(self.columns) if column.key]
+        self.key: Any = _key_getter(keys)
+
+    def fits(self, record: SinkRecord) -> bool:
+        """Whether this record is of the same topic and shape."""
+        like = self._like
+        return (
+            record.topic == like.topic
+            and record.value_schema is like.value_schema
+            and record.key_schema is like.key_schema
+            and has_form_of(record.value, record.key, like.value, like.key, record.value_schema)
+        )
+
+    def rows(self, records: Stretch) -> list[Row]:
+        """The records' rows; RefusedRows if a value cannot be one of its column."""
+        try:
+            columns = [
+                values if convert is None else _converted(values, convert)
+                for values, convert in zip(
+                    [take(records) for take in self._takes], self._converters, strict=True
+                )
+            ]
+        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+            raise RefusedRows(f"A value does not fit its column: {error}") from error
+        if not columns:  # a table whose columns are all left to their defaults
+            return [()] * len(records)
+        return list(zip(*columns, strict=True))
+
+    def batch(self, rows: list[Row]) -> Batch:
+        """These rows, as they are handed to the database."""
+        return Batch(self.table, self.columns, rows, self.deletes)
+
+
+Run = tuple[Plan, Stretch]
+"""Records one after the other that are written in the same way."""
+
+
+class Span(NamedTuple):
+    """The offsets of one partition in a call, from `first` up to before `end`."""
+
+    first: int
+    end: int
+
+
+Spans = Mapping[TopicPartition, Span]
+
+
+def offsets_of(records: Sequence[Stretch]) -> dict[TopicPartition, Span]:
+    """The offsets that records have, by where they were read."""
+    spans: dict[TopicPartition, Span] = {}
+    for part in records:
+        known = spans.get(part.origin)
+        first = part.offsets[0] if known is None else known.first
+        spans[part.origin] = Span(first, part.offsets[-1] + 1)
+    return spans
+
+
+def from_offset(records: Stretch, first: int) -> Stretch:
+    """Those at this offset or behind it; within a partition they come in order."""
+    return records.part(bisect_left(records.offsets, first), len(records))
+
+
+def runs_of(records: Stretch) -> Iterator[tuple[int, Stretch]]:
+    """Records one after the other that have the same form, and where they begin."""
+    values, keys, schema = records.values, records.keys, records.value_schema
+    if schema is not None and None not in values:
+        yield 0, records
+        return
+    start = 0
+    for at in range(1, len(records)):
+        if not has_form_of(values[at], keys[at], values[start], keys[start], schema):
+            yield start, records.part(start, at)
+            start = at
+    yield start, records.part(start, len(records))
+
+
+def has_form_of(value: Any, key: Any, like: Any, like_key: Any, schema: Schema | None) -> bool:
+    """Whether a record makes columns as another of the same schemas does."""
+    if (value is None) != (like is None):
+        return False
+    if schema is not None or value is None:
+        return True
+    if not isinstance(value, dict) or not isinstance(like, dict):
+        return False
+    return value.keys() == like.keys() and isinstance(key, dict) == isinstance(like_key, dict)
+
+
+def _converted(values: Iterable[Any], convert: Callable[[Any], Any]) -> list[Any]:
+    return [None if value is None else convert(value) for value in values]
+
+
+def _is_declared(record: SinkRecord, column: Column) -> bool:
+    """Whether a converter has made sure that values are of their declared shape."""
+    return (record.key_schema if column.key else record.value_schema) is not None or (
+        record.value_schema is not None
+    )
+
+
+def _key_getter(places: Sequence[int]) -> Any:
+    if not places:
+        return None
+    return itemgetter(*places) if len(places) > 1 else lambda row: (row[places[0]],)
