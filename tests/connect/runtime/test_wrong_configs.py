@@ -2,6 +2,8 @@
 
 import pytest
 
+from strom.connect.api import InvalidSettings
+from strom.connect.runtime.rest.server import RunningWorker
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import WorkerSettings
 from strom.connect.runtime.validation import Checker
@@ -82,6 +84,19 @@ def test_topics_that_cannot_be_are_refused():
 @pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\x01b", "a\x7fb"])
 def test_a_name_with_control_characters_is_refused(name):
     assert list(problems({**SOURCE, "name": name})) == ["name"]
+
+
+@pytest.mark.parametrize("name", ["key.converter", "value.converter", "header.converter"])
+def test_a_worker_does_not_start_with_a_converter_that_is_none(name):
+    with pytest.raises(InvalidSettings, match=r"no .*converter Strng"):
+        RunningWorker({"bootstrap.servers": "127.0.0.1:1", "rest.port": "0", name: "Strng"})
+
+
+def test_a_workers_converters_may_have_references(monkeypatch):
+    monkeypatch.setenv("STROM_TEST_FLAG", "sometimes")
+    texts = {"rest.port": "0", "value.converter.schemas.enable": "${env:STROM_TEST_FLAG}"}
+    with pytest.raises(InvalidSettings, match="sometimes"):
+        RunningWorker(texts)
 
 
 def test_everything_wrong_is_told_at_once():

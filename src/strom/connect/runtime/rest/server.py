@@ -77,7 +77,11 @@ class RunningWorker:
         settings = WorkerSettings.read(split_texts(texts)[0])
         self._listener = listen(settings.host, settings.port)
         self.port: int = self._listener.getsockname()[1]
-        self.worker = ConnectWorker(texts, port=self.port)
+        try:
+            self.worker = ConnectWorker(texts, port=self.port)
+        except BaseException:
+            self._listener.close()
+            raise
         self._rest = RestServer(self.worker, self._listener)
 
     @property
