@@ -396,3 +396,24 @@ def test_topics_are_found_by_their_whole_names(rest, servers, name, scene, regex
     wait_until(lambda: sorted(scene.stored) == found)
     wait_until(lambda: rest.get(f"/connectors/{name}/offsets")["offsets"])
     assert rest.get(f"/connectors/{name}/topics")[name]["topics"] == found
+
+
+def test_a_source_that_says_where_transactions_end_is_asked(rest, servers, name, scene):
+    scene.items = ["a", "b"]
+    put(rest, name, "BoundarySource", topic=f"t-{name}", transaction__boundary="connector")
+    wait_until(lambda: scene.calls["poll"] > 3)
+    scene.trouble["poll"] = [ConnectError("it fails in the middle")]
+    wait_until(lambda: scene.calls["start"] == 2)
+    polls = scene.calls["poll"]
+    wait_until(lambda: scene.calls["poll"] > polls + 3)
+    assert rest.get(f"/connectors/{name}/offsets")["offsets"] == []
+    scene.ends = True
+    wait_until(lambda: scene.delivered == [({"p": 0}, {"at": 2})])
+    assert [value for value, _ in received(servers, f"t-{name}", 2)] == [b"a", b"b"]
+
+
+def test_a_source_that_does_not_is_refused_that_boundary(rest, name):
+    config = {"connector.class": f"{HERE}:TroubledSource", "scene": name}
+    config["transaction.boundary"] = "connector"
+    status, body, _ = rest.ask("PUT", f"/connectors/{name}/config", config)
+    assert (status, "does not say where its transactions end" in body["message"]) == (400, True)

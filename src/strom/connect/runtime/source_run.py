@@ -91,18 +91,18 @@ class SourceRun(Runner):
         due = time.monotonic() + interval
         while True:
             if self.paused.is_set():
-                self._store()
+                self._store_in_between()
                 self._wait_while_paused()
             self.say("RUNNING")
             if self.stopping.is_set():
-                self._store()
+                self._store_in_between()
                 return
             self.check()
             records = self._polled()
             if records:
                 self._send(records)
             now = time.monotonic()
-            if interval == 0 or now >= due or not records:
+            if self._task.ends_transaction() if self._asks_task else now >= due or not records:
                 self._store()
                 due = now + interval
 
@@ -111,9 +111,21 @@ class SourceRun(Runner):
         try:
             return self.insist(self._task.poll, "Reading the source")
         except PoisonRecord as error:
-            self._store()  # first, so that a restart begins at the bad record and repeats nothing
+            # First, so that a restart begins at the bad record and repeats nothing.
+            self._store_in_between()
             self._failures.handle("TASK_POLL", type(self._task).__qualname__, error)
             return []
+
+    @property
+    def _asks_task(self) -> bool:
+        """Whether the task itself says where transactions end."""
+        boundary = self._job.settings.transaction_boundary
+        return boundary == "connector" and self._job.transactional_id is not None
+
+    def _store_in_between(self) -> None:
+        """Store what was sent, unless the transaction is the task's to end: then it is aborted."""
+        if not self._asks_task:
+            self._store()
 
     def _interval(self) -> float:
         settings = self._job.settings

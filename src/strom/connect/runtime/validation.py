@@ -90,9 +90,16 @@ class Checker:
             if wrong:
                 return wrong
         make_conversion(resolved, common, self.worker, self.worker_texts)
-        if not isinstance(common, SourceSettings) or common.exactly_once_support != "required":
+        if not isinstance(common, SourceSettings):
             return {}
-        if exactly_once(plugin(common.connector_class), self.worker):
+        kind = plugin(common.connector_class)
+        defines = getattr(kind.load(), "defines_transactions", False)
+        if common.transaction_boundary == "connector" and not defines:
+            return {
+                "transaction.boundary": "This connector does not say where its transactions end: "
+                "use poll or interval."
+            }
+        if common.exactly_once_support != "required" or exactly_once(kind, self.worker):
             return {}
         return {
             "exactly.once.support": "This connector cannot be exactly once here: it does not "
