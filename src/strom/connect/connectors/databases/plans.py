@@ -1,6 +1,5 @@
 """How records are written: which of them go together, into which columns of which table."""
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -109,8 +108,8 @@ def offsets_of(records: Sequence[Stretch]) -> dict[TopicPartition, Span]:
 
 
 def from_offset(records: Stretch, first: int) -> Stretch:
-    """Those at this offset or behind it; within a partition they come in order."""
-    return records.part(bisect_left(records.offsets, first), len(records))
+    """Those at this offset or behind it."""
+    return records.at([at for at, offset in enumerate(records.offsets) if offset >= first])
 
 
 def runs_of(records: Stretch) -> Iterator[tuple[int, Stretch]]:
