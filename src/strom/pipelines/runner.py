@@ -104,8 +104,11 @@ class Runner:
     def batch_now(self, topic: str) -> int:
         """Archive what is there, and publish a batch of every view of a topic; records in it."""
         master = self.masters[topic]
+        there = self._kafka.ends(topic)  # what comes meanwhile is not waited for
         with in_pool(self._spark, "batch"):
-            while master.archive(self._spark, self._kafka, group=self._group()):
+            while not there <= master.position() and master.archive(
+                self._spark, self._kafka, group=self._group()
+            ):
                 pass
             published = [
                 run_batch(self._spark, self._manifests, master, target.feed, target.number)
