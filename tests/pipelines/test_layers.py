@@ -78,8 +78,13 @@ def test_the_archive_takes_bites_of_one_file_and_misses_nothing(world):
 
 def test_a_pool_is_left_even_after_an_error(spark):
     pool = "spark.scheduler.pool"
-    with pytest.raises(UserError, match="aside"), in_pool(spark, "aside"):
-        raise UserError(spark.sparkContext.getLocalProperty(pool))
+
+    def fail():
+        with in_pool(spark, "aside"):
+            raise UserError(spark.sparkContext.getLocalProperty(pool))
+
+    with pytest.raises(UserError, match="aside"):
+        fail()
     assert spark.sparkContext.getLocalProperty(pool) is None
 
 

@@ -140,7 +140,12 @@ def _play(stage: Stage, rate: int, seconds: int) -> list[str]:
         fresh.forget()
         click.echo(f"2. Clicks come, {human_count(rate)} a second; three views follow.")
         batch = _Later(seconds / 2, lambda: stage.runner.batch_now(TOPIC))
-        came = _sent(stage, rate, seconds, lambda: (draw(), batch.look()))
+
+        def look() -> None:
+            draw()
+            batch.look()
+
+        came = _sent(stage, rate, seconds, look)
         sent = {name: number + warm_up[name] for name, number in came.items()}
         _wait(stage, lambda: layer.progress.records >= sent["sent"], draw)
     lines = [
@@ -163,7 +168,7 @@ def _play(stage: Stage, rate: int, seconds: int) -> list[str]:
     return lines
 
 
-def _sent(stage: Stage, rate: int, seconds: int, meanwhile: Callable[[], Any]) -> dict[str, int]:
+def _sent(stage: Stage, rate: int, seconds: int, meanwhile: Callable[[], None]) -> dict[str, int]:
     """Let clicks come; how many, and how many of them malformed."""
     visitors = _visitors(stage.kafka.servers, rate, seconds)
     while visitors.poll() is None:
