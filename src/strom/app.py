@@ -198,14 +198,24 @@ class Node:
             self.failed.set_result(error)
 
 
-def serve(settings: BrokerSettings, *, on_ready: Callable[[Ready], None]) -> None:
-    """Run a node in the foreground until SIGTERM or SIGINT; UserError if it cannot go on."""
+def serve(
+    settings: BrokerSettings,
+    *,
+    on_ready: Callable[[Ready], None],
+    on_stopping: Callable[[], None] = lambda: None,
+) -> None:
+    """Run a node in the foreground until SIGTERM or SIGINT; UserError if it cannot go on.
+
+    `on_stopping` is called in a thread while the node still answers.
+    """
     raise_open_file_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(settings, on_ready))
+        runner.run(_serve(settings, on_ready, on_stopping))
 
 
-async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None]) -> None:
+async def _serve(
+    settings: BrokerSettings, on_ready: Callable[[Ready], None], on_stopping: Callable[[], None]
+) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for name in (signal.SIGINT, signal.SIGTERM):
@@ -217,6 +227,7 @@ async def _serve(settings: BrokerSettings, on_ready: Callable[[Ready], None]) ->
     on_ready(await node.start())
     node.failed.add_done_callback(lambda _: stop.set())
     await stop.wait()
+    await asyncio.to_thread(on_stopping)
     await node.stop()
     if node.failed.done():
         raise UserError(

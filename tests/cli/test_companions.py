@@ -1,5 +1,6 @@
 """What runs beside the broker: it dies with it, and comes back by itself."""
 
+import contextlib
 import os
 import signal
 import socket
@@ -39,24 +40,31 @@ def answers(url):
         return False
 
 
-@pytest.fixture
-def broker_with_registry(tmp_path):
-    """`strom start --registry-port N` as a process: it, and where the registry answers."""
+@contextlib.contextmanager
+def broker_with(option, folder):
+    """`strom start` with a companion, as a process: it, and where the companion answers."""
     port = free_port()
     command = [sys.executable, "-m", "strom", "start", "--port", "0", "--amqp-port", "0", "--json"]
-    command += ["--set", "amqp.management.port=0", "--data", str(tmp_path / "data")]
+    command += ["--set", "amqp.management.port=0", "--data", str(folder / "data")]
     process = subprocess.Popen(
-        [*command, "--registry-port", str(port)],
+        [*command, option, str(port)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=dict(os.environ),
     )
     line = process.stdout.readline()
-    assert f'"schema registry": "http://127.0.0.1:{port}"'.encode() in line
+    assert f'"http://127.0.0.1:{port}"'.encode() in line
     yield process, f"http://127.0.0.1:{port}"
     if process.poll() is None:
         process.kill()
     process.communicate()
+
+
+@pytest.fixture
+def broker_with_registry(tmp_path):
+    """With a registry."""
+    with broker_with("--registry-port", tmp_path) as found:
+        yield found
 
 
 def registry_of(process):
@@ -90,6 +98,34 @@ def test_a_clean_stop_takes_the_registry_along(broker_with_registry):
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_S) == 0
     assert not child.is_running()
+
+
+def test_a_worker_ends_while_the_broker_still_answers(tmp_path):
+    """It has offsets to commit, and leaves its group."""
+    with broker_with("--connect-port", tmp_path) as (process, url):
+        (tmp_path / "in").write_text("a\n")
+        connector = f"{url}/connectors/lines"
+        config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in"), "topic": "t"}
+
+        def asked(method, address, **given):
+            try:
+                return httpx2.request(method, address, **given).json()
+            except (httpx2.TransportError, ValueError):
+                return {}
+
+        eventually(
+            lambda: asked("PUT", f"{connector}/config", json=config).get("name"), "no worker"
+        )
+        eventually(
+            lambda: (
+                [one["state"] for one in asked("GET", f"{connector}/status").get("tasks", [])]
+                == ["RUNNING"]
+            ),
+            "the connector does not run",
+        )
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+        assert process.stderr.read() == b""
 
 
 def test_who_ends_at_once_is_started_again_with_growing_pauses(monkeypatch, capfd):

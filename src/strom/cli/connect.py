@@ -204,8 +204,11 @@ def remove(name: str, rest: ConnectRest) -> None:
 @rest_options
 def logs(name: str, rest: ConnectRest) -> None:
     """Print the last log lines of a connector, from the worker that is asked."""
-    for line in rest.ask("GET", "connectors", name, "logs")["lines"]:
+    lines = rest.ask("GET", "connectors", name, "logs")["lines"]
+    for line in lines:
         click.echo(line)
+    if not lines:
+        notice(f"{rest.url} has logged nothing of {name}; other workers may have.")
 
 
 @connect.command()

@@ -111,7 +111,8 @@ def start(
         _announce(ready, companions, as_json=as_json, quiet=quiet)
 
     try:
-        serve(settings, on_ready=on_ready)
+        # Companions end first: a worker still has offsets to commit.
+        serve(settings, on_ready=on_ready, on_stopping=running.stop)
     finally:
         running.stop()
     if not (quiet or as_json):

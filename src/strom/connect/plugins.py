@@ -5,13 +5,17 @@ connector class. One that is not packaged goes by `module:class`.
 """
 
 import difflib
+import functools
 import importlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
 from strom.connect.api import Connector, InvalidSettings, SinkConnector
+
+log = logging.getLogger(__name__)
 
 ENTRY_POINTS = "strom.connectors"
 
@@ -127,11 +131,16 @@ BUILT_IN = (
 )
 
 
+@functools.cache
 def plugins() -> Mapping[str, Plugin]:
     """Every kind of connector that can be had here, by name."""
     found = {plugin.name: plugin for plugin in BUILT_IN}
     for entry in entry_points(group=ENTRY_POINTS):
-        loaded = entry.load()
+        try:
+            loaded = entry.load()
+        except Exception as error:  # noqa: BLE001 - one broken package must not hide the others
+            log.warning("The connector %s cannot be loaded: %s", entry.name, error)
+            continue
         kind = "sink" if hasattr(loaded.task_class, "put") else "source"
         doc = (loaded.__doc__ or "").strip().partition("\n")[0]
         found[entry.name] = Plugin(entry.name, kind, entry.value, doc)
@@ -150,14 +159,18 @@ def _by_location(name: str) -> Plugin:
     return Plugin(name, kind, name, (loaded.__doc__ or "").strip().partition("\n")[0])
 
 
+@functools.cache
+def _by_any_name() -> Mapping[str, Plugin]:
+    return {alias: one for one in plugins().values() for alias in (one.name, *one.aliases)}
+
+
 def plugin(name: str) -> Plugin:
     """The kind of connector that `connector.class` names; InvalidSettings offers the nearest."""
-    known = plugins()
-    by_any_name = {alias: one for one in known.values() for alias in (one.name, *one.aliases)}
+    by_any_name = _by_any_name()
     if name in by_any_name:
         return by_any_name[name]
     if ":" in name:
         return _by_location(name)
     near = difflib.get_close_matches(name, by_any_name, n=1)
-    hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(known)}."
+    hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(plugins())}."
     raise InvalidSettings({"connector.class": [f"There is no connector class {name}.{hint}"]})

@@ -56,7 +56,7 @@ class Definition:
         try:
             value = _PARSERS[self.kind](text.strip())
         except ValueError:
-            raise self._invalid(text, f"is not a {self.kind.name.lower()}") from None
+            raise self._invalid(text, f"is {_NOT_A[self.kind]}") from None
         self.check(value)
         return value
 
@@ -110,6 +110,12 @@ _PARSERS: dict[Kind, Any] = {
     Kind.DOUBLE: float,
     Kind.LIST: _parse_list,
     Kind.PASSWORD: str,
+}
+_NOT_A = {
+    Kind.BOOLEAN: "neither true nor false",
+    Kind.INT: "not a whole number",
+    Kind.LONG: "not a whole number",
+    Kind.DOUBLE: "not a number",
 }
 _LARGEST = {Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 

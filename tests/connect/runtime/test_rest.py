@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from urllib.parse import quote
 
 import pytest
 
@@ -171,6 +172,16 @@ def test_a_configuration_is_replaced_and_patched(rest, source, config):
     assert (status, body["config"]) == (200, {**config, "tasks.max": "2", "name": source})
 
 
+@pytest.mark.parametrize("odd", ["a b", "ä😀", "a+b?c#d", "a&b=c;d"])
+def test_names_may_be_odd(rest, name, config, odd):
+    odd = f"{name} {odd}"
+    path = f"/connectors/{quote(odd, safe='')}"
+    assert rest.ask("POST", "/connectors", {"name": odd, "config": config})[0] == 201
+    assert rest.get(f"{path}/config")["name"] == odd
+    assert rest.ask("DELETE", path)[0] == 204
+    assert odd not in rest.get("/connectors")
+
+
 def test_put_creates_what_is_not_there(rest, name, config):
     status, body, _ = rest.ask("PUT", f"/connectors/{name}/config", config)
     assert (status, body["name"]) == (201, name)
@@ -197,6 +208,38 @@ def test_a_wrong_configuration_is_refused_by_the_name_of_what_is_wrong(
     assert (status, body["error_code"]) == (400, 400)
     assert words in body["message"]
     assert name not in rest.get("/connectors")
+
+
+def test_an_empty_number_or_topic_is_refused(rest, name, config):
+    for setting in ("tasks.max", "batch.size", "topic", "errors.tolerance", "value.converter"):
+        body = {"name": name, "config": {**config, setting: ""}}
+        status, answer, _ = rest.ask("POST", "/connectors", body)
+        assert (status, setting in answer["message"]) == (400, True)
+
+
+def test_a_name_with_control_characters_is_refused(rest, config):
+    status, body, _ = rest.ask("POST", "/connectors", {"name": "a\tb", "config": config})
+    assert (status, "control" in body["message"]) == (400, True)
+
+
+def test_a_field_that_no_connector_has_is_refused(rest, name, config):
+    body = {"name": name, "config": config, "intial_state": "STOPPED"}
+    assert rest.ask("POST", "/connectors", body)[0] >= 400
+    assert name not in rest.get("/connectors")
+
+
+def test_a_slash_at_the_end_of_a_path_does_not_matter(rest):
+    assert rest.get("/connectors/") == rest.get("/connectors")
+
+
+def test_a_regular_expression_for_topics_must_be_one(rest, name, tmp_path):
+    config = {
+        "connector.class": "FileStreamSink",
+        "file": str(tmp_path / "o"),
+        "topics.regex": "a(",
+    }
+    status, body, _ = rest.ask("POST", "/connectors", {"name": name, "config": config})
+    assert (status, "topics.regex" in body["message"]) == (400, True)
 
 
 def test_a_sink_without_topics_is_refused(rest, name, tmp_path):
@@ -305,6 +348,25 @@ def test_a_sinks_offsets_are_those_of_its_group(rest, source, config, tmp_path):
     rest.ask("DELETE", f"/connectors/{sink}")
 
 
+def test_offsets_of_what_is_not_there_are_refused(rest, source, config, tmp_path):
+    sink = f"{source}-sink"
+    rest.put(sink, connector__class="FileStreamSink", file=tmp_path / "o", topics=config["topic"])
+    rest.wait_for_states(sink, "RUNNING", tasks=1)
+    stop(rest, sink)
+    path = f"/connectors/{sink}/offsets"
+    for topic, partition, offset in (
+        (config["topic"], 77, {"kafka_offset": 1}),
+        ("no-such-topic", 0, {"kafka_offset": 1}),
+        (config["topic"], 0, {"kafka_offset": -1}),
+        (config["topic"], 0, {"kafka_offset": "some"}),
+        (config["topic"], 0, "some"),
+    ):
+        place = {"kafka_topic": topic, "kafka_partition": partition}
+        body = {"offsets": [{"partition": place, "offset": offset}]}
+        assert rest.ask("PATCH", path, body)[0] >= 400
+    rest.ask("DELETE", f"/connectors/{sink}")
+
+
 def test_a_connector_can_begin_stopped(rest, name, config):
     body = {"name": name, "config": config, "initial_state": "STOPPED"}
     assert rest.ask("POST", "/connectors", body)[0] == 201
@@ -319,6 +381,8 @@ def test_log_levels_are_shown_and_set(rest):
         200,
         ["some.part"],
     )
+    assert rest.get("/admin/loggers/some.part")["level"] == "DEBUG"
+    assert rest.ask("GET", "/admin/loggers/no.such.part")[0] == 404
     assert rest.ask("PUT", "/admin/loggers/some.part", {"level": "loud"})[0] == 404
     assert rest.ask("PUT", "/admin/loggers/some.part", {})[0] == 400
 

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -329,3 +330,90 @@ def test_an_unknown_setting_is_refused_with_the_nearest_right_one(rest, name, se
     status, body, _ = rest.ask("POST", "/connectors", {"name": name, "config": config})
     assert status == 400
     assert f"There is no setting {setting}. Did you mean {hint}?" in body["message"]
+
+
+@pytest.mark.parametrize("odd", ["a/b", "a%b", "a%2Fb", "x/config", "a\\b"])
+def test_a_connector_whose_name_has_slashes_or_percents_is_reached(rest, name, scene, odd):
+    odd = f"{name} {odd}"
+    path = f"/connectors/{quote(odd, safe='')}"
+    config = {"connector.class": f"{HERE}:TroubledSource", "scene": name}
+    status, body, headers = rest.ask("PUT", f"{path}/config", config)
+    assert (status, body["name"]) == (201, odd)
+    assert {one.lower(): text for one, text in headers.items()}["location"] == rest.url + path
+    rest.wait_for_states(quote(odd, safe=""), "RUNNING", tasks=1)
+    assert rest.ask("DELETE", path)[0] == 204
+    assert odd not in rest.get("/connectors")
+
+
+@pytest.mark.parametrize("overrides", [{}, {"producer__override__message__max__bytes": 3_000_000}])
+def test_a_record_that_is_too_large_fails_the_task_by_its_topic(rest, name, scene, overrides):
+    scene.items = ["x" * 1_500_000]
+    put(rest, name, topic=f"t-{name}", restart__backoff__ms=0, **overrides)
+    wait_until(lambda: rest.states(name).get(0, {}).get("state") == "FAILED")
+    trace = rest.states(name)[0]["trace"]
+    assert f"1500000 bytes cannot be written to topic t-{name}" in trace
+    assert "producer.override.message.max.bytes" in trace
+
+
+def test_a_record_that_is_too_large_is_left_out_where_errors_are_tolerated(
+    rest, servers, name, scene
+):
+    scene.items = ["a", "x" * 1_500_000, "b"]
+    put(rest, name, topic=f"t-{name}", errors__tolerance="all")
+    assert [value for value, _ in received(servers, f"t-{name}", 2)] == [b"a", b"b"]
+
+
+def test_a_task_that_has_not_begun_says_what_it_waits_for(rest, name, scene):
+    scene.trouble["start"] = [RetriableError("the far side is away")] * 3
+    put(rest, name)
+    wait_until(lambda: "the far side is away" in rest.states(name).get(0, {}).get("trace", ""))
+    rest.wait_for_states(name, "RUNNING", tasks=1)
+    assert "trace" not in rest.states(name)[0]
+
+
+def test_a_sink_is_told_of_a_topic_that_was_made_again(rest, servers, name, scene):
+    topic, admin = f"t-{name}", AdminClient({"bootstrap.servers": servers})
+    scene.keeps_positions = True
+    send(servers, topic, "a", "b", "c")
+    put(rest, name, "TroubledSink", topics=topic, restart__backoff__ms=100)
+    wait_until(lambda: scene.stored == ["a", "b", "c"])
+    admin.delete_topics([topic])[topic].result()
+    send(servers, topic, "new")
+    wait_until(lambda: rest.states(name).get(0, {}).get("state") == "FAILED")
+    assert "deleted and made again" in rest.states(name)[0]["trace"]
+    assert "new" not in scene.stored
+
+
+@pytest.mark.parametrize(
+    ("regex", "wanted"), [(r"{}-\d+", ["1", "22"]), ("{0}-1|{0}-x", ["1", "x"])]
+)
+def test_topics_are_found_by_their_whole_names(rest, servers, name, scene, regex, wanted):
+    topics = [f"{name}-{end}" for end in ("1", "22", "x", "1x", "x-1")]
+    for topic in topics:
+        send(servers, topic, topic)
+    put(rest, name, "TroubledSink", topics__regex=regex.format(name))
+    found = sorted(f"{name}-{end}" for end in wanted)
+    wait_until(lambda: sorted(scene.stored) == found)
+    wait_until(lambda: rest.get(f"/connectors/{name}/offsets")["offsets"])
+    assert rest.get(f"/connectors/{name}/topics")[name]["topics"] == found
+
+
+def test_a_source_that_says_where_transactions_end_is_asked(rest, servers, name, scene):
+    scene.items = ["a", "b"]
+    put(rest, name, "BoundarySource", topic=f"t-{name}", transaction__boundary="connector")
+    wait_until(lambda: scene.calls["poll"] > 3)
+    scene.trouble["poll"] = [ConnectError("it fails in the middle")]
+    wait_until(lambda: scene.calls["start"] == 2)
+    polls = scene.calls["poll"]
+    wait_until(lambda: scene.calls["poll"] > polls + 3)
+    assert rest.get(f"/connectors/{name}/offsets")["offsets"] == []
+    scene.ends = True
+    wait_until(lambda: scene.delivered == [({"p": 0}, {"at": 2})])
+    assert [value for value, _ in received(servers, f"t-{name}", 2)] == [b"a", b"b"]
+
+
+def test_a_source_that_does_not_is_refused_that_boundary(rest, name):
+    config = {"connector.class": f"{HERE}:TroubledSource", "scene": name}
+    config["transaction.boundary"] = "connector"
+    status, body, _ = rest.ask("PUT", f"/connectors/{name}/config", config)
+    assert (status, "does not say where its transactions end" in body["message"]) == (400, True)

@@ -23,6 +23,8 @@ class Scene:
         self.items = []
         """What the source gives."""
         self.delivered = []
+        self.ends = False
+        """Whether the source ends its transaction."""
         self.put = []
         """What the sink was given, put by put, since it was last opened."""
         self.stored = []
@@ -86,6 +88,16 @@ class TroubledSource(SourceConnector[TroubledSettings]):
     def check(self):
         wrong = self.settings.token == "wr0ng-token"
         return {"token": f"{self.settings.token} is wrong."} if wrong else {}
+
+
+class BoundarySourceTask(TroubledSourceTask):
+    def ends_transaction(self):
+        return self.scene.ends
+
+
+class BoundarySource(TroubledSource):
+    task_class = BoundarySourceTask
+    defines_transactions = True
 
 
 class AtLeastOnceSource(TroubledSource):

@@ -61,6 +61,14 @@ class SourceTask(ABC, Generic[S]):
         before it must have been returned by an earlier call.
         """
 
+    def ends_transaction(self) -> bool:
+        """Whether the transaction ends with what the last `poll` returned.
+
+        Asked after every poll with `transaction.boundary=connector`. What is in no ended transaction
+        comes again after a restart; the broker aborts one that is open for more than a minute.
+        """
+        return True
+
     def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
         """Hear that everything up to these (source partition, source offset) pairs is in Kafka.
 
@@ -144,6 +152,8 @@ class SourceConnector(Connector[S]):
     task_class: ClassVar[type[SourceTask[Any]]]
     exactly_once: ClassVar[bool] = True
     """Whether what it delivers can be repeated exactly from a source offset."""
+    defines_transactions: ClassVar[bool] = False
+    """Whether its tasks say where transactions end, for `transaction.boundary=connector`."""
 
 
 class SinkConnector(Connector[S]):

@@ -88,11 +88,17 @@ class ConnectorSettings(Settings):
                 problems[name] = [_unknown(name, [*fields, *others])]
         values: dict[str, Any] = {}
         for name, (attribute, definition) in fields.items():
+            required = getattr(definition, "required", False)
+            text = texts.get(name)
             try:
-                if texts.get(name):
-                    values[attribute] = definition.parse(texts[name])
-                elif getattr(definition, "required", False):
+                if text or (text == "" and not _may_be_empty(definition)):
+                    values[attribute] = definition.parse(text)
+                elif required and text is None:
                     problems[name] = [f'Missing required configuration "{name}": {definition.doc}']
+                elif required:
+                    problems[name] = [
+                        f"Invalid value for configuration {name}: it is empty. {definition.doc}"
+                    ]
             except ApiError as error:
                 problems[name] = [str(error)]
         if problems:
@@ -106,6 +112,11 @@ class ConnectorSettings(Settings):
     def clashes(self) -> Mapping[str, str]:
         """Override it to say which settings do not go together: name → what is wrong, what to do."""
         return {}
+
+
+def _may_be_empty(definition: Definition) -> bool:
+    """Whether an empty text says nothing, like a setting left out; of a number it is a mistake."""
+    return definition.kind in (Kind.STRING, Kind.PASSWORD, Kind.LIST) and not definition.choices
 
 
 def _unknown(name: str, known: list[str]) -> str:

@@ -1,6 +1,5 @@
 """What people ask of a group of workers. Any worker can do all of it: it writes to the topics."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,8 +8,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from strom.connect.api import ConnectError, RetriableError, SinkConnector
 from strom.connect.api import TopicPartition as Place
 from strom.connect.plugins import plugin
+from strom.connect.runtime import masking
 from strom.connect.runtime.assignment import CONNECTOR, Unit
-from strom.connect.runtime.secrets import HIDDEN, REFERENCE
 from strom.connect.runtime.sink_run import group_of
 from strom.connect.runtime.state import (
     COMMIT_PREFIX,
@@ -70,7 +69,7 @@ class Commands:
             raise AlreadyThere(f"Connector {name} already exists")
         whole = {**config, "name": name}
         if known is not None:
-            whole = self._with_hidden(whole, known.config)
+            whole = masking.restored(whole, known.config)
         problems = self.worker.checker.problems(whole)
         if problems:
             raise Refused(_told(problems))
@@ -123,11 +122,7 @@ class Commands:
 
     def shown(self, config: Mapping[str, str]) -> dict[str, str]:
         """A configuration without passwords that stand in it themselves."""
-        secret = self._passwords(config)
-        return {
-            name: HIDDEN if name in secret and not REFERENCE.search(text) else text
-            for name, text in config.items()
-        }
+        return masking.shown(config, self._passwords(config))
 
     def offsets(self, name: str) -> list[Offset]:
         """How far a connector has come."""
@@ -166,20 +161,26 @@ class Commands:
             self._write_offsets(name, forgotten)
             return
         group = group_of(name)
-        begin = [
-            TopicPartition(one["kafka_topic"], one["kafka_partition"], 0)
-            for one, _ in self.offsets(name)
-        ]
-        self._set_own_positions(name, begin)
+        self._set_own_positions(name, self._beginnings(name))
         try:
             self.worker.admin.delete_consumer_groups([group])[group].result()
         except KafkaException as error:
             if error.args[0].name() != "GROUP_ID_NOT_FOUND":
                 raise RetriableError(f"The group {group}: {error.args[0].str()}") from None
 
+    def _beginnings(self, name: str) -> list[TopicPartition]:
+        """The beginnings of all partitions that a sink may have read.
+
+        The group may know less than the sink: with a deleted topic its offsets are gone.
+        """
+        known = {(one["kafka_topic"], one["kafka_partition"]) for one, _ in self.offsets(name)}
+        present = self.worker.admin.list_topics(timeout=10).topics
+        for topic in self._stores.topics(name):
+            if topic in present:
+                known |= {(topic, partition) for partition in present[topic].partitions}
+        return [TopicPartition(topic, partition, 0) for topic, partition in sorted(known)]
+
     def _write_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
-        for partition, offset in offsets:
-            json.dumps([partition, offset])
         records = self._stores.offsets.records(name, offsets)
         self._stores.offsets.write(records)
         self._stores.offsets.look()
@@ -198,13 +199,30 @@ class Commands:
                     'The partition of a sink is {"kafka_topic": …, "kafka_partition": …}, its offset '
                     '{"kafka_offset": …}.'
                 ) from None
+            if place.offset < 0:
+                raise Refused(f"An offset is 0 or more, not {place.offset}.")
             places.append(place)
+        self._check_there(places)
         self._set_own_positions(name, places)
         asked = ConsumerGroupTopicPartitions(group, places)
         try:
-            self.worker.admin.alter_consumer_group_offsets([asked])[group].result()
+            altered = self.worker.admin.alter_consumer_group_offsets([asked])[group].result()
         except KafkaException as error:
             raise RetriableError(f"The group {group}: {error.args[0].str()}") from None
+        for place in altered.topic_partitions:
+            if place.error is not None:
+                raise RetriableError(
+                    f"The offset of topic {place.topic}, partition {place.partition} is not "
+                    f"changed: {place.error.str()}"
+                )
+
+    def _check_there(self, places: Sequence[TopicPartition]) -> None:
+        """Refuse partitions that are not there, before anything is changed."""
+        present = self.worker.admin.list_topics(timeout=10).topics
+        for place in places:
+            topic = present.get(place.topic)
+            if topic is None or place.partition not in topic.partitions:
+                raise Refused(f"There is no partition {place.partition} of a topic {place.topic}.")
 
     def _set_own_positions(self, name: str, places: Sequence[TopicPartition]) -> None:
         """Tell a sink that may store positions of its own; Refused if it cannot follow."""
@@ -236,13 +254,6 @@ class Commands:
         if running:
             raise Refused(f"The tasks of {name} are still stopping; try again in a moment.")
 
-    def _with_hidden(self, config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
-        """Take back passwords that were shown hidden, when a shown configuration is sent again."""
-        return {
-            name: stored[name] if text == HIDDEN and name in stored else text
-            for name, text in config.items()
-        }
-
     def _passwords(self, config: Mapping[str, str]) -> set[str]:
         definitions: Mapping[str, Any] = {}
         try:
@@ -250,12 +261,7 @@ class Commands:
             definitions = kind.load().settings_class.definitions()
         except (ConnectError, ImportError):
             pass  # a connector that is not installed here: names tell
-        return {
-            name
-            for name in config
-            if name.endswith(("password", ".secret", "sasl.jaas.config"))
-            or (name in definitions and definitions[name].kind is Kind.PASSWORD)
-        }
+        return {name for name, one in definitions.items() if one.kind is Kind.PASSWORD}
 
 
 def status_of(commands: Commands, name: str) -> dict[str, Any]:

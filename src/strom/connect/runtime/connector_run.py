@@ -22,6 +22,8 @@ from strom.connect.runtime.state import (
 REFRESH_S = 30.0
 """How often a connector is asked whether its work splits differently by now: new tables, new files."""
 FENCE_S = 30.0
+_FRESH_S, _LOOK_S, _LOOK_SELDOM_S = 10.0, 0.1, 0.5
+"""How often it looks at its configuration: a thousand connectors that look often keep a core busy."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,10 @@ class ConnectorRun(Runner):
     ) -> None:
         super().__init__(unit, common, around)
         self._job = job
-        self._hurry = False
 
     def work(self) -> None:
         """Keep the tasks' configurations as they should be until told to stop."""
-        asked_at = 0.0
+        asked_at = changed_at = 0.0
         seen: Target | None = None
         while not self.stopping.is_set():
             self.check()
@@ -59,9 +60,12 @@ class ConnectorRun(Runner):
             if state is None:
                 return
             if state.target is not seen or time.monotonic() - asked_at > REFRESH_S:
+                if state.target is not seen:
+                    changed_at = time.monotonic()
                 seen, asked_at = state.target, time.monotonic()
                 self._bring_up_to_date(state)
-            self.stopping.wait(0.1)
+            fresh = time.monotonic() - changed_at < _FRESH_S
+            self.stopping.wait(_LOOK_S if fresh else _LOOK_SELDOM_S)
 
     def _bring_up_to_date(self, state: ConnectorState) -> None:
         if state.target is Target.STOPPED:

@@ -47,7 +47,7 @@ class Failures:
         if settings.tolerance != "all":
             raise ConnectError(
                 f"A record cannot be handled ({stage.lower().replace('_', ' ')}{_place(message)}): "
-                f"{error} Repair it, or let such records pass with errors.tolerance=all."
+                f"{_sentence(error)} Repair it, or let such records pass with errors.tolerance=all."
             ) from error
         self.tolerated += 1
         if settings.log_errors:
@@ -122,6 +122,11 @@ class DeadLetters:
     def _note(self, error: Any, _: Any) -> None:
         if error is not None:
             self._failed.append(error)
+
+
+def _sentence(error: BaseException) -> str:
+    text = str(error).rstrip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _place(message: Message | None) -> str:

@@ -116,7 +116,10 @@ class Runner(ABC):
                         f"{doing}: still impossible after all tries: {error}"
                     ) from error
                 if not told:
-                    self.log.warning("%s waits: %s", doing, self.around.secrets.hide(str(error)))
+                    waits = f"{doing} waits: {self.around.secrets.hide(str(error))}"
+                    self.log.warning("%s", waits)
+                    if self.state == "UNASSIGNED":  # it has not begun yet: say what it waits for
+                        self.say("UNASSIGNED", waits)
                     told = True
                 self.stopping.wait(wait)
                 wait = min(2 * wait, self.common.retry_delay_max_ms / 1000)

@@ -212,7 +212,8 @@ class SourceSettings(CommonSettings):
     transaction_boundary: str = setting(
         "transaction.boundary",
         Kind.STRING,
-        "When a transaction is committed: after every poll, or in intervals.",
+        "When a transaction is committed: after every poll, in intervals, or where the connector says "
+        "(few can).",
         "poll",
         choices=("poll", "interval", "connector"),
     )
@@ -232,15 +233,6 @@ class SourceSettings(CommonSettings):
         Kind.INT,
         "Copies of topics that the connector creates.",
     )
-
-    def clashes(self) -> Mapping[str, str]:
-        """No connector here says by itself where its transactions end."""
-        if self.transaction_boundary == "connector":
-            return {
-                "transaction.boundary": "No connector here defines its own transactions: use poll "
-                "or interval."
-            }
-        return {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from strom.connect.runtime.conversion import Conversion, StageError
 from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
 from strom.connect.runtime.settings import SinkSettings
+from strom.connect.runtime.topic_patterns import posix_pattern
 
 BATCH = 5000
 POLL_S = 0.2
@@ -75,6 +76,8 @@ class SinkRun(Runner):
         super().__init__(unit, common, around)
         self._make_job = job
         self._topics: set[str] = set()
+        self._begun_anew: set[TopicPartition] = set()
+        """Partitions whose offsets went back: their topic was deleted and made again."""
 
     def work(self) -> None:
         """Run the task until told to stop."""
@@ -87,6 +90,8 @@ class SinkRun(Runner):
         """Consumed, but not yet taken over by the task."""
         self._ends: dict[TopicPartition, int] = {}
         """The offsets after what the task has taken over since the last flush."""
+        self._reached: dict[TopicPartition, int] = {}
+        """The same up to the last flush: no record may come from before it."""
         self._rewind_due = False
         self._task = self._job.make_task(_Context(self))
         self._consumer = self._make_consumer()
@@ -108,8 +113,7 @@ class SinkRun(Runner):
     def _pattern(self) -> list[str]:
         settings = self._job.settings
         if settings.topics_regex:
-            regex = settings.topics_regex
-            return [regex if regex.startswith("^") else f"^{regex}$"]
+            return [posix_pattern(settings.topics_regex)]
         return list(settings.topics)
 
     def _make_consumer(self) -> Consumer:
@@ -200,6 +204,9 @@ class SinkRun(Runner):
             topic, partition = message.topic(), message.partition()
             if place is None or place[1] != partition or place[0] != topic:
                 place = TopicPartition(topic, partition)
+                if message.offset() < self._reached.get(place, 0):
+                    self._begun_anew.add(place)
+                    self._rewind_due = True
                 if topic not in self._topics:
                     self._topics.add(topic)
                     self._job.uses_topic(self.unit, topic)
@@ -263,6 +270,7 @@ class SinkRun(Runner):
             confluent_kafka.TopicPartition(topic, partition, offset)
             for (topic, partition), offset in self._ends.items()
         ]
+        self._reached |= self._ends
         self._ends = {}
         try:
             self._consumer.commit(offsets=places, asynchronous=False)
@@ -274,7 +282,7 @@ class SinkRun(Runner):
         """Begin again after the last flush: the task forgets what it took since, and gets it anew."""
         self._rewind_due = False
         partitions = list(self._assigned)
-        self._waiting, self._ends = [], {}
+        self._waiting, self._ends, self._reached = [], {}, {}
         if not partitions:
             return
         quietly(lambda: self._task.close(partitions), self.log)
@@ -292,17 +300,32 @@ class SinkRun(Runner):
         for place in native:
             position = own.get(TopicPartition(place.topic, place.partition))
             if position is not None:
+                self._check_position(place, position)
                 place.offset = position
             elif committed and place.offset < 0:
                 place.offset = confluent_kafka.OFFSET_BEGINNING
         return native
+
+    def _check_position(self, place: confluent_kafka.TopicPartition, position: int) -> None:
+        """Refuse to go on behind the end of a topic: what it gets would be taken for old records."""
+        try:
+            end = self._consumer.get_watermark_offsets(place, timeout=10)[1]
+        except KafkaException:
+            return  # nobody knows, and without a broker nothing is read anyway
+        if TopicPartition(place.topic, place.partition) in self._begun_anew or position > end:
+            raise ConnectError(
+                f"The sink has stored everything before offset {position} of topic {place.topic}, "
+                f"partition {place.partition}, which now ends at {end}: the topic was deleted and "
+                "made again, or has lost records. To read it from its beginning, stop the connector "
+                f"and reset its offsets (DELETE /connectors/{self.unit.connector}/offsets)."
+            )
 
     def _on_assign(
         self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
         self._assigned = [TopicPartition(place.topic, place.partition) for place in partitions]
         self._held.clear()
-        self._waiting, self._ends = [], {}
+        self._waiting, self._ends, self._reached = [], {}, {}
         consumer.assign(self._places(self._assigned, committed=False) if partitions else [])
         if self.paused.is_set():
             consumer.pause(partitions)

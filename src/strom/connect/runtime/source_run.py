@@ -62,7 +62,7 @@ class SourceRun(Runner):
     ) -> None:
         super().__init__(unit, common, around)
         self._make_job = job
-        self._failed: list[Any] = []
+        self._failed: list[str] = []
         self._topics: set[str] = set()
 
     def work(self) -> None:
@@ -91,18 +91,18 @@ class SourceRun(Runner):
         due = time.monotonic() + interval
         while True:
             if self.paused.is_set():
-                self._store()
+                self._store_in_between()
                 self._wait_while_paused()
             self.say("RUNNING")
             if self.stopping.is_set():
-                self._store()
+                self._store_in_between()
                 return
             self.check()
             records = self._polled()
             if records:
                 self._send(records)
             now = time.monotonic()
-            if interval == 0 or now >= due or not records:
+            if self._task.ends_transaction() if self._asks_task else now >= due or not records:
                 self._store()
                 due = now + interval
 
@@ -111,9 +111,21 @@ class SourceRun(Runner):
         try:
             return self.insist(self._task.poll, "Reading the source")
         except PoisonRecord as error:
-            self._store()  # first, so that a restart begins at the bad record and repeats nothing
+            # First, so that a restart begins at the bad record and repeats nothing.
+            self._store_in_between()
             self._failures.handle("TASK_POLL", type(self._task).__qualname__, error)
             return []
+
+    @property
+    def _asks_task(self) -> bool:
+        """Whether the task itself says where transactions end."""
+        boundary = self._job.settings.transaction_boundary
+        return boundary == "connector" and self._job.transactional_id is not None
+
+    def _store_in_between(self) -> None:
+        """Store what was sent, unless the transaction is the task's to end: then it is aborted."""
+        if not self._asks_task:
+            self._store()
 
     def _interval(self) -> float:
         settings = self._job.settings
@@ -134,6 +146,12 @@ class SourceRun(Runner):
             self._producer.begin_transaction()
             self._open_transaction = True
         self._note_topics(outgoing)
+        self._produce(outgoing)
+        self._producer.poll(0)
+        self._check_failures()
+        self._remember(records)
+
+    def _produce(self, outgoing: Sequence[Outgoing]) -> None:
         produce = self._producer.produce
         done = 0
         while done < len(outgoing):
@@ -147,9 +165,11 @@ class SourceRun(Runner):
                     done += 1
             except BufferError:
                 self._producer.poll(_QUEUE_FULL_WAIT_S)
-        self._producer.poll(0)
-        self._check_failures()
-        self._remember(records)
+            except KafkaException as error:
+                self._failures.handle(
+                    "KAFKA_PRODUCE", "Producer", _not_taken(error, outgoing[done])
+                )
+                done += 1
 
     def _converted(self, records: Sequence[SourceRecord]) -> list[Outgoing]:
         convert = self._job.conversion.outgoing
@@ -255,7 +275,7 @@ class SourceRun(Runner):
 
     def _check_failures(self) -> None:
         if self._failed:
-            raise ConnectError(f"A record cannot be written: {self._failed[0].str()}")
+            raise ConnectError(self._failed[0])
 
     def _make_producer(self) -> Producer:
         job = self._job
@@ -276,6 +296,24 @@ class SourceRun(Runner):
             ) from None
         return producer
 
-    def _note_failure(self, error: Any, _: Any) -> None:
+    def _note_failure(self, error: Any, message: Any) -> None:
         if error is not None:
-            self._failed.append(error)
+            self._failed.append(_refusal(error, message.topic(), len(message)))
+
+
+def _not_taken(error: KafkaException, record: Outgoing) -> ConnectError:
+    """What is wrong with a record that the producer does not take; other trouble is raised."""
+    told = ConnectError(_refusal(error.args[0], record.topic, len(record.value or b"")))
+    if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+        raise told from None
+    return told
+
+
+def _refusal(error: KafkaError, topic: str, size: int) -> str:
+    told = f"A record of {size} bytes cannot be written to topic {topic}: {error.str()}."
+    if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
+        return told
+    return (
+        f"{told} The connector's producer.override.message.max.bytes and the topic's "
+        "max.message.bytes say what is too large."
+    )

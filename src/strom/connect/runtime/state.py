@@ -212,6 +212,8 @@ class StatusState:
 
     def __init__(self) -> None:
         self.statuses: dict[Unit, Status] = {}
+        self._tasks: dict[str, set[int]] = {}
+        """The numbers of each connector's tasks: there may be thousands of connectors."""
         self.topics: dict[str, set[str]] = {}
         """The topics that each connector has used."""
 
@@ -229,9 +231,12 @@ class StatusState:
         unit = _status_unit(key)
         if unit is None:
             return
+        numbers = self._tasks.setdefault(unit.connector, set())
         if value is None:
             self.statuses.pop(unit, None)
+            numbers.discard(unit.task)
         else:
+            numbers.add(unit.task)
             self.statuses[unit] = Status(
                 str(value.get("state")),
                 str(value.get("worker_id")),
@@ -239,6 +244,11 @@ class StatusState:
                 value.get("trace"),
                 value.get("version"),
             )
+
+    def tasks_of(self, connector: str) -> dict[int, Status]:
+        """The states of a connector's tasks, by their numbers."""
+        numbers = sorted(self._tasks.get(connector, ()))
+        return {one: self.statuses[Unit(connector, one)] for one in numbers if one >= 0}
 
 
 def _status_unit(key: str) -> Unit | None:

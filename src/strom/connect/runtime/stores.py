@@ -106,11 +106,7 @@ class Stores:
     def task_statuses(self, connector: str) -> dict[int, Status]:
         """The states of a connector's tasks."""
         with self._status_log.lock:
-            return {
-                unit.task: status
-                for unit, status in sorted(self._status.statuses.items())
-                if unit.connector == connector and unit.task >= 0
-            }
+            return self._status.tasks_of(connector)
 
     def tell(self, unit: Unit, status: Status | None) -> None:
         """Write the state of a unit; None: there is no such unit any more."""

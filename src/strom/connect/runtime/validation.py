@@ -8,7 +8,8 @@ from strom.connect.api import Connector, InvalidSettings
 from strom.connect.api.settings import SettingDefinition
 from strom.connect.plugins import Plugin, plugin
 from strom.connect.runtime.conversion import make_conversion
-from strom.connect.runtime.secrets import REFERENCE, Secrets
+from strom.connect.runtime.masking import secrets_in, shown
+from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import (
     CONVERTER_PREFIXES,
     OVERRIDE_PREFIXES,
@@ -18,6 +19,7 @@ from strom.connect.runtime.settings import (
     WorkerSettings,
     without,
 )
+from strom.connect.runtime.whole_config import wrong_as_a_whole, wrong_topics
 from strom.model.settings import Kind
 
 _OTHERS = ("transforms.", "predicates.", *CONVERTER_PREFIXES, *OVERRIDE_PREFIXES)
@@ -47,9 +49,8 @@ class Checker:
         known = self.common_class(kind).definitions()
         resolved = self.secrets.resolve(without(config, _OTHERS))
         settings_class = kind.load().settings_class
-        for definition in settings_class.definitions().values():
-            if definition.kind is Kind.PASSWORD and resolved.get(definition.name):
-                self.secrets.keep_hidden([resolved[definition.name]])
+        passwords = _passwords(settings_class.definitions())
+        self.secrets.keep_hidden(secrets_in({**config, **resolved}, passwords))
         return settings_class.read(resolved, known_elsewhere=known)
 
     def make(self, config: Mapping[str, str]) -> Connector[Any]:
@@ -68,7 +69,7 @@ class Checker:
                 )
                 return {"connector.class": [text]}
             return {name: list(texts) for name, texts in error.problems.items()}
-        steps = (self._check_common, self._check_own)
+        steps = (self._check_whole, self._check_common, self._check_own)
         for step in steps:
             try:
                 for name, text in step(config).items():
@@ -78,13 +79,27 @@ class Checker:
                     found.setdefault(name, []).extend(texts)
         return {name: [self.secrets.hide(text) for text in texts] for name, texts in found.items()}
 
+    def _check_whole(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        return dict(wrong_as_a_whole(self.secrets.resolve(config)))
+
     def _check_common(self, config: Mapping[str, str]) -> Mapping[str, str]:
-        common = self.common(config)
         resolved = self.secrets.resolve(config)
+        common = self.common(config)
+        if isinstance(common, SinkSettings):
+            wrong = dict(wrong_topics(common))
+            if wrong:
+                return wrong
         make_conversion(resolved, common, self.worker, self.worker_texts)
-        if not isinstance(common, SourceSettings) or common.exactly_once_support != "required":
+        if not isinstance(common, SourceSettings):
             return {}
-        if exactly_once(plugin(common.connector_class), self.worker):
+        kind = plugin(common.connector_class)
+        defines = getattr(kind.load(), "defines_transactions", False)
+        if common.transaction_boundary == "connector" and not defines:
+            return {
+                "transaction.boundary": "This connector does not say where its transactions end: "
+                "use poll or interval."
+            }
+        if common.exactly_once_support != "required" or exactly_once(kind, self.worker):
             return {}
         return {
             "exactly.once.support": "This connector cannot be exactly once here: it does not "
@@ -100,8 +115,9 @@ class Checker:
         problems = self.problems(config)
         definitions = definitions_of(self.common_class(kind), kind)
         unknown = [name for name in problems if name not in definitions]
+        to_show = shown(config, _passwords(definitions))
         infos: list[dict[str, Any]] = [
-            {"definition": described(one, place), "value": _value(one, config, problems)}
+            {"definition": described(one, place), "value": _value(one, to_show, problems)}
             for place, one in enumerate(definitions.values(), 1)
         ]
         infos += [
@@ -109,7 +125,7 @@ class Checker:
                 "definition": None,
                 "value": {
                     "name": name,
-                    "value": config.get(name),
+                    "value": to_show.get(name),
                     "recommended_values": [],
                     "errors": problems[name],
                     "visible": True,
@@ -166,8 +182,6 @@ def _value(
     text = config.get(definition.name)
     if text is None and definition.default is not None:
         text = definition.render(definition.default)
-    if text and definition.kind is Kind.PASSWORD and not REFERENCE.fullmatch(text):
-        text = "[hidden]"
     return {
         "name": definition.name,
         "value": text,
@@ -175,6 +189,10 @@ def _value(
         "errors": problems.get(definition.name, []),
         "visible": True,
     }
+
+
+def _passwords(definitions: Mapping[str, Any]) -> set[str]:
+    return {name for name, one in definitions.items() if one.kind is Kind.PASSWORD}
 
 
 def _only(config: Mapping[str, str], names: Mapping[str, Any]) -> dict[str, str]:

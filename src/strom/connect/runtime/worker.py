@@ -14,6 +14,7 @@ from strom.connect.runtime.connector_run import ConnectorJob, ConnectorRun
 from strom.connect.runtime.conversion import make_conversion
 from strom.connect.runtime.herd import Herd
 from strom.connect.runtime.logs import ConnectorLogs
+from strom.connect.runtime.masking import secrets_in
 from strom.connect.runtime.membership import Group, Membership, addresses
 from strom.connect.runtime.runner import Ended, Runner, Surroundings
 from strom.connect.runtime.secrets import Secrets
@@ -43,9 +44,10 @@ class ConnectWorker:
         self.settings = WorkerSettings.read(own)
         self.secrets = Secrets()
         resolved = self.secrets.resolve(clients)
-        self.secrets.keep_hidden(
-            text for name, text in clients.items() if name.endswith(("password", "secret"))
-        )
+        self.secrets.keep_hidden(secrets_in({**clients, **converters}))
+        converters = self.secrets.resolve(converters)
+        nobody = CommonSettings(name="", connector_class="")
+        make_conversion({}, nobody, self.settings, converters).close()  # tells a wrong name now
         self.clients = Clients(self.settings.bootstrap_servers, resolved)
         self.admin = self.clients.admin()
         host = self.settings.advertised_host or self.settings.host

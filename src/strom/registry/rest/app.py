@@ -101,7 +101,7 @@ class EncodedPaths:
 
 def _http_error(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 500)
-    return answer({"error_code": status, "message": f"HTTP {status}: {error}"}, status)
+    return answer({"error_code": status, "message": f"HTTP {error}"}, status)
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

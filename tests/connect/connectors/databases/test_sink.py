@@ -196,6 +196,17 @@ def test_a_missing_column_is_told_with_the_nearest(side: Side) -> None:
         put(side, [person(0, 1)])
 
 
+def test_a_record_with_a_column_too_many_is_poison_and_the_others_are_stored(side: Side) -> None:
+    side.run("CREATE TABLE people (id INTEGER);")
+    known, more = {"id": 1}, {"id": 2, "name": "Ada"}
+    records = [SinkRecord("people", 0, n, value) for n, value in enumerate((known, more, known))]
+    with pytest.raises(PoisonRecord, match="no column name") as poison:
+        put(side, records)
+    assert poison.value.index == 1
+    put(side, [records[0], records[2]])
+    assert side.run("SELECT id FROM people") == [(1,), (1,)]
+
+
 def test_a_record_that_the_database_refuses_is_named_and_nothing_is_stored(side: Side) -> None:
     side.run("CREATE TABLE people (id INTEGER, name VARCHAR(9) NOT NULL);")
     records = [person(n, n, None if n == 37 else "x") for n in range(100)]

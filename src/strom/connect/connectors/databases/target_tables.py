@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from strom.connect.api import ConnectError, RetriableError
+from strom.connect.api import ConnectError, PoisonRecord, RetriableError
 from strom.connect.api.schema import NO_DEFAULT
 from strom.connect.connectors.databases.connection_settings import did_you_mean
 from strom.connect.connectors.databases.dialect import Column, Database, NewColumn, TableId
@@ -73,7 +73,7 @@ class TargetTables:
     ) -> Mapping[str, Column]:
         if not self._evolve:
             name = missing[0].name
-            raise ConnectError(
+            raise PoisonRecord(
                 f"Table {table} has no column {name}; auto.evolve=true would add it, "
                 f"fields.whitelist leaves fields out.{did_you_mean(name, known)}"
             )

@@ -5,11 +5,13 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from strom.connect.api import ConnectError, InvalidSettings, RetriableError
 from strom.connect.runtime.commands import AlreadyThere, Commands, NotFound, Refused
@@ -69,6 +71,28 @@ async def not_an_endpoint(request: Request, error: Exception) -> Answer:
     return refusal(
         status, f"HTTP {status} {'Not Found' if status == 404 else 'Method Not Allowed'}"
     )
+
+
+class EncodedPaths:
+    """Has routes see paths as they were sent, so that a name may hold a slash, sent as %2F.
+
+    `part_of` decodes. A slash at the end does not matter.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] == "http":
+            path = scope["raw_path"].decode("latin-1")
+            scope = {**scope, "path": path.rstrip("/") or "/"}
+        await self._app(scope, receive, send)
+
+
+def part_of(request: Request, part: str) -> str:
+    """A part of the request's path, by its name in the route."""
+    return unquote(str(request.path_params[part]))
 
 
 def object_of(given: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """/connectors: create, change, look at, pause, stop, restart and remove them; their offsets."""
 
+import difflib
 from typing import Any
 from urllib.parse import quote
 
@@ -22,13 +23,14 @@ from strom.connect.runtime.rest.answers import (
     flag,
     nothing,
     object_of,
+    part_of,
     texts_of,
 )
 from strom.connect.runtime.state import Target
 
 
 def _name(request: Request) -> str:
-    return str(request.path_params["name"])
+    return part_of(request, "name")
 
 
 def list_all(commands: Commands, request: Request, given: Any) -> Answer:
@@ -54,6 +56,10 @@ def list_all(commands: Commands, request: Request, given: Any) -> Answer:
 def create(commands: Commands, request: Request, given: Any) -> Answer:
     """POST /connectors."""
     body = object_of(given)
+    for field in body.keys() - _FIELDS:
+        near = difflib.get_close_matches(field, _FIELDS, n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise Refused(f"A new connector has no field {field}.{hint}")
     name = str(body.get("name") or "").strip()
     config = texts_of(body.get("config") or {})
     _check_name(name, config)
@@ -199,7 +205,11 @@ def alter_offsets(commands: Commands, request: Request, given: Any) -> Answer:
     """PATCH /connectors/NAME/offsets."""
     pairs = []
     for one in object_of(given).get("offsets") or ():
-        if not isinstance(one, dict) or not isinstance(one.get("partition"), dict):
+        if (
+            not isinstance(one, dict)
+            or not isinstance(one.get("partition"), dict)
+            or not isinstance(one.get("offset"), dict | None)
+        ):
             raise Refused('Each of the offsets is {"partition": {…}, "offset": {…} or null}.')
         pairs.append((one["partition"], one.get("offset")))
     if not pairs:
@@ -240,9 +250,10 @@ def _check_name(name: str, config: dict[str, str]) -> None:
 
 
 def _location(request: Request, name: str) -> dict[str, str]:
-    return {"Location": f"{str(request.base_url).rstrip('/')}/connectors/{quote(name)}"}
+    return {"Location": f"{str(request.base_url).rstrip('/')}/connectors/{quote(name, safe='')}"}
 
 
+_FIELDS = {"name", "config", "initial_state"}
 _N = "/connectors/{name}"
 ROUTES = [
     Route("/connectors", endpoint(list_all), methods=["GET"]),

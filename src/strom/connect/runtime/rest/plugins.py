@@ -16,10 +16,12 @@ from strom.connect.runtime.rest.answers import (
     endpoint,
     nothing,
     object_of,
+    part_of,
     texts_of,
 )
 from strom.connect.runtime.validation import definitions_of, described
 
+_KAFKAS = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 _LEVELS = ("DEBUG", "INFO", "WARN", "WARNING", "ERROR", "FATAL", "OFF", "TRACE")
 
 
@@ -66,7 +68,7 @@ def validate(commands: Commands, request: Request, given: Any) -> Answer:
     if plugin(included) != kind:
         raise Refused(
             f"Included connector type {included} does not match request type "
-            f"{request.path_params['name']}"
+            f"{part_of(request, 'name')}"
         )
     return answer(commands.worker.checker.described(config))
 
@@ -78,7 +80,10 @@ def list_loggers(commands: Commands, request: Request, given: Any) -> Answer:
 
 def show_logger(commands: Commands, request: Request, given: Any) -> Answer:
     """GET /admin/loggers/NAME."""
-    return answer(_level(request.path_params["name"]))
+    name = part_of(request, "name")
+    if name != "root" and name not in logging.root.manager.loggerDict:
+        raise NotFound(f"Logger {name} not found.")
+    return answer(_level(part_of(request, "name")))
 
 
 def set_logger(commands: Commands, request: Request, given: Any) -> Answer:
@@ -88,8 +93,8 @@ def set_logger(commands: Commands, request: Request, given: Any) -> Answer:
         raise Refused("Desired 'level' parameter was not specified in request.")
     if str(level).upper() not in _LEVELS:
         raise NotFound(f"invalid log level '{level}'.")
-    names = {"TRACE": "DEBUG", "OFF": "CRITICAL", "FATAL": "CRITICAL"}
-    name = request.path_params["name"]
+    names = {"TRACE": "DEBUG", "OFF": "CRITICAL", "FATAL": "CRITICAL", "WARN": "WARNING"}
+    name = part_of(request, "name")
     logger = logging.getLogger("" if name == "root" else name)
     logger.setLevel(names.get(str(level).upper(), str(level).upper()))
     if request.query_params.get("scope") == "cluster":
@@ -103,7 +108,7 @@ def class_of(one: Plugin) -> str:
 
 
 def _plugin(request: Request) -> Plugin:
-    name = request.path_params["name"]
+    name = part_of(request, "name")
     try:
         return plugin(name)
     except InvalidSettings:
@@ -112,7 +117,8 @@ def _plugin(request: Request) -> Plugin:
 
 def _level(name: str) -> dict[str, Any]:
     logger = logging.getLogger("" if name == "root" else name)
-    return {"level": logging.getLevelName(logger.getEffectiveLevel()), "last_modified": None}
+    level = logging.getLevelName(logger.getEffectiveLevel())
+    return {"level": _KAFKAS.get(level, level), "last_modified": None}
 
 
 ROUTES = [

@@ -6,11 +6,12 @@ import threading
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 
 from strom.connect.api import ConnectError
 from strom.connect.runtime.commands import Commands
 from strom.connect.runtime.rest import connectors, plugins
-from strom.connect.runtime.rest.answers import not_an_endpoint
+from strom.connect.runtime.rest.answers import EncodedPaths, not_an_endpoint
 from strom.connect.runtime.worker import ConnectWorker
 
 _STOP_S = 5
@@ -20,6 +21,7 @@ def make_app(worker: ConnectWorker) -> Starlette:
     """The application, for any ASGI server."""
     app = Starlette(
         routes=[*connectors.ROUTES, *plugins.ROUTES],
+        middleware=[Middleware(EncodedPaths)],
         exception_handlers={HTTPException: not_an_endpoint},
     )
     app.state.commands = Commands(worker)
@@ -75,7 +77,11 @@ class RunningWorker:
         settings = WorkerSettings.read(split_texts(texts)[0])
         self._listener = listen(settings.host, settings.port)
         self.port: int = self._listener.getsockname()[1]
-        self.worker = ConnectWorker(texts, port=self.port)
+        try:
+            self.worker = ConnectWorker(texts, port=self.port)
+        except BaseException:
+            self._listener.close()
+            raise
         self._rest = RestServer(self.worker, self._listener)
 
     @property

@@ -1,0 +1,65 @@
+"""What of a configuration nobody is shown: passwords that stand in it themselves.
+
+References (`${env:NAME}`) are shown as they are: they are no secrets.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from strom.connect.runtime.secrets import HIDDEN, REFERENCE
+
+_SECRET_NAME = re.compile(
+    r"(password|passphrase|user\.info|jaas\.config|key\.pem|keystore\.key|(^|\.)(secret|token))$"
+)
+"""Settings of Kafka's clients, converters and connectors that are secrets from end to end."""
+
+_IN_ADDRESS = re.compile(r"(?<=://)(?P<before>[^/@\s,:]*:)(?P<secret>[^/\s,]+)(?=@)")
+_IN_QUERY = re.compile(r"(?i)(?P<before>[?&;](?:\w+\.)*\w*password=)(?P<secret>[^&;\s]+)")
+_IN_HEADERS = re.compile(
+    r"(?i)(?P<before>(?:^|\|)\s*"
+    r"(?:authorization|proxy-authorization|cookie|[\w-]*(?:key|token|secret|password)[\w-]*)\s*:\s*)"
+    r"(?P<secret>[^|]*[^|\s])"
+)
+"""Of HTTP requests, as in `headers=Accept: text/html | Authorization: Bearer abc`."""
+
+
+def shown(config: Mapping[str, str], passwords: Collection[str] = ()) -> dict[str, str]:
+    """A configuration as REST may show it; `passwords` are settings declared to be secret."""
+    return {name: _shown(name, text, passwords) for name, text in config.items()}
+
+
+def restored(config: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """A shown configuration that is sent back, with what the shown one had hidden."""
+    return {
+        name: stored[name]
+        if HIDDEN in text and name in stored and text in (HIDDEN, _shown(name, stored[name], ()))
+        else text
+        for name, text in config.items()
+    }
+
+
+def secrets_in(config: Mapping[str, str], passwords: Collection[str] = ()) -> Iterator[str]:
+    """Every secret that stands in a configuration itself."""
+    for name, text in config.items():
+        if name in passwords or _SECRET_NAME.search(name):
+            found = [text]
+        else:
+            found = [one["secret"] for kind in _patterns(name) for one in kind.finditer(text)]
+        yield from (secret for secret in found if not REFERENCE.search(secret))
+
+
+def _shown(name: str, text: str, passwords: Collection[str]) -> str:
+    if name in passwords or _SECRET_NAME.search(name):
+        return text if not text or REFERENCE.search(text) else HIDDEN
+    for pattern in _patterns(name):
+        text = pattern.sub(_hidden, text)
+    return text
+
+
+def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
+    return (_IN_HEADERS,) if name == "headers" else (_IN_ADDRESS, _IN_QUERY)
+
+
+def _hidden(found: re.Match[str]) -> str:
+    secret = found["secret"]
+    return found["before"] + (secret if REFERENCE.search(secret) else HIDDEN)

@@ -1,0 +1,58 @@
+"""Passwords that stand in a configuration are shown to nobody, wherever they stand."""
+
+import pytest
+
+from strom.connect.runtime.masking import restored, secrets_in, shown
+
+SECRETS = [
+    ("connection.url", "postgresql://me:{}@db:5432/shop", "postgresql://me:[hidden]@db:5432/shop"),
+    ("connection.url", "jdbc:postgresql://db/shop?user=me&password={}&ssl=true",
+     "jdbc:postgresql://db/shop?user=me&password=[hidden]&ssl=true"),
+    ("connection.url", "jdbc:postgresql://db/shop?sslpassword={}",
+     "jdbc:postgresql://db/shop?sslpassword=[hidden]"),
+    ("connection.uri", "mongodb://me:{}@one,two/?replicaSet=r", "mongodb://me:[hidden]@one,two/?replicaSet=r"),
+    ("value.converter.schema.registry.url", "http://a:{0}@b:1,http://c:{0}@d:2",
+     "http://a:[hidden]@b:1,http://c:[hidden]@d:2"),
+    ("headers", "Accept: text/html | Authorization: Bearer {}",
+     "Accept: text/html | Authorization: Bearer {}".replace("Bearer {}", "[hidden]")),
+    ("headers", "X-Api-Key: {} | X-Team: a", "X-Api-Key: [hidden] | X-Team: a"),
+    ("value.converter.basic.auth.user.info", "me:{}", "[hidden]"),
+    ("value.converter.bearer.auth.token", "{}", "[hidden]"),
+    ("producer.override.sasl.password", "{}", "[hidden]"),
+    ("consumer.override.sasl.jaas.config", 'Module required password="{}";', "[hidden]"),
+    ("producer.override.ssl.key.pem", "-----BEGIN {}", "[hidden]"),
+    ("producer.override.sasl.oauthbearer.client.secret", "{}", "[hidden]"),
+    ("own.setting", "{}", "[hidden]"),
+]  # fmt: skip
+ids = [f"{name}-{number}" for number, (name, _, _) in enumerate(SECRETS)]
+
+
+@pytest.mark.parametrize(("name", "text", "public"), SECRETS, ids=ids)
+def test_a_secret_is_hidden_and_comes_back(name, text, public):
+    config = {name: text.format("s3cr3t@x")}
+    to_show = shown(config, {"own.setting"})
+    assert to_show == {name: public}
+    assert restored(to_show, config) == config
+    assert all("s3cr3t@x" in secret for secret in secrets_in(config, {"own.setting"}))
+    assert list(secrets_in(config, {"own.setting"}))
+
+
+@pytest.mark.parametrize(("name", "text", "public"), SECRETS, ids=ids)
+def test_references_are_no_secrets(name, text, public):
+    config = {name: text.format("${env:SHOP}")}
+    assert shown(config, {"own.setting"}) == config
+    assert list(secrets_in(config, {"own.setting"})) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["http://127.0.0.1:8081/x@y", "a:b@c", "sqlite:////tmp/a.db", "host=db port=5432", "@", ""],
+)
+def test_what_is_no_secret_is_shown(text):
+    assert shown({"connection.url": text, "topic": text}) == {"connection.url": text, "topic": text}
+
+
+def test_a_changed_text_with_the_mark_is_not_mistaken_for_the_stored_one():
+    stored = {"connection.url": "postgresql://me:s3cr3t@db/shop"}
+    changed = {"connection.url": "postgresql://me:[hidden]@other/shop"}
+    assert restored(changed, stored) == changed
