@@ -40,7 +40,7 @@ def main() -> int:
                 figures.append(figure)
                 print(figure.line(), flush=True)
     if options.write:
-        PAGE.write_text(page(figures, machine.describe()), "utf-8")
+        PAGE.write_text(page(figures, machine.describe(), warm_s=scale.warm_s), "utf-8")
     return 0
 
 

@@ -11,7 +11,8 @@ Written by `python -m benchmarks.pipelines --write` on {day}. {met} of {targets}
 Producer, broker and Spark share the cores. Clicks are JSON of about 90 bytes in three partitions,
 one in a thousand of them malformed, one in a hundred late. "By hand" is the same view in Spark
 Structured Streaming, in update mode, with the RocksDB state store, in the same session over the same
-topic. Freshness is the time from a record's arrival in the log until a query counts it in.
+topic. Freshness is the time from a record's arrival in the log until a query counts it in; it is taken
+after a warm-up of {warm_s:.0f} s of the same stream, in which Java has compiled most of what runs.
 
 {machine}
 
@@ -48,13 +49,14 @@ class Figure(NamedTuple):
         return f"{number} {self.unit}".strip()
 
 
-def page(figures: Sequence[Figure], machine: Mapping[str, str]) -> str:
+def page(figures: Sequence[Figure], machine: Mapping[str, str], *, warm_s: float) -> str:
     """All of it, as Markdown."""
     verdicts = [one.met for one in figures if one.met is not None]
     head = HEAD.format(
         day=datetime.now(UTC).date().isoformat(),
         met=sum(verdicts),
         targets=len(verdicts),
+        warm_s=warm_s,
         machine="; ".join(f"{name}: {value}" for name, value in machine.items()) + ".",
     )
     return head + "\n".join(one.line() for one in figures) + "\n"

@@ -13,6 +13,7 @@ from strom.pipelines import Stream, View, window
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import read_log
+from strom.pipelines.spark.session import in_pool, java_options
 from tests.pipelines.oracle import EXACT, SCHEMA, SKETCHES, START, agrees, expected
 from tests.pipelines.world import World, as_text, fresh_topic
 
@@ -59,6 +60,36 @@ def check(world, sent):
             # Offsets are per partition, so ties in time are decided otherwise than in one log.
             if name not in {"first_ms", "last_user"}:
                 assert agrees(name, found[group][name], value), (group, name)
+
+
+def test_the_archive_takes_bites_of_one_file_and_misses_nothing(world):
+    sent = clicks(300)
+    world.send(sent)
+    bites = []
+    while taken := world.archive(max_records=120, on_one_core=True):
+        bites.append(taken)
+    assert len(bites) > 1
+    assert sum(bites) == 300
+    assert len(world.master.files()) == len(bites)
+    world.speed().step()
+    assert world.batch("page_minutes").records == 300
+    check(world, sent)
+
+
+def test_a_pool_is_left_even_after_an_error(spark):
+    pool = "spark.scheduler.pool"
+
+    def fail():
+        with in_pool(spark, "aside"):
+            raise UserError(spark.sparkContext.getLocalProperty(pool))
+
+    with pytest.raises(UserError, match="aside"):
+        fail()
+    assert spark.sparkContext.getLocalProperty(pool) is None
+
+
+def test_java_gets_as_much_memory_as_the_driver_at_once():
+    assert "-Xms512m" in java_options("512m").split()
 
 
 def test_batch_speed_and_replay_agree(world, monkeypatch):

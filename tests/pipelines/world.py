@@ -67,8 +67,8 @@ class World:
         layer.targets = list(self.targets.values())
         return layer
 
-    def archive(self):
-        return self.master.archive(self.spark, self.kafka, group="strom.test")
+    def archive(self, **options):
+        return self.master.archive(self.spark, self.kafka, group="strom.test", **options)
 
     def batch(self, name):
         target = self.targets[name]

@@ -35,11 +35,11 @@ class Visitors:
         users = chance.choices(self._sessions, k=count)
         times = chance.choices(range(20, 2000), k=count)
         at = now.isoformat(timespec="milliseconds")
-        made = [
-            b'{"user":"%s","page":"%s","ms":%d,"at":"%s"}'
-            % (user.encode(), page.encode(), ms, at.encode())
+        texts = [
+            f'{{"user":"{user}","page":"{page}","ms":{ms},"at":"{at}"}}'
             for user, page, ms in zip(users, pages, times, strict=True)
         ]
+        made = "\n".join(texts).encode().split(b"\n") if texts else []  # quicker than one by one
         late = (now - timedelta(minutes=chance.randint(2, 30))).isoformat(timespec="milliseconds")
         for _ in range(int(count * LATE)):
             index = chance.randrange(count)
@@ -86,7 +86,8 @@ def send(servers: str, topic: str, rate: float, seconds: float) -> tuple[int, in
                     producer.poll(0.01)
         producer.poll(0)
         sent += due
-        time.sleep(max(0.0, began + sent / rate - time.monotonic() - _TICK_S) if rate else 0)
+        # Until these are due; whoever asked again at once would have a core for itself.
+        time.sleep(max(0.0, began + sent / rate - time.monotonic()) if rate else 0)
     producer.flush()
     return sent, visitors.malformed
 

@@ -82,7 +82,13 @@ class MasterDataset:
         )
 
     def archive(
-        self, spark: "SparkSession", kafka: KafkaLog, *, group: str, max_records: int = 2_000_000
+        self,
+        spark: "SparkSession",
+        kafka: KafkaLog,
+        *,
+        group: str,
+        max_records: int = 2_000_000,
+        on_one_core: bool = False,
     ) -> int:
         """Take in what is new in the topic, up to a limit; returns how many records that were."""
         # Delta's commits do not refuse a second writer of the same records.
@@ -93,6 +99,8 @@ class MasterDataset:
                 return 0
             kafka.check_complete(self.topic, start, f"The archive of {self.topic}")
             raw = read_log(spark, kafka.servers, self.topic, start, end, group=f"{group}.archive")
+            if on_one_core:
+                raw = raw.coalesce(1)
             name = f"records-{uuid.uuid4().hex}"
             raw.write.parquet(str(self.path / name))
             self._commit(name, end)

@@ -20,6 +20,7 @@ from strom.pipelines.offsets import Offsets
 from strom.pipelines.plan import Mode
 from strom.pipelines.project import Project
 from strom.pipelines.replay import begin_version
+from strom.pipelines.spark.session import in_pool
 from strom.pipelines.speed import SpeedLayer, Target
 from strom.pipelines.versions import current_version, definition_of, fingerprint
 
@@ -31,6 +32,9 @@ log = logging.getLogger(__name__)
 IDLE_S = 0.05
 UPKEEP_S = 1.0
 SWEEP_EVERY = 30
+ARCHIVE_BITE = 200_000
+"""Records that the archive takes at once, on one core, and then rests for as long as that took: whoever
+waits for fresh views hardly notices."""
 ARCHIVE_WAITS = 6
 """For so many of its intervals the archive gives way to a speed layer that is behind."""
 
@@ -100,12 +104,16 @@ class Runner:
     def batch_now(self, topic: str) -> int:
         """Archive what is there, and publish a batch of every view of a topic; records in it."""
         master = self.masters[topic]
-        while master.archive(self._spark, self._kafka, group=self._group()):
-            pass
-        published = [
-            run_batch(self._spark, self._manifests, master, target.feed, target.number)
-            for target in self.layers[topic].targets
-        ]
+        there = self._kafka.ends(topic)  # what comes meanwhile is not waited for
+        with in_pool(self._spark, "batch"):
+            while not there <= master.position() and master.archive(
+                self._spark, self._kafka, group=self._group()
+            ):
+                pass
+            published = [
+                run_batch(self._spark, self._manifests, master, target.feed, target.number)
+                for target in self.layers[topic].targets
+            ]
         return max((one.records for one in published), default=0)
 
     def _prepare_topic(self, stream: Stream) -> None:
@@ -204,13 +212,21 @@ class Runner:
         if self._speed_is_behind() and time.monotonic() < self._archive_by:
             self._stopping.wait(IDLE_S)
             return
-        taken = sum(
-            master.archive(self._spark, self._kafka, group=self._group())
-            for master in self.masters.values()
-        )
-        every = self.project.settings.archive_every_s
-        self._archive_by = time.monotonic() + ARCHIVE_WAITS * every
-        self._stopping.wait(0 if taken >= 1_000_000 else every)
+        began = time.monotonic()
+        with in_pool(self._spark, "archive"):
+            taken = [
+                master.archive(
+                    self._spark,
+                    self._kafka,
+                    group=self._group(),
+                    max_records=ARCHIVE_BITE,
+                    on_one_core=True,
+                )
+                for master in self.masters.values()
+            ]
+        now, every = time.monotonic(), self.project.settings.archive_every_s
+        self._archive_by = now + ARCHIVE_WAITS * every
+        self._stopping.wait(now - began if max(taken, default=0) >= ARCHIVE_BITE // 2 else every)
 
     def _speed_is_behind(self) -> bool:
         """Whether someone waits for records who would have to share the cores with the archive."""
@@ -225,7 +241,7 @@ class Runner:
         for topic, master in self.masters.items():
             layer = self.layers[topic]
             for target in self._not_dropped(layer):
-                with self._unless_dropped(layer):
+                with self._unless_dropped(layer), in_pool(self._spark, "batch"):
                     run_batch(self._spark, self._manifests, master, target.feed, target.number)
 
     def _upkeep(self) -> None:

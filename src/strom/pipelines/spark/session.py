@@ -30,8 +30,10 @@ DEFAULTS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.log.level": "ERROR",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Dlog4j2.level=ERROR",
 }
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+
+_POOL = "spark.scheduler.pool"
 
 _NICER, _NICEST = 5, 19
 
@@ -51,7 +53,9 @@ def start_session(master: str, settings: Mapping[str, str] | None = None) -> "Sp
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master(master).appName("strom")
-    for name, value in {**DEFAULTS, **(settings or {})}.items():
+    chosen = {**DEFAULTS, **(settings or {})}
+    chosen.setdefault(_JAVA_OPTIONS, java_options(chosen["spark.driver.memory"]))
+    for name, value in chosen.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.jars", ",".join(map(str, jars)))
     if not os.environ.get(_LOG):
@@ -63,6 +67,23 @@ def start_session(master: str, settings: Mapping[str, str] | None = None) -> "Sp
     except PySparkException as error:
         raise UserError(f"Spark did not start at {master}: {_first_line(error)}") from None
     return session
+
+
+def java_options(memory: str) -> str:
+    """How Java runs Spark where micro-batches follow one another closely."""
+    return " ".join(
+        (
+            "-Dlog4j2.level=ERROR",
+            # Room for all that a micro-batch makes: with less, records that it keeps for its views are
+            # copied several times before they are garbage.
+            f"-XX:+UseSerialGC -Xms{memory} -XX:NewRatio=1",
+            # Ten times Java's own thresholds. Spark's planner is large, and each part of it is run a few
+            # thousand times: compiling all of that as well as can be took a third of the processor for
+            # minutes, and did not pay. Loops over records get there within seconds all the same.
+            "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000",
+            "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
+        )
+    )
 
 
 def _started(builder: "SparkSession.Builder") -> "SparkSession":
@@ -87,6 +108,16 @@ def stop_session(session: "SparkSession") -> None:
     """Stop Spark; nothing happens if its Java is gone already, as when all processes were told to end."""
     with contextlib.suppress(Exception), _quiet_stderr():
         session.stop()
+
+
+@contextlib.contextmanager
+def in_pool(session: "SparkSession", name: str) -> Iterator[None]:
+    """Let this thread's jobs share the cores with others, where they would else stand in one queue."""
+    session.sparkContext.setLocalProperty(_POOL, name)
+    try:
+        yield
+    finally:
+        session.sparkContext.setLocalProperty(_POOL, None)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
