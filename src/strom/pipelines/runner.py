@@ -21,6 +21,7 @@ from strom.pipelines.plan import Mode
 from strom.pipelines.project import Project
 from strom.pipelines.replay import begin_version
 from strom.pipelines.speed import SpeedLayer, Target
+from strom.pipelines.topics import prepare_topics
 from strom.pipelines.versions import current_version, definition_of, fingerprint
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ class Runner:
             name: feed_of(self._spark, view, self.project.folder)
             for name, view in self.project.views.items()
         }
+        prepare_topics(self.project, self._kafka)
         for stream in self.project.read_streams:
-            self._prepare_topic(stream)
             if self.mode == "lambda":
                 self._prepare_master(stream)
             layer = self._layer(stream)
@@ -107,18 +108,6 @@ class Runner:
             for target in self.layers[topic].targets
         ]
         return max((one.records for one in published), default=0)
-
-    def _prepare_topic(self, stream: Stream) -> None:
-        topics = self._kafka.topics()
-        if stream.topic not in topics:
-            if self.project.settings.servers:
-                raise UserError(
-                    f"{stream.place}: There is no topic {stream.topic} at {self._kafka.servers}. "
-                    "Create it, or correct the stream."
-                )
-            self._kafka.create(stream.topic, stream.partitions)
-        if stream.dead_letter_topic not in topics:
-            self._kafka.create(stream.dead_letter_topic, 1)
 
     def _prepare_master(self, stream: Stream) -> None:
         master = MasterDataset(self.project.data / "master", stream.topic)
