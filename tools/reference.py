@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: settings, api keys, error codes, connectors.
+"""Writes docs/reference/ from the code: commands, settings, api keys, error codes, connectors.
 
 `python -m tools.reference` writes the pages; a test fails while a committed page is stale.
 """
@@ -14,7 +14,7 @@ from strom.model.settings import INT_MAX, LONG_MAX, Definition
 from strom.model.topic_settings import TopicSettings
 from strom.server.kafka import handlers
 from strom.server.kafka.registry import HANDLERS
-from tools import reference_of_connect
+from tools import reference_of_commands, reference_of_connect
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 NOTICE = "<!-- Written by `make docs` from the code. Do not edit. -->\n"
@@ -128,6 +128,11 @@ def error_codes() -> str:
     return f"{NOTICE}\n# Error codes\n\n" + _table(("code", "name", "retry", "meaning"), rows)
 
 
+def commands() -> str:
+    """The page on the command line."""
+    return f"{NOTICE}\n{reference_of_commands.commands()}"
+
+
 def converters() -> str:
     """The page on Connect's converters."""
     return f"{NOTICE}\n{reference_of_connect.converters(_table)}"
@@ -188,6 +193,7 @@ def _connect_default(definition: Definition) -> str:
 
 
 PAGES = {
+    "commands.md": commands,
     "connect.md": connect,
     "topic-settings.md": topic_settings,
     "group-settings.md": group_settings,

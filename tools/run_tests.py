@@ -27,10 +27,16 @@ WITH_OTHERS = (
     "tests/foreign/",
     "tests/history/",
     "tests/pipelines/",
+    "tests/registry/test_client.py",
+    "tests/registry/test_schemas_log.py",
+    "tests/registry/test_serializers.py",
+    "tests/registry/test_takeover.py",
 )
 MOST_CHANCES = 5
-SIDE_BY_SIDE = ("-n", "2", "--dist", "worksteal")
-"""Most of the time is spent waiting for other programs, so two at a time take half of it."""
+SIDE_BY_SIDE = ("-n", "3", "--dist", "worksteal")
+"""Most of the time is spent waiting for other programs, so three at a time suit two cores."""
+SLOWEST = ("--durations", "25", "--durations-min", "5")
+"""What to shorten next, should the whole take too long."""
 SOME_FAILED = 1
 _NOTES = "STROM_FAILED_TESTS"
 
@@ -41,7 +47,14 @@ def main(arguments: list[str]) -> int:
         notes = Path(folder) / "failed"
         environment = {**os.environ, _NOTES: str(notes)}
         code = _pytest(
-            "-p", "tools.run_tests", "-m", "not soak", *SIDE_BY_SIDE, *arguments, env=environment
+            "-p",
+            "tools.run_tests",
+            "-m",
+            "not soak",
+            *SIDE_BY_SIDE,
+            *SLOWEST,
+            *arguments,
+            env=environment,
         )
         failed = notes.read_text().splitlines() if notes.exists() else []
     if code != SOME_FAILED or not may_have_another_chance(failed):

@@ -30,7 +30,14 @@ class Asker:
         self._url = url.rstrip("/")
 
     def __call__(self, method: str, path: str, body: Any = None, **query: Any) -> Answer:
-        answer = self._http.request(method, self._url + path, json=body, params=query or None)
+        answer = self._http.request(
+            method,
+            self._url + path,
+            # With Python's NaN and Infinity, which are no JSON: a registry has to refuse them.
+            content=None if body is None else json.dumps(body).encode(),
+            headers={"content-type": "application/json"},
+            params=query or None,
+        )
         return Answer(answer.status_code, answer.json(), answer.headers["content-type"])
 
     def raw(self, method: str, path: str, content: bytes) -> Answer:

@@ -15,9 +15,10 @@ from strom.model.errors import StromError
 @click.argument("view")
 @project_option
 def batch(view: str, folder: Path) -> None:
-    """Compute VIEW anew from the master dataset, and publish it in one step.
+    """Compute a view anew from the master dataset.
 
-    If the definition has changed, this makes a new version and switches to it.
+    It is published in one step. If the definition has changed, this makes a new version and
+    switches to it.
     """
     project = opened_to_compute(folder)
     definition = project.defined_view(view)

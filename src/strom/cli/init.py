@@ -12,7 +12,10 @@ from strom.model.errors import UserError
 @click.argument("name", type=click.Path(path_type=Path))
 @click.option("--sql", is_flag=True, help="Define the views in SQL.")
 def init(name: Path, sql: bool) -> None:
-    """Make a folder NAME with a project: a shop's clickstream and three views of it."""
+    """Make a project: a stream, and views of it.
+
+    NAME is the folder to make; in it, a shop's clickstream and three views.
+    """
     if name.exists() and (not name.is_dir() or any(name.iterdir())):
         raise UserError(f"{name} is there already, and not empty.")
     name.mkdir(parents=True, exist_ok=True)

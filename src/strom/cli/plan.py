@@ -14,7 +14,10 @@ from strom.cli.project import opened, project_option
 @click.option("--mermaid", is_flag=True, help="Print a Mermaid diagram.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="Write a picture.")
 def plan(folder: Path, mode: Any, mermaid: bool, svg: Path | None) -> None:
-    """Show what runs where. Nothing is started."""
+    """Show what a project runs where.
+
+    Nothing is started.
+    """
     project = opened(folder)
     from strom.pipelines.plan import as_mermaid, as_svg, as_text, plan_of
 

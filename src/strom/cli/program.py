@@ -19,69 +19,79 @@ from strom.model.errors import StromError
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
-# Name, where it lives, and its one-line help: `strom --help` imports none of them.
-COMMANDS: dict[str, tuple[str, str]] = {
-    "start": ("strom.cli.start:start", "Run a broker in the foreground."),
-    "demo": ("strom.cli.demo:demo", "Watch a shop's clicks become views, live."),
-    "topics": ("strom.cli.topics:topics", "Create, list, describe, alter and delete topics."),
-    "groups": ("strom.cli.groups:groups", "See how far consumer groups have read; move them."),
-    "transactions": (
-        "strom.cli.transactions:transactions",
-        "See what transactional producers have open; abort it.",
-    ),
-    "share-groups": (
-        "strom.cli.share_groups:share_groups",
-        "See how far share groups have got; move them.",
-    ),
-    "produce": ("strom.cli.produce:produce", "Send lines to a topic."),
-    "consume": ("strom.cli.consume:consume", "Print the records of topics."),
-    "queues": (
-        "strom.cli.queues:queues",
-        "List, declare, look into, purge and delete message queues.",
-    ),
-    "connect": (
-        "strom.cli.connect:connect",
-        "See, add, change and remove connectors; run a worker.",
-    ),
-    "registry": ("strom.cli.registry:registry", "Run a schema registry on any Kafka."),
-    "schemas": (
-        "strom.cli.schemas:schemas",
-        "List, show, register, check and compare schemas.",
-    ),
-    "exchanges": ("strom.cli.exchanges:exchanges", "List, declare and delete exchanges."),
-    "bindings": (
-        "strom.cli.exchanges:bindings",
-        "List, add and remove bindings between exchanges and queues.",
-    ),
-    "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),
+# By section: name, where it lives, and its one-line help. `strom --help` imports none of them.
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Commands": {
+        "start": ("strom.cli.start:start", "Run a broker in the foreground."),
+        "demo": ("strom.cli.demo:demo", "Watch a shop's clicks become views, live."),
+        "topics": ("strom.cli.topics:topics", "Create, list, describe, alter and delete topics."),
+        "produce": ("strom.cli.produce:produce", "Send lines to a topic."),
+        "consume": ("strom.cli.consume:consume", "Print the records of topics."),
+        "groups": ("strom.cli.groups:groups", "See how far consumer groups have read; move them."),
+        "share-groups": (
+            "strom.cli.share_groups:share_groups",
+            "See how far share groups have got; move them.",
+        ),
+        "transactions": (
+            "strom.cli.transactions:transactions",
+            "See what transactional producers have open; abort it.",
+        ),
+        "bench": ("strom.cli.bench:bench", "Measure how fast a broker takes and gives records."),
+    },
+    "Views on Spark": {
+        "init": ("strom.cli.init:init", "Make a project: a stream, and views of it."),
+        "plan": ("strom.cli.plan:plan", "Show what a project runs where."),
+        "run": (
+            "strom.cli.run:run",
+            "Run a project: broker, archive, speed and batch layer, serving.",
+        ),
+        "query": ("strom.cli.query:query", "Answer a SELECT over views."),
+        "batch": ("strom.cli.batch:batch", "Compute a view anew from the master dataset."),
+        "replay": ("strom.cli.replay:replay", "Compute a new version of a view from the log."),
+        "views": ("strom.cli.views:views", "See views and their versions; roll back, drop."),
+    },
+    "Schemas and connectors": {
+        "registry": ("strom.cli.registry:registry", "Run a schema registry on any Kafka."),
+        "schemas": (
+            "strom.cli.schemas:schemas",
+            "List, show, register, check and compare schemas.",
+        ),
+        "connect": (
+            "strom.cli.connect:connect",
+            "See, add, change and remove connectors; run a worker.",
+        ),
+    },
+    "Message queues": {
+        "queues": (
+            "strom.cli.queues:queues",
+            "List, declare, look into, purge and delete message queues.",
+        ),
+        "exchanges": ("strom.cli.exchanges:exchanges", "List, declare and delete exchanges."),
+        "bindings": (
+            "strom.cli.exchanges:bindings",
+            "List, add and remove bindings between exchanges and queues.",
+        ),
+    },
+    "Kafka's own commands, with Kafka's flags": {
+        "kafka-topics": (
+            "strom.cli.kafka_tools.topics:kafka_topics",
+            "Create, delete, describe or change a topic.",
+        ),
+        "kafka-console-producer": (
+            "strom.cli.kafka_tools.console_producer:kafka_console_producer",
+            "Read lines from standard input and send them to a topic.",
+        ),
+        "kafka-console-consumer": (
+            "strom.cli.kafka_tools.console_consumer:kafka_console_consumer",
+            "Read a topic and write it to standard output.",
+        ),
+        "kafka-consumer-groups": (
+            "strom.cli.kafka_tools.consumer_groups:kafka_consumer_groups",
+            "List, describe, move and delete consumer groups.",
+        ),
+    },
 }
-PROJECT_COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("strom.cli.init:init", "Make a project: a stream, and views of it."),
-    "plan": ("strom.cli.plan:plan", "Show what a project runs where."),
-    "run": ("strom.cli.run:run", "Run a project: broker, speed and batch layer, serving."),
-    "query": ("strom.cli.query:query", "Answer a SELECT over views."),
-    "batch": ("strom.cli.batch:batch", "Compute a view anew from the master dataset."),
-    "replay": ("strom.cli.replay:replay", "Compute a new version of a view from the log."),
-    "views": ("strom.cli.views:views", "See views and their versions; roll back, drop."),
-}
-KAFKA_COMMANDS: dict[str, tuple[str, str]] = {
-    "kafka-topics": (
-        "strom.cli.kafka_tools.topics:kafka_topics",
-        "Create, delete, describe or change a topic.",
-    ),
-    "kafka-console-producer": (
-        "strom.cli.kafka_tools.console_producer:kafka_console_producer",
-        "Read lines from standard input and send them to a topic.",
-    ),
-    "kafka-console-consumer": (
-        "strom.cli.kafka_tools.console_consumer:kafka_console_consumer",
-        "Read a topic and write it to standard output.",
-    ),
-    "kafka-consumer-groups": (
-        "strom.cli.kafka_tools.consumer_groups:kafka_consumer_groups",
-        "List, describe, move and delete consumer groups.",
-    ),
-}
+COMMANDS = {name: command for commands in SECTIONS.values() for name, command in commands.items()}
 
 
 class WrongCall(click.ClickException):
@@ -100,11 +110,11 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, in the order of the help."""
-        return [*COMMANDS, *PROJECT_COMMANDS, *KAFKA_COMMANDS]
+        return [*COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command; None if there is no such name."""
-        entry = {**COMMANDS, **PROJECT_COMMANDS, **KAFKA_COMMANDS}.get(cmd_name)
+        entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
         module, _, attribute = entry[0].partition(":")
@@ -124,11 +134,7 @@ class Program(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the tables above, without importing them."""
-        for title, commands in (
-            ("Commands", COMMANDS),
-            ("Views on Spark", PROJECT_COMMANDS),
-            ("Kafka's own commands, with Kafka's flags", KAFKA_COMMANDS),
-        ):
+        for title, commands in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, text) for name, (_, text) in commands.items()])
 
@@ -181,11 +187,11 @@ def _abandon_stdout() -> None:
 @click.group(
     cls=Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Start with: strom start",
+    epilog="Start with: strom start, or: strom demo",
 )
 @click.version_option(strom.__version__, prog_name="strom")
 def program() -> None:
-    """An event log that every Kafka client can talk to."""
+    """An event log that every Kafka client can talk to, and what builds on it."""
 
 
 def main() -> NoReturn:

@@ -22,7 +22,10 @@ from strom.cli.project import project_option, require_packages
     show_default=True,
 )
 def query(sql: str, folder: Path, form: str) -> None:
-    """Answer a SELECT over views: batch and speed layer together, the latest record included."""
+    """Answer a SELECT over views.
+
+    Batch and speed layer together, the latest record included.
+    """
     require_packages()
     from strom.pipelines.manifests import Manifests
     from strom.pipelines.serving.formats import plain, written

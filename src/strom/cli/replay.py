@@ -24,9 +24,10 @@ from strom.model.errors import StromError
 @click.option("--no-switch", is_flag=True, help="Leave the present version active.")
 @project_option
 def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
-    """Compute VIEW once more from the log, as a new version beside the present one.
+    """Compute a new version of a view from the log.
 
-    Queries see the new version as soon as it has caught up. `strom views rollback` goes back.
+    It grows beside the present one, and queries see the new version as soon as it has caught
+    up. `strom views rollback` goes back.
     """
     project = opened_to_compute(folder)
     definition = project.defined_view(view)

@@ -19,7 +19,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 @click.group()
 def views() -> None:
-    """See the views of a project and their versions; roll back, drop."""
+    """See views and their versions; roll back, drop."""
 
 
 @views.command("list")

@@ -17,7 +17,7 @@ def read(strom_at_broker):
 
 
 def test_the_lectures_session(read, filled_topic):
-    result = read("--topic", filled_topic, "--from-beginning", "--timeout-ms", "500")
+    result = read("--topic", filled_topic, "--from-beginning", "--timeout-ms", "3000")
     assert result.exit_code == 0
     assert result.stdout == "".join(f"{number}\n" for number in range(10))
     assert result.stderr == "Processed a total of 10 messages\n"
@@ -52,7 +52,7 @@ def test_bytes_reach_a_pipe_untouched(read, strom_at_broker, topic):
 def test_a_pattern_names_several_topics(read, strom_at_broker, topic, flag):
     for name in (f"{topic}-a", f"{topic}-b", f"other-{topic}"):
         strom_at_broker("produce", name, stdin=f"{name}\n".encode())
-    result = read(flag, f"{topic}-.*", "--from-beginning", "--timeout-ms", "500")
+    result = read(flag, f"{topic}-.*", "--from-beginning", "--timeout-ms", "3000")
     assert sorted(result.stdout.split()) == [f"{topic}-a", f"{topic}-b"]
 
 

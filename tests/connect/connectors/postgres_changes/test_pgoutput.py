@@ -86,6 +86,11 @@ def test_anything_else_is_told(raw) -> None:
         pass
 
 
+def test_a_moment_beyond_all_years_is_told() -> None:
+    with pytest.raises(ProtocolError, match="moment"):
+        read(b"B" + struct.pack("!QqI", 1, 2**62, 1))
+
+
 @given(VALUES, st.data())
 def test_a_cut_row_is_told(values, data) -> None:
     whole = b"I" + struct.pack("!I", 3) + b"N" + written(values)

@@ -217,4 +217,7 @@ def _relation(reader: _Reader) -> Relation:
 
 
 def _moment(micros: int) -> datetime:
-    return EPOCH + timedelta(microseconds=micros)
+    try:
+        return EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        raise ProtocolError(f"a moment {micros} µs from 2000 is none") from None
