@@ -43,6 +43,7 @@ class KafkaLog:
         self._admin: AdminClient | None = None
         self._producer: Producer | None = None
         self._consumers: dict[str, Consumer] = {}
+        self._incarnations: dict[str, int] = {}
 
     @property
     def admin(self) -> "AdminClient":
@@ -62,6 +63,15 @@ class KafkaLog:
         except KafkaException:
             raise UserError(f"No Kafka broker answers at {self.servers}.") from None
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+    def incarnation(self, topic: str) -> int:
+        """A number that a topic keeps, and another one of its name has not; 0 where Kafka gives no ids.
+
+        It is the one that was seen when positions were last asked for.
+        """
+        if topic not in self._incarnations:
+            self._partitions(topic)
+        return self._incarnations[topic]
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic that keeps its records; nothing happens if it is there."""
@@ -95,19 +105,22 @@ class KafkaLog:
         ends = self.ends(topic)
         return Offsets(tuple(ends[p] if at < 0 else at for p, at in enumerate(found.next)))
 
+    def holds(self, topic: str, position: Offsets) -> bool:
+        """Whether everything from `position` on is there."""
+        return self._gap(position, self.starts(topic), self.ends(topic)) is None
+
     def check_complete(
-        self, topic: str, position: Offsets, who: str, *, ends: Offsets | None = None
+        self, topic: str, position: Offsets, who: str, way_out: str, *, ends: Offsets | None = None
     ) -> None:
         """Raise LogTruncated if records from `position` on are gone; `ends`, if they are known."""
         starts, ends = self.starts(topic), ends or self.ends(topic)
-        for partition, first in enumerate(starts.next):
-            if not first <= position[partition] <= ends[partition]:
-                raise LogTruncated(
-                    f"{who} has read partition {partition} of topic {topic} up to offset "
-                    f"{position[partition]}, but the log now holds {first} to {ends[partition]}: "
-                    "records were deleted, or the topic was made anew. Compute it again with: "
-                    f"strom replay {who.split()[-1]}"
-                )
+        partition = self._gap(position, starts, ends)
+        if partition is not None:
+            raise LogTruncated(
+                f"{who} has read partition {partition} of topic {topic} up to offset "
+                f"{position[partition]}, but the log now holds {starts[partition]} to "
+                f"{ends[partition]}: records were deleted, or the topic was made anew. {way_out}"
+            )
 
     def commit(self, group: str, topic: str, position: Offsets) -> None:
         """Tell a consumer group's position, for every tool that shows lag."""
@@ -144,12 +157,31 @@ class KafkaLog:
         self._consumers.clear()
         self._admin = self._producer = None
 
+    @staticmethod
+    def _gap(position: Offsets, starts: Offsets, ends: Offsets) -> int | None:
+        """A partition in which the log does not go on from `position`."""
+        partitions = range(max(len(position.next), len(ends.next)))
+        inside = (starts[one] <= position[one] <= ends[one] for one in partitions)
+        return next((one for one, whole in zip(partitions, inside, strict=True) if not whole), None)
+
+    def _partitions(self, topic: str) -> int:
+        """How many partitions a topic has; its incarnation comes with the answer."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        asked = self.admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+        try:
+            found = asked[topic].result()
+        except KafkaException as error:
+            if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
+                raise UserError(f"There is no topic {topic} at {self.servers}.") from None
+            raise UserError(f"No Kafka broker answers at {self.servers}.") from None
+        self._incarnations[topic] = found.topic_id.get_least_significant_bits() & (2**63 - 1)
+        return len(found.partitions)
+
     def _offsets(self, topic: str, which: Any) -> Offsets:
         from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
-        partitions = self.topics().get(topic)
-        if not partitions:
-            raise UserError(f"There is no topic {topic} at {self.servers}.")
+        partitions = self._partitions(topic)
         asked = {TopicPartition(topic, partition): which for partition in range(partitions)}
         try:
             found = self.admin.list_offsets(

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from strom.model.errors import StromError, UserError
@@ -14,12 +14,13 @@ from strom.pipelines.compaction import Compactor
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
-from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.plan import Mode
 from strom.pipelines.project import Project
-from strom.pipelines.replay import begin_version
+from strom.pipelines.replay import begin_version, switch
+from strom.pipelines.same_topic import is_same, replay_again
 from strom.pipelines.speed import SpeedLayer, Target
 from strom.pipelines.topics import prepare_topics
 from strom.pipelines.versions import current_version, definition_of, fingerprint
@@ -72,6 +73,7 @@ class Runner:
                 for feed in feeds.values()
                 if feed.view.stream.topic == stream.topic
             ]
+            self._refuse_other_logs(layer.targets)
             self.layers[stream.topic] = layer
 
     def start(self) -> None:
@@ -111,7 +113,9 @@ class Runner:
 
     def _prepare_master(self, stream: Stream) -> None:
         master = MasterDataset(self.project.data / "master", stream.topic)
-        master.create(self._kafka.starts(stream.topic))
+        incarnation = self._kafka.incarnation(stream.topic)
+        master.create(self._kafka.starts(stream.topic), incarnation)
+        master.check_same_topic(self._kafka)
         master.sweep()
         self.masters[stream.topic] = master
 
@@ -130,7 +134,8 @@ class Runner:
         topic = feed.view.stream.topic
         master = self.masters.get(topic)
         base = master.base() if master else self._kafka.starts(topic)
-        version = begin_version(self._spark, self._manifests, feed, base)
+        incarnation = self._kafka.incarnation(topic)
+        version = begin_version(self._spark, self._manifests, feed, base, incarnation)
         if master and master.position() - base > 0:
             run_batch(self._spark, self._manifests, master, feed, version.number)
         return version
@@ -139,10 +144,9 @@ class Runner:
         feed = dead_letter_feed(stream)
         manifest = self._manifests.read(feed.name)
         version = manifest.active_version if manifest else None
-        if version is None:
-            version = begin_version(
-                self._spark, self._manifests, feed, self._kafka.starts(stream.topic)
-            )
+        if version is None or not self._can_go_on(stream.topic, version):
+            # Nobody can replay it: no file defines it. What was found before stays as a version.
+            version = self._new_dead_letters(feed)
         return SpeedLayer(
             self._spark,
             self._kafka,
@@ -152,6 +156,37 @@ class Runner:
             max_records=self.project.settings.batch_records,
             dead_letters=Target(feed, version.number),
         )
+
+    def _can_go_on(self, topic: str, version: Version) -> bool:
+        seen = self._kafka.incarnation(topic)
+        return is_same(version, seen) and self._kafka.holds(topic, version.position)
+
+    def _new_dead_letters(self, feed: Feed) -> Version:
+        topic = feed.view.stream.topic
+        version = begin_version(
+            self._spark,
+            self._manifests,
+            feed,
+            self._kafka.starts(topic),
+            self._kafka.incarnation(topic),
+        )
+        switch(self._manifests, feed, version.number)
+        return version
+
+    def _refuse_other_logs(self, targets: Sequence[Target]) -> None:
+        """Raise LogTruncated if views cannot go on where they are; one message names all of them."""
+        stuck = []
+        for target in targets:
+            manifest = self._manifests.existing(target.feed.name)
+            if not self._can_go_on(manifest.topic, manifest.version(target.number)):
+                stuck.append(target.feed)
+        if stuck:
+            names = [feed.name for feed in stuck]
+            raise LogTruncated(
+                f"{stuck[0].view.place}: Topic {stuck[0].view.stream.topic} is not the one that "
+                f"{', '.join(names)} had read: records were deleted, or it was made anew. "
+                f"{replay_again(*names)}"
+            )
 
     def _speed(self, layer: SpeedLayer) -> None:
         began = time.monotonic()
