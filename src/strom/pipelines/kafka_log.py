@@ -1,10 +1,12 @@
 """The log as a pipeline needs it: positions, topics, dead letters, progress. By confluent-kafka."""
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strom.model.errors import UserError
+from strom.pipelines.java_clients import java_client_settings
 from strom.pipelines.offsets import Offsets
 
 if TYPE_CHECKING:
@@ -12,6 +14,19 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS = 15.0
+RETRY_SECONDS = 0.1
+_PASSING = frozenset(
+    {
+        "NOT_LEADER_FOR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "REPLICA_NOT_AVAILABLE",
+        "OFFSET_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+        "FENCED_LEADER_EPOCH",
+        "KAFKA_STORAGE_ERROR",
+    }
+)
+"""A partition may have no leader for a moment, or another one than was known."""
 KEEP_FOREVER = {"retention.ms": "-1"}
 
 
@@ -40,6 +55,8 @@ class KafkaLog:
             **(settings or {}),
             "bootstrap.servers": servers,
         }
+        self.java_settings = java_client_settings(self._settings)
+        """What Spark's connector needs to be let in."""
         self._admin: AdminClient | None = None
         self._producer: Producer | None = None
         self._consumers: dict[str, Consumer] = {}
@@ -84,6 +101,9 @@ class KafkaLog:
         except KafkaException as error:
             if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while topic not in self.topics() and time.monotonic() < deadline:
+            time.sleep(RETRY_SECONDS)  # a cluster tells its brokers one by one
 
     def ends(self, topic: str) -> Offsets:
         """The end of what can be read: open transactions are not."""
@@ -183,14 +203,21 @@ class KafkaLog:
 
         partitions = self._partitions(topic)
         asked = {TopicPartition(topic, partition): which for partition in range(partitions)}
-        try:
-            found = self.admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
-            )
-            return Offsets.of(
-                {one.partition: future.result().offset for one, future in found.items()}
-            )
-        except KafkaException as error:
-            raise UserError(
-                f"The positions of topic {topic} cannot be had: {error.args[0].str()}"
-            ) from None
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                found = self.admin.list_offsets(
+                    asked,
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=ANSWER_SECONDS,
+                )
+                return Offsets.of(
+                    {one.partition: future.result().offset for one, future in found.items()}
+                )
+            except KafkaException as error:
+                if error.args[0].name() not in _PASSING or time.monotonic() > deadline:
+                    raise UserError(
+                        f"The positions of topic {topic} cannot be had: {error.args[0].str()}"
+                    ) from None
+                self.admin.list_topics(timeout=ANSWER_SECONDS)  # who leads now
+                time.sleep(RETRY_SECONDS)

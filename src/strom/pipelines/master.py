@@ -99,7 +99,15 @@ class MasterDataset:
             self.check_same_topic(kafka)
             who = f"The archive of {self.topic}"
             kafka.check_complete(self.topic, start, who, self._way_out)
-            raw = read_log(spark, kafka.servers, self.topic, start, end, group=f"{group}.archive")
+            raw = read_log(
+                spark,
+                kafka.servers,
+                self.topic,
+                start,
+                end,
+                group=f"{group}.archive",
+                client_settings=kafka.java_settings,
+            )
             name = f"records-{uuid.uuid4().hex}"
             raw.write.parquet(str(self.path / name))
             self._commit(name, end, kafka.incarnation(self.topic))

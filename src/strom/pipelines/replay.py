@@ -131,7 +131,14 @@ def _computed(
     """
 
     def part(ends: tuple[Offsets, Offsets]) -> Segment:
-        raw = read_log(spark, kafka.servers, feed.view.stream.topic, *ends, group=group)
+        raw = read_log(
+            spark,
+            kafka.servers,
+            feed.view.stream.topic,
+            *ends,
+            group=group,
+            client_settings=kafka.java_settings,
+        )
         parsed = parse(feed.view.stream, raw).coalesce(1)
         return write_segment(manifests, feed, number, parsed, *ends)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from strom.model.errors import StromError, UserError
-from strom.pipelines.batch import run_batch
+from strom.pipelines.batch import ArchiveTooShort, run_batch
 from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
 from strom.pipelines.definitions.stream import Stream
@@ -56,6 +56,7 @@ class Runner:
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._archive_by = 0.0
+        self._without_batch: set[str] = set()
 
     def prepare(self) -> None:
         """Check and make everything that is needed; UserError before anything runs."""
@@ -250,7 +251,16 @@ class Runner:
             layer = self.layers[topic]
             for target in self._not_dropped(layer):
                 with self._unless_dropped(layer):
-                    run_batch(self._spark, self._manifests, master, target.feed, target.number)
+                    self._batch_if_possible(master, target)
+
+    def _batch_if_possible(self, master: MasterDataset, target: Target) -> None:
+        """A view that is older than the archive lives on its speed layer alone, and stays right."""
+        try:
+            run_batch(self._spark, self._manifests, master, target.feed, target.number)
+        except ArchiveTooShort as reason:
+            if target.feed.name not in self._without_batch:
+                self._without_batch.add(target.feed.name)
+                log.warning("%s It goes on without batches.", reason)
 
     def _upkeep(self) -> None:
         rounds = 0

@@ -118,7 +118,13 @@ class SpeedLayer:
     def _take(self, targets: Sequence[Target], start: Offsets, end: Offsets) -> None:
         began = time.perf_counter()
         raw = read_log(
-            self._spark, self._log.servers, self._stream.topic, start, end, group=self._group
+            self._spark,
+            self._log.servers,
+            self._stream.topic,
+            start,
+            end,
+            group=self._group,
+            client_settings=self._log.java_settings,
         )
         parsed = parse(self._stream, raw).persist()
         try:

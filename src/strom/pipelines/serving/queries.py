@@ -63,8 +63,9 @@ class Server:
         self._connection.close()
 
     def _named_in(self, sql: str) -> list[Manifest]:
-        words = set(_WORD.findall(sql))
-        found = [self._manifests.read(name) for name in self._manifests.names() if name in words]
+        words = set(_WORD.findall(sql.casefold()))  # names in SQL have no capitals
+        named = [name for name in self._manifests.names() if name.casefold() in words]
+        found = [self._manifests.read(name) for name in named]
         return [manifest for manifest in found if manifest is not None and manifest.active]
 
     def _show(self, manifest: Manifest) -> None:
