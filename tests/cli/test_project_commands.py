@@ -173,6 +173,8 @@ def check_change_and_rollback(strom, folder):
     ]
     listed = json.loads(strom("views", "versions", "shop", "-p", str(folder), "--json").stdout)
     assert [(row["version"], row["state"]) for row in listed] == [(1, "active"), (2, "")]
+    missing = strom("views", "drop", "shop", "--version", "9", "--yes", "-p", str(folder))
+    assert "has no version 9" in missing.stderr
     assert (
         strom("views", "drop", "shop", "--version", "2", "--yes", "-p", str(folder)).exit_code == 0
     )

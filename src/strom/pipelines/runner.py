@@ -48,6 +48,8 @@ class Runner:
         self.layers: dict[str, SpeedLayer] = {}
         """The speed layer of each topic."""
         self.masters: dict[str, MasterDataset] = {}
+        self.without_batch: set[str] = set()
+        """Views that are older than the archive: a batch of it would lose records."""
         self.failed: BaseException | None = None
         self._spark = spark
         self._kafka = kafka
@@ -56,7 +58,6 @@ class Runner:
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._archive_by = 0.0
-        self._without_batch: set[str] = set()
 
     def prepare(self) -> None:
         """Check and make everything that is needed; UserError before anything runs."""
@@ -258,8 +259,8 @@ class Runner:
         try:
             run_batch(self._spark, self._manifests, master, target.feed, target.number)
         except ArchiveTooShort as reason:
-            if target.feed.name not in self._without_batch:
-                self._without_batch.add(target.feed.name)
+            if target.feed.name not in self.without_batch:
+                self.without_batch.add(target.feed.name)
                 log.warning("%s It goes on without batches.", reason)
 
     def _upkeep(self) -> None:

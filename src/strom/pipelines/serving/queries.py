@@ -51,6 +51,9 @@ class Server:
                 # A file has gone since the manifest was read: read it again.
                 if attempt == _ATTEMPTS - 1:
                     raise
+            except duckdb.CatalogException as error:
+                known = ", ".join(self._manifests.names()) or "none yet; start with: strom run"
+                raise UserError(f"{_first_line(error)} There is: {known}.") from None
             except duckdb.Error as error:
                 raise UserError(_first_line(error)) from None
             finally:
