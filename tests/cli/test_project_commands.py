@@ -173,6 +173,8 @@ def check_change_and_rollback(strom, folder):
     ]
     listed = json.loads(strom("views", "versions", "shop", "-p", str(folder), "--json").stdout)
     assert [(row["version"], row["state"]) for row in listed] == [(1, "active"), (2, "")]
+    missing = strom("views", "drop", "shop", "--version", "9", "--yes", "-p", str(folder))
+    assert "has no version 9" in missing.stderr
     assert (
         strom("views", "drop", "shop", "--version", "2", "--yes", "-p", str(folder)).exit_code == 0
     )
@@ -186,14 +188,14 @@ def running(folder):
     """`strom run`, until the end of the block, and then it ends cleanly; gives Kafka's address."""
     command = [sys.executable, "-m", "strom", "run", "-p", str(folder)]
     with (folder / "words").open("w+b") as words:
-        process = subprocess.Popen(command, stdout=words, stderr=words)
+        process = subprocess.Popen(command, stdout=words, stderr=words, start_new_session=True)
         try:
             path = folder / "words"
             assert eventually(lambda: "Ctrl-C" in path.read_text() or process.poll() is not None)
             assert process.poll() is None, path.read_text()
             line = next(line for line in path.read_text().splitlines() if "Kafka clients" in line)
             yield line.split()[-1]
-            process.send_signal(signal.SIGTERM)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to everyone
             assert process.wait(60) == 0, path.read_text()
         finally:
             process.kill()

@@ -170,3 +170,64 @@ def test_a_plan_shows_what_runs_where(project):
     assert "master" not in as_text(plan_of(loaded, "kappa")).replace("spark://", "")
     assert as_mermaid(made).startswith("flowchart LR")
     assert as_svg(made).count("<rect") == len(made.nodes)
+
+
+STREAM = "s = Stream('clicks', schema='ms INT')\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (STREAM + "v = View(reads=s, measures={'n': count()}, name='../v')", "no name for a view"),
+        (
+            STREAM + "clicks_dead_letters = View(reads=s, measures={'n': count()})",
+            "so is view clicks_dead_letters already",
+        ),
+        (
+            STREAM + "v = View(reads=s)\nV = View(reads=s, measures={'n': count()})",
+            "would be called V, and so is view v already",
+        ),
+        (
+            "a = View(reads=Stream('a.b', schema='x INT'))\n"
+            "b = View(reads=Stream('a-b', schema='x INT'))",
+            "The dead letters of a-b would be called a_b_dead_letters",
+        ),
+        ("s = Stream('c', schema='x INT', dead_letters='c')", "round in a circle"),
+        ("s = Stream('c/d', schema='x INT')", "'c/d' is no topic"),
+        ("s = Stream('c', schema='x INT', partitions=0)", "at least one partition"),
+    ],
+)
+def test_names_that_cannot_be_told_apart_are_refused(project, text, told):
+    with pytest.raises(UserError, match=r"views\.py:\d+: .*" + told):
+        project(views_py="from strom.pipelines import *\n" + text)
+
+
+def test_texts_in_sql_may_hold_what_ends_statements_and_begins_comments(project):
+    sql = """
+    /* Not this: CREATE VIEW no; */
+    CREATE STREAM clicks (page STRING); -- it's a stream
+    CREATE VIEW odd AS SELECT page, count(*) AS n FROM clicks
+    WHERE page LIKE '%;%' OR page = '-- it''s' GROUP BY page;
+    """
+    made = project(views_sql=sql)
+    assert list(made.views) == ["odd"]
+    assert "'%;%'" in made.views["odd"].where
+    with pytest.raises(UserError, match=r"views\.sql:6: .*does not end"):
+        project(views_sql=sql + "CREATE VIEW w AS SELECT 'a FROM clicks")
+
+
+def test_a_plan_shows_connectors(project):
+    settings = """
+    [connectors.in]
+    connector.class = "FileStreamSource"
+    topic = "clicks"
+    [connectors.out]
+    connector.class = "FileStreamSink"
+    topics = ["clicks.dead", "other"]
+    """
+    sql = "CREATE STREAM clicks (x INT); CREATE VIEW v AS SELECT count(*) AS n FROM clicks"
+    plan = plan_of(project(textwrap.dedent(settings), views_sql=sql))
+    text = as_text(plan)
+    assert "topic clicks\n    json, time: _timestamp\n    ← connector in: records" in text
+    assert "connector out\n    FileStreamSink\n    ← topic clicks.dead: records" in text
+    assert "connector in" in as_svg(plan)

@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from strom.model.errors import UserError
 from strom.pipelines import Project, count, window
@@ -123,6 +124,21 @@ def test_a_running_project_follows_a_switch_and_a_rollback(spark, kafka_servers,
         manifests.change("pages", shop.stream.topic, rolled_back)
         assert eventually(lambda: shop.counted("views") == 60, shop.runner)
         assert not (tmp_path / "data" / "master").exists()
+
+
+def test_a_view_older_than_the_archive_goes_on_without_batches(spark, kafka_servers, tmp_path):
+    with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
+        shop.send(clicks(30))
+        assert eventually(lambda: shop.counted() == 30, shop.runner)
+        shop.runner.stop()
+        first = TopicPartition(shop.stream.topic, 0, 5)
+        shop.kafka.admin.delete_records([first])[first].result(10)
+        shop.runner = Runner(shop.project, spark, shop.kafka, "lambda")
+        shop.runner.prepare()
+        shop.runner.start()
+        assert eventually(lambda: shop.runner.without_batch == {"pages"}, shop.runner)
+        shop.send(clicks(30))
+        assert eventually(lambda: shop.counted() == 60, shop.runner)
 
 
 def test_a_view_that_is_dropped_stops_nothing(spark, kafka_servers, tmp_path):

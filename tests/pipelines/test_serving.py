@@ -180,6 +180,16 @@ def test_a_reader_sees_all_of_a_change_or_nothing(manifests):
     server.close()
 
 
+def test_a_name_in_capitals_is_answered_with_the_latest_too(manifests):
+    server = Server(manifests)
+    question = "SELECT count(*) AS n FROM Page_Minutes"
+    assert server.query(question).to_pylist() == [{"n": 2}]
+    empty = new_version(manifests, view, Offsets((0,)), states([]), clicks.columns)
+    manifests.change("page_minutes", "clicks", lambda before: before.switched_to(empty.number))
+    assert server.query(question).to_pylist() == [{"n": 0}]
+    server.close()
+
+
 def test_pandas(manifests, tmp_path):
     frame = Project(tmp_path).view("page_minutes").to_pandas("page = '/1'")
     assert list(frame["views"]) == [5]

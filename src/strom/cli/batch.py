@@ -37,7 +37,7 @@ def batch(view: str, folder: Path) -> None:
         feed = feed_of(spark, definition, project.folder)
         version = current_version(project.manifests.read(view), definition)
         if version is None:
-            version = begin_version(spark, project.manifests, feed, base)
+            version = begin_version(spark, project.manifests, feed, base, master.incarnation())
         done = run_batch(spark, project.manifests, master, feed, version.number)
         if project.manifests.existing(view).active != version.number:
             switch(project.manifests, feed, version.number)

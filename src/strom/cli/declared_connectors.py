@@ -68,8 +68,8 @@ def _worker_of(project: "Project") -> Companion:
     require_connect()
     group, port = f"connect-{project.settings.name}", project.settings.connect_port
     args = ["connect", "worker", "--host", _HOST, "--port", str(port), "--group", group]
-    for kind in ("config", "offset", "status"):
-        args += ["--set", f"{kind}.storage.topic={group}-{kind}s"]
+    for kind, ending in (("config", "configs"), ("offset", "offsets"), ("status", "status")):
+        args += ["--set", f"{kind}.storage.topic={group}-{ending}"]
     return Companion("Connect worker", tuple(args), _HOST, port)
 
 

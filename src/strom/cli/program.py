@@ -168,6 +168,8 @@ class Program(click.Group):
             _fail(click.ClickException(str(error)))
         except kafka_exceptions() as error:
             _fail(click.ClickException(kafka_reason(error)))
+        except OSError as error:
+            _fail(click.ClickException(_of_the_system(error)))
         sys.exit(result if isinstance(result, int) else 0)
 
 
@@ -175,6 +177,13 @@ def _fail(error: click.ClickException) -> NoReturn:
     text = " ".join(error.format_message().splitlines())
     click.echo(f"Error: {text}", err=True)
     sys.exit(error.exit_code)
+
+
+def _of_the_system(error: OSError) -> str:
+    """What the operating system refused, as with a full disk or a folder that is not one's own."""
+    files = " → ".join(str(one) for one in (error.filename, error.filename2) if one is not None)
+    told = error.strerror or str(error) or type(error).__name__
+    return f"{told}: {files}" if files else told
 
 
 def _abandon_stdout() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strom.cli.companions import LIFELINE
 from strom.cli.printing import notice
 from strom.model.errors import UserError
 
@@ -77,6 +78,20 @@ def spark_of(project: "Project") -> "SparkSession":
 
 
 @contextlib.contextmanager
+def alone_in(project: "Project") -> Iterator[None]:
+    """Only one process at a time runs a project; UserError if another one does already."""
+    from strom.pipelines.locks import Taken, held
+
+    try:
+        with held(project.data / "run.lock"):
+            yield
+    except Taken:
+        raise UserError(
+            f"The project in {project.folder} runs already. Its views can be asked: strom query."
+        ) from None
+
+
+@contextlib.contextmanager
 def log_of(project: "Project") -> Iterator["KafkaLog"]:
     """The project's Kafka: the one it names, or an embedded broker that is started if need be."""
     from strom.pipelines.kafka_log import KafkaLog
@@ -86,7 +101,7 @@ def log_of(project: "Project") -> Iterator["KafkaLog"]:
     if project.settings.servers is None and not _listens(project.settings.port):
         data = project.data / "broker"
         data.mkdir(parents=True, exist_ok=True)
-        broker = BrokerProcess(data=str(data), port=project.settings.port)
+        broker = BrokerProcess(data=str(data), port=project.settings.port, options=(LIFELINE,))
         try:
             broker.start()
         except RuntimeError as error:

@@ -1,5 +1,6 @@
 """`strom run`: everything that a project needs, in the foreground."""
 
+import contextlib
 import signal
 import threading
 from pathlib import Path
@@ -9,7 +10,13 @@ import click
 
 from strom.cli.declared_connectors import connectors_of
 from strom.cli.printing import human_count, notice
-from strom.cli.project import log_of, opened_to_compute, project_option, spark_of
+from strom.cli.project import (
+    alone_in,
+    log_of,
+    opened_to_compute,
+    project_option,
+    spark_of,
+)
 from strom.model.errors import StromError, UserError
 
 if TYPE_CHECKING:
@@ -37,10 +44,15 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     """
     project = opened_to_compute(folder)
     from strom.pipelines.runner import Runner, refuse_changed
+    from strom.pipelines.topics import prepare_topics
 
     for name in refuse_changed(project):
         notice(f"View {name} was rolled back: it goes on with the version that is active.")
-    with log_of(project) as kafka, connectors_of(project, kafka.servers) as connect:
+    with contextlib.ExitStack() as open_:
+        open_.enter_context(alone_in(project))
+        kafka = open_.enter_context(log_of(project))
+        prepare_topics(project, kafka)  # before connectors write to them
+        connect = open_.enter_context(connectors_of(project, kafka.servers))
         from strom.pipelines.serving.http import HttpServer
         from strom.pipelines.serving.queries import Server
         from strom.pipelines.spark.session import stop_session

@@ -2,6 +2,8 @@
 
 import difflib
 import logging
+import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +11,7 @@ import click
 
 import strom
 from strom.cli.client_settings import parse_assignment
-from strom.cli.companions import Companion, Companions
+from strom.cli.companions import LIFELINE, Companion, Companions, end_with_parent
 from strom.cli.connection import DEFAULT_SERVERS
 from strom.cli.printing import notice, print_json
 from strom.model.broker_settings import BrokerSettings
@@ -69,6 +71,7 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
 @click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="Print what happens, connections included.")
+@click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
 def start(
     host: str | None,
     port: str | None,
@@ -82,6 +85,7 @@ def start(
     as_json: bool,
     quiet: bool,
     verbose: bool,
+    lifeline: bool,
 ) -> None:
     """Run a broker in the foreground.
 
@@ -102,6 +106,8 @@ def start(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(message)s",
     )
+    if lifeline:
+        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     companions = companions_beside(settings.host, registry_port, connect_port)
     running = Companions(companions)
     from strom.app import serve

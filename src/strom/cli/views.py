@@ -134,6 +134,8 @@ def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     what = f"version {number} of {name}" if number else f"everything computed of {name}"
     if number and number == manifest.active:
         raise UserError(f"Version {number} of {name} is active. Switch to another one first.")
+    if number and number not in {version.number for version in manifest.versions}:
+        raise UserError(f"View {name} has no version {number}.")
     if not yes:
         click.confirm(f"Remove {what}?", abort=True, err=True)
     if number is None:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class ArchiveTooShort(UserError):
+    """The archive begins later than a view: a batch of it would lose records."""
+
+
 @dataclass(frozen=True)
 class Published:
     """What a batch brought."""
@@ -63,7 +67,7 @@ def _pin(manifests: Manifests, master: MasterDataset, feed: Feed, number: int) -
     def pin(manifest: Manifest) -> Manifest:
         version = manifest.version(number)
         if not first <= version.base:
-            raise UserError(
+            raise ArchiveTooShort(
                 f"The archive of {master.topic} begins at {first}, later than version {number} of view "
                 f"{feed.name}, at {version.base}: a batch would lose what lies between."
             )

@@ -55,6 +55,8 @@ class Version:
     segments: tuple[Segment, ...] = ()
     pinned: Offsets | None = None
     """A position that compaction must not swallow: a batch up to here is being computed."""
+    incarnation: int = 0
+    """Which topic of that name was read: one that is made anew has another number. 0: not known."""
 
     @property
     def position(self) -> Offsets:

@@ -55,8 +55,7 @@ def feed_of(spark: "SparkSession", view: View, folder: Path) -> Feed:
 
 def dead_letter_view(stream: Stream) -> View:
     """Dead letters as a view of their own: rows, each malformed record exactly once."""
-    name = f"{stream.topic}_dead_letters".replace(".", "_").replace("-", "_")
-    return View(reads=stream, where="false", name=name, place=stream.place)
+    return View(reads=stream, where="false", name=stream.dead_letter_view, place=stream.place)
 
 
 def dead_letter_feed(stream: Stream) -> Feed:

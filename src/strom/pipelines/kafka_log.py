@@ -1,10 +1,12 @@
 """The log as a pipeline needs it: positions, topics, dead letters, progress. By confluent-kafka."""
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strom.model.errors import UserError
+from strom.pipelines.java_clients import java_client_settings
 from strom.pipelines.offsets import Offsets
 
 if TYPE_CHECKING:
@@ -12,6 +14,19 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS = 15.0
+RETRY_SECONDS = 0.1
+_PASSING = frozenset(
+    {
+        "NOT_LEADER_FOR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "REPLICA_NOT_AVAILABLE",
+        "OFFSET_NOT_AVAILABLE",
+        "UNKNOWN_LEADER_EPOCH",
+        "FENCED_LEADER_EPOCH",
+        "KAFKA_STORAGE_ERROR",
+    }
+)
+"""A partition may have no leader for a moment, or another one than was known."""
 KEEP_FOREVER = {"retention.ms": "-1"}
 
 
@@ -40,9 +55,12 @@ class KafkaLog:
             **(settings or {}),
             "bootstrap.servers": servers,
         }
+        self.java_settings = java_client_settings(self._settings)
+        """What Spark's connector needs to be let in."""
         self._admin: AdminClient | None = None
         self._producer: Producer | None = None
         self._consumers: dict[str, Consumer] = {}
+        self._incarnations: dict[str, int] = {}
 
     @property
     def admin(self) -> "AdminClient":
@@ -63,6 +81,15 @@ class KafkaLog:
             raise UserError(f"No Kafka broker answers at {self.servers}.") from None
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
+    def incarnation(self, topic: str) -> int:
+        """A number that a topic keeps, and another one of its name has not; 0 where Kafka gives no ids.
+
+        It is the one that was seen when positions were last asked for.
+        """
+        if topic not in self._incarnations:
+            self._partitions(topic)
+        return self._incarnations[topic]
+
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic that keeps its records; nothing happens if it is there."""
         from confluent_kafka import KafkaException
@@ -74,6 +101,9 @@ class KafkaLog:
         except KafkaException as error:
             if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while topic not in self.topics() and time.monotonic() < deadline:
+            time.sleep(RETRY_SECONDS)  # a cluster tells its brokers one by one
 
     def ends(self, topic: str) -> Offsets:
         """The end of what can be read: open transactions are not."""
@@ -95,19 +125,22 @@ class KafkaLog:
         ends = self.ends(topic)
         return Offsets(tuple(ends[p] if at < 0 else at for p, at in enumerate(found.next)))
 
+    def holds(self, topic: str, position: Offsets) -> bool:
+        """Whether everything from `position` on is there."""
+        return self._gap(position, self.starts(topic), self.ends(topic)) is None
+
     def check_complete(
-        self, topic: str, position: Offsets, who: str, *, ends: Offsets | None = None
+        self, topic: str, position: Offsets, who: str, way_out: str, *, ends: Offsets | None = None
     ) -> None:
         """Raise LogTruncated if records from `position` on are gone; `ends`, if they are known."""
         starts, ends = self.starts(topic), ends or self.ends(topic)
-        for partition, first in enumerate(starts.next):
-            if not first <= position[partition] <= ends[partition]:
-                raise LogTruncated(
-                    f"{who} has read partition {partition} of topic {topic} up to offset "
-                    f"{position[partition]}, but the log now holds {first} to {ends[partition]}: "
-                    "records were deleted, or the topic was made anew. Compute it again with: "
-                    f"strom replay {who.split()[-1]}"
-                )
+        partition = self._gap(position, starts, ends)
+        if partition is not None:
+            raise LogTruncated(
+                f"{who} has read partition {partition} of topic {topic} up to offset "
+                f"{position[partition]}, but the log now holds {starts[partition]} to "
+                f"{ends[partition]}: records were deleted, or the topic was made anew. {way_out}"
+            )
 
     def commit(self, group: str, topic: str, position: Offsets) -> None:
         """Tell a consumer group's position, for every tool that shows lag."""
@@ -144,21 +177,47 @@ class KafkaLog:
         self._consumers.clear()
         self._admin = self._producer = None
 
+    @staticmethod
+    def _gap(position: Offsets, starts: Offsets, ends: Offsets) -> int | None:
+        """A partition in which the log does not go on from `position`."""
+        partitions = range(max(len(position.next), len(ends.next)))
+        inside = (starts[one] <= position[one] <= ends[one] for one in partitions)
+        return next((one for one, whole in zip(partitions, inside, strict=True) if not whole), None)
+
+    def _partitions(self, topic: str) -> int:
+        """How many partitions a topic has; its incarnation comes with the answer."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        asked = self.admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+        try:
+            found = asked[topic].result()
+        except KafkaException as error:
+            if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
+                raise UserError(f"There is no topic {topic} at {self.servers}.") from None
+            raise UserError(f"No Kafka broker answers at {self.servers}.") from None
+        self._incarnations[topic] = found.topic_id.get_least_significant_bits() & (2**63 - 1)
+        return len(found.partitions)
+
     def _offsets(self, topic: str, which: Any) -> Offsets:
         from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 
-        partitions = self.topics().get(topic)
-        if not partitions:
-            raise UserError(f"There is no topic {topic} at {self.servers}.")
+        partitions = self._partitions(topic)
         asked = {TopicPartition(topic, partition): which for partition in range(partitions)}
-        try:
-            found = self.admin.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=ANSWER_SECONDS
-            )
-            return Offsets.of(
-                {one.partition: future.result().offset for one, future in found.items()}
-            )
-        except KafkaException as error:
-            raise UserError(
-                f"The positions of topic {topic} cannot be had: {error.args[0].str()}"
-            ) from None
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                found = self.admin.list_offsets(
+                    asked,
+                    isolation_level=IsolationLevel.READ_COMMITTED,
+                    request_timeout=ANSWER_SECONDS,
+                )
+                return Offsets.of(
+                    {one.partition: future.result().offset for one, future in found.items()}
+                )
+            except KafkaException as error:
+                if error.args[0].name() not in _PASSING or time.monotonic() > deadline:
+                    raise UserError(
+                        f"The positions of topic {topic} cannot be had: {error.args[0].str()}"
+                    ) from None
+                self.admin.list_topics(timeout=ANSWER_SECONDS)  # who leads now
+                time.sleep(RETRY_SECONDS)

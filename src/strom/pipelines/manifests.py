@@ -22,7 +22,7 @@ class Manifests:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._cache: dict[str, tuple[tuple[int, int], Manifest]] = {}
+        self._cache: dict[str, tuple[tuple[int, ...], Manifest]] = {}
 
     def names(self) -> list[str]:
         """The views that have been computed at some time."""
@@ -33,7 +33,8 @@ class Manifests:
         path = self._path(view)
         try:
             about = path.stat()
-            stamp = (about.st_mtime_ns, about.st_ino)
+            # All three: times are coarse, and the number of a file that is gone is given again.
+            stamp = (about.st_mtime_ns, about.st_ino, about.st_size)
             known = self._cache.get(view)
             if known is None or known[0] != stamp:
                 known = stamp, from_json(json.loads(path.read_text("utf-8")))

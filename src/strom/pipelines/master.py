@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.locks import locked
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.reading import read_log
@@ -48,11 +48,15 @@ class MasterDataset:
         """Up to where records are archived."""
         return self._positions("next")
 
+    def incarnation(self) -> int:
+        """Which topic of that name it holds; 0 if that was never told."""
+        return self._table().transaction_version("strom/incarnation") or 0
+
     def files(self) -> list[str]:
         """The Parquet files that hold the records."""
         return [uri.removeprefix("file://") for uri in self._table().file_uris()]
 
-    def create(self, base: Offsets) -> None:
+    def create(self, base: Offsets, incarnation: int = 0) -> None:
         """Begin an archive; nothing happens if there is one."""
         import pyarrow as pa
         from deltalake import CommitProperties, DeltaTable
@@ -73,6 +77,7 @@ class MasterDataset:
             ]
         )
         marks = [*self._marks("base", base), *self._marks("next", base)]
+        marks += self._incarnation_mark(incarnation)
         DeltaTable.create(
             str(self.path),
             schema,
@@ -97,14 +102,40 @@ class MasterDataset:
             end = kafka.ends(self.topic).at_most(start, max_records)
             if end == start:
                 return 0
-            kafka.check_complete(self.topic, start, f"The archive of {self.topic}")
-            raw = read_log(spark, kafka.servers, self.topic, start, end, group=f"{group}.archive")
+            self.check_same_topic(kafka)
+            who = f"The archive of {self.topic}"
+            kafka.check_complete(self.topic, start, who, self._way_out)
+            raw = read_log(
+                spark,
+                kafka.servers,
+                self.topic,
+                start,
+                end,
+                group=f"{group}.archive",
+                client_settings=kafka.java_settings,
+            )
             if on_one_core:
                 raw = raw.coalesce(1)
             name = f"records-{uuid.uuid4().hex}"
             raw.write.parquet(str(self.path / name))
-            self._commit(name, end)
+            self._commit(name, end, kafka.incarnation(self.topic))
         return end - start
+
+    def check_same_topic(self, kafka: KafkaLog) -> None:
+        """Raise LogTruncated if it holds another topic of that name."""
+        known, seen = self.incarnation(), kafka.incarnation(self.topic)
+        if known and seen and known != seen:
+            raise LogTruncated(
+                f"The archive of {self.topic} holds another topic than the one that is there now: that "
+                f"was deleted, and made anew. {self._way_out}"
+            )
+
+    @property
+    def _way_out(self) -> str:
+        return (
+            f"Move the folder {self.path} away, and a new archive begins with the oldest record that is "
+            "there. The old one stays readable, as a Delta table."
+        )
 
     def sweep(self) -> int:
         """Remove folders of files that no commit has listed: what a crash left behind."""
@@ -123,7 +154,7 @@ class MasterDataset:
         if len(self.files()) >= SMALL_FILES:
             self._table().optimize.compact()
 
-    def _commit(self, name: str, end: Offsets) -> None:
+    def _commit(self, name: str, end: Offsets, incarnation: int) -> None:
         from deltalake import CommitProperties
         from deltalake.transaction import AddAction, RemoveAction
 
@@ -132,12 +163,13 @@ class MasterDataset:
             AddAction(f"{name}/{path.name}", path.stat().st_size, {}, now, True, _stats(path))
             for path in sorted((self.path / name).glob("*.parquet"))
         ]
+        marks = [*self._marks("next", end), *self._incarnation_mark(incarnation)]
         table = self._table()
         table.create_write_transaction(
             added,
             "append",
             table.schema(),
-            commit_properties=CommitProperties(app_transactions=self._marks("next", end)),
+            commit_properties=CommitProperties(app_transactions=marks),
         )
 
     def _table(self) -> "DeltaTable":
@@ -155,6 +187,11 @@ class MasterDataset:
 
         marks = [Transaction(f"strom/{which}/{p}", offset) for p, offset in enumerate(offsets.next)]
         return [Transaction(f"strom/{which}", len(offsets.next)), *marks]
+
+    def _incarnation_mark(self, incarnation: int) -> "list[Transaction]":
+        from deltalake import Transaction
+
+        return [Transaction("strom/incarnation", incarnation)] if incarnation else []
 
     def _positions(self, which: str) -> Offsets:
         table = self._table()

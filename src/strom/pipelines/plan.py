@@ -1,5 +1,6 @@
 """What runs where, before anything runs: a plan, as text, as Mermaid and as SVG."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
@@ -36,7 +37,7 @@ def plan_of(project: Project, mode: Mode = "lambda") -> Plan:
     """The plan of a project, from its definitions alone."""
     settings = project.settings
     broker = settings.servers or f"embedded broker at {project.servers}, in {settings.data}/broker"
-    engines = (
+    engines: tuple[tuple[str, str], ...] = (
         ("mode", mode),
         ("log", broker),
         ("processing", f"Spark at {settings.master}, one session for all views"),
@@ -45,6 +46,9 @@ def plan_of(project: Project, mode: Mode = "lambda") -> Plan:
             f"{settings.data}/views, served by DuckDB at http://{settings.serving_host}:{settings.serving_port}",
         ),
     )
+    if settings.connectors:
+        worker = settings.connect_url or f"a worker at http://127.0.0.1:{settings.connect_port}"
+        engines = (*engines, ("connectors", worker))
     nodes: list[Node] = []
     edges: list[tuple[str, str, str]] = []
     for stream in project.read_streams:
@@ -73,7 +77,27 @@ def plan_of(project: Project, mode: Mode = "lambda") -> Plan:
             edges.append((speed, f"view:{name}", "partial states"))
             if mode == "lambda":
                 edges.append((master, f"view:{name}", f"batch every {settings.batch_every_s:g} s"))
+    _add_connectors(settings.connectors, nodes, edges)
     return Plan(engines, tuple(nodes), tuple(edges))
+
+
+def _add_connectors(
+    connectors: Mapping[str, Mapping[str, str]],
+    nodes: list[Node],
+    edges: list[tuple[str, str, str]],
+) -> None:
+    """Connectors with the topics that their settings name: a sink's `topics`, a source's `topic`."""
+    known = {node.id for node in nodes}
+    for name, config in connectors.items():
+        kind = config.get("connector.class", "no connector.class").rpartition(".")[2]
+        read = [one.strip() for one in config.get("topics", "").split(",") if one.strip()]
+        connector = f"connector:{name}"
+        nodes.append(Node(connector, 2 if read else 0, f"connector {name}", kind))
+        edges += [
+            (f"topic:{topic}", connector, "records") for topic in read if f"topic:{topic}" in known
+        ]
+        if f"topic:{config.get('topic')}" in known:
+            edges.append((connector, f"topic:{config['topic']}", "records"))
 
 
 def as_text(plan: Plan) -> str:

@@ -93,8 +93,30 @@ def load_project(folder: Path | str = ".") -> Project:
     _collect(project, dict(views))
     if not project.views:
         raise UserError(f"No file in {folder} defines a view.")
-    _ = project.read_streams
+    check_names(project)
     return project
+
+
+def check_names(project: Project) -> None:
+    """Raise DefinitionError if two views, those of dead letters included, cannot be told apart.
+
+    In SQL, and in the folders of some systems, names that differ in capitals only are the same.
+    """
+    named = [(view.name, f"view {name}", view.place) for name, view in project.views.items()]
+    named += [
+        (stream.dead_letter_view, f"the dead letters of {stream.topic}", stream.place)
+        for stream in project.read_streams
+    ]
+    taken: dict[str, str] = {}
+    for name, owner, place in named:
+        if not name.isidentifier():
+            raise DefinitionError(
+                place, f"{name!r} is no name for a view: it has letters, digits and _ only."
+            )
+        if (other := taken.setdefault(name.casefold(), owner)) != owner:
+            raise DefinitionError(
+                place, f"{owner.capitalize()} would be called {name}, and so is {other} already."
+            )
 
 
 def _collect(project: Project, names: dict[str, object]) -> None:

@@ -18,6 +18,7 @@ from strom.pipelines.feeds import Feed, append_segment, feed_of, write_segment
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
+from strom.pipelines.same_topic import check_same_topic, replay_again
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_log
 from strom.pipelines.versions import new_version
@@ -58,7 +59,8 @@ def replay(
 ) -> int:
     """Compute a new version from `start` on, and switch to it when it has caught up; its number."""
     feed = feed_of(spark, view, folder)
-    number = begin_version(spark, manifests, feed, start).number
+    incarnation = kafka.incarnation(view.stream.topic)
+    number = begin_version(spark, manifests, feed, start, incarnation).number
     catch_up(
         spark,
         kafka,
@@ -75,11 +77,11 @@ def replay(
 
 
 def begin_version(
-    spark: "SparkSession", manifests: Manifests, feed: Feed, base: Offsets
+    spark: "SparkSession", manifests: Manifests, feed: Feed, base: Offsets, incarnation: int = 0
 ) -> Version:
-    """A new, empty version that begins at a position."""
+    """A new, empty version that begins at a position of a topic, or of one yet to be seen."""
     identity = feed.identity(spark).toArrow()
-    return new_version(manifests, feed.view, base, identity, feed.columns)
+    return new_version(manifests, feed.view, base, identity, feed.columns, incarnation=incarnation)
 
 
 def catch_up(
@@ -103,7 +105,8 @@ def catch_up(
         report(Step(number, position - first, end - first, time.perf_counter() - began))
         if position == end:
             return
-        kafka.check_complete(topic, position, f"View {feed.name}")
+        check_same_topic(kafka, manifests, feed.name, number)
+        kafka.check_complete(topic, position, f"View {feed.name}", replay_again(feed.name))
         until = end.at_most(position, chunk)
         segment = _computed(spark, kafka, manifests, feed, number, position, until, group)
         position = append_segment(manifests, feed, number, segment).position
@@ -128,7 +131,14 @@ def _computed(
     """
 
     def part(ends: tuple[Offsets, Offsets]) -> Segment:
-        raw = read_log(spark, kafka.servers, feed.view.stream.topic, *ends, group=group)
+        raw = read_log(
+            spark,
+            kafka.servers,
+            feed.view.stream.topic,
+            *ends,
+            group=group,
+            client_settings=kafka.java_settings,
+        )
         parsed = parse(feed.view.stream, raw).coalesce(1)
         return write_segment(manifests, feed, number, parsed, *ends)
 

@@ -4,24 +4,26 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from strom.model.errors import StromError, UserError
-from strom.pipelines.batch import run_batch
+from strom.pipelines.batch import ArchiveTooShort, run_batch
 from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
-from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.plan import Mode
 from strom.pipelines.project import Project
-from strom.pipelines.replay import begin_version
+from strom.pipelines.replay import begin_version, switch
+from strom.pipelines.same_topic import is_same, replay_again
 from strom.pipelines.spark.session import in_pool
 from strom.pipelines.speed import SpeedLayer, Target
+from strom.pipelines.topics import prepare_topics
 from strom.pipelines.versions import current_version, definition_of, fingerprint
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class Runner:
         self.layers: dict[str, SpeedLayer] = {}
         """The speed layer of each topic."""
         self.masters: dict[str, MasterDataset] = {}
+        self.without_batch: set[str] = set()
+        """Views that are older than the archive: a batch of it would lose records."""
         self.failed: BaseException | None = None
         self._spark = spark
         self._kafka = kafka
@@ -65,8 +69,8 @@ class Runner:
             name: feed_of(self._spark, view, self.project.folder)
             for name, view in self.project.views.items()
         }
+        prepare_topics(self.project, self._kafka)
         for stream in self.project.read_streams:
-            self._prepare_topic(stream)
             if self.mode == "lambda":
                 self._prepare_master(stream)
             layer = self._layer(stream)
@@ -75,6 +79,7 @@ class Runner:
                 for feed in feeds.values()
                 if feed.view.stream.topic == stream.topic
             ]
+            self._refuse_other_logs(layer.targets)
             self.layers[stream.topic] = layer
 
     def start(self) -> None:
@@ -116,21 +121,11 @@ class Runner:
             ]
         return max((one.records for one in published), default=0)
 
-    def _prepare_topic(self, stream: Stream) -> None:
-        topics = self._kafka.topics()
-        if stream.topic not in topics:
-            if self.project.settings.servers:
-                raise UserError(
-                    f"{stream.place}: There is no topic {stream.topic} at {self._kafka.servers}. "
-                    "Create it, or correct the stream."
-                )
-            self._kafka.create(stream.topic, stream.partitions)
-        if stream.dead_letter_topic not in topics:
-            self._kafka.create(stream.dead_letter_topic, 1)
-
     def _prepare_master(self, stream: Stream) -> None:
         master = MasterDataset(self.project.data / "master", stream.topic)
-        master.create(self._kafka.starts(stream.topic))
+        incarnation = self._kafka.incarnation(stream.topic)
+        master.create(self._kafka.starts(stream.topic), incarnation)
+        master.check_same_topic(self._kafka)
         master.sweep()
         self.masters[stream.topic] = master
 
@@ -149,7 +144,8 @@ class Runner:
         topic = feed.view.stream.topic
         master = self.masters.get(topic)
         base = master.base() if master else self._kafka.starts(topic)
-        version = begin_version(self._spark, self._manifests, feed, base)
+        incarnation = self._kafka.incarnation(topic)
+        version = begin_version(self._spark, self._manifests, feed, base, incarnation)
         if master and master.position() - base > 0:
             run_batch(self._spark, self._manifests, master, feed, version.number)
         return version
@@ -158,10 +154,9 @@ class Runner:
         feed = dead_letter_feed(stream)
         manifest = self._manifests.read(feed.name)
         version = manifest.active_version if manifest else None
-        if version is None:
-            version = begin_version(
-                self._spark, self._manifests, feed, self._kafka.starts(stream.topic)
-            )
+        if version is None or not self._can_go_on(stream.topic, version):
+            # Nobody can replay it: no file defines it. What was found before stays as a version.
+            version = self._new_dead_letters(feed)
         return SpeedLayer(
             self._spark,
             self._kafka,
@@ -171,6 +166,37 @@ class Runner:
             max_records=self.project.settings.batch_records,
             dead_letters=Target(feed, version.number),
         )
+
+    def _can_go_on(self, topic: str, version: Version) -> bool:
+        seen = self._kafka.incarnation(topic)
+        return is_same(version, seen) and self._kafka.holds(topic, version.position)
+
+    def _new_dead_letters(self, feed: Feed) -> Version:
+        topic = feed.view.stream.topic
+        version = begin_version(
+            self._spark,
+            self._manifests,
+            feed,
+            self._kafka.starts(topic),
+            self._kafka.incarnation(topic),
+        )
+        switch(self._manifests, feed, version.number)
+        return version
+
+    def _refuse_other_logs(self, targets: Sequence[Target]) -> None:
+        """Raise LogTruncated if views cannot go on where they are; one message names all of them."""
+        stuck = []
+        for target in targets:
+            manifest = self._manifests.existing(target.feed.name)
+            if not self._can_go_on(manifest.topic, manifest.version(target.number)):
+                stuck.append(target.feed)
+        if stuck:
+            names = [feed.name for feed in stuck]
+            raise LogTruncated(
+                f"{stuck[0].view.place}: Topic {stuck[0].view.stream.topic} is not the one that "
+                f"{', '.join(names)} had read: records were deleted, or it was made anew. "
+                f"{replay_again(*names)}"
+            )
 
     def _speed(self, layer: SpeedLayer) -> None:
         began = time.monotonic()
@@ -242,7 +268,16 @@ class Runner:
             layer = self.layers[topic]
             for target in self._not_dropped(layer):
                 with self._unless_dropped(layer), in_pool(self._spark, "batch"):
-                    run_batch(self._spark, self._manifests, master, target.feed, target.number)
+                    self._batch_if_possible(master, target)
+
+    def _batch_if_possible(self, master: MasterDataset, target: Target) -> None:
+        """A view that is older than the archive lives on its speed layer alone, and stays right."""
+        try:
+            run_batch(self._spark, self._manifests, master, target.feed, target.number)
+        except ArchiveTooShort as reason:
+            if target.feed.name not in self.without_batch:
+                self.without_batch.add(target.feed.name)
+                log.warning("%s It goes on without batches.", reason)
 
     def _upkeep(self) -> None:
         rounds = 0

@@ -111,6 +111,8 @@ def _checked(file: Path, place: tuple[str, ...], value: Any, kind: type) -> Any:
             name: str(one).lower() if isinstance(one, bool) else str(one)
             for name, one in value.items()
         }
+    if place == ("speed", "max_records") and isinstance(value, int) and value < 1:
+        raise UserError(f"{file}: speed.max_records must be at least 1.")
     if not isinstance(value, kind) or isinstance(value, bool):
         wanted = {
             str: "a text",

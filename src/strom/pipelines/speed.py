@@ -19,6 +19,7 @@ from strom.pipelines.freshness import Freshness
 from strom.pipelines.kafka_log import DeadLetter, KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
+from strom.pipelines.same_topic import check_same_topic, replay_again
 from strom.pipelines.spark.parsing import dead_rows, parse
 from strom.pipelines.spark.reading import read_log
 
@@ -83,11 +84,17 @@ class SpeedLayer:
         end = self._log.ends(topic)
         self.progress.freshness.looked(time.monotonic(), end - Offsets())
         taken = 0
+        for target in self._everyone:
+            check_same_topic(self._log, self._manifests, target.feed.name, target.number)
+        behind = [end - position for position in self._by_position()]
+        self.progress.lag = max(behind, default=0)
         for position, targets in self._by_position().items():
             until = end.at_most(position, self._max_records)
             if until != position:  # behind it too, where a topic was made anew
-                who = f"View {targets[0].feed.name}"
-                self._log.check_complete(topic, position, who, ends=end)
+                name = targets[0].feed.name
+                self._log.check_complete(
+                    topic, position, f"View {name}", replay_again(name), ends=end
+                )
                 self._take(targets, position, until)
                 taken = max(taken, until - position)
         end = self._log.ends(topic) if taken else end
@@ -96,11 +103,14 @@ class SpeedLayer:
         self.progress.lag = max(behind, default=0)
         return taken
 
+    @property
+    def _everyone(self) -> list[Target]:
+        return [*self.targets, *([self._dead_letters] if self._dead_letters else [])]
+
     def _by_position(self) -> dict[Offsets, list[Target]]:
         """Versions that stand at the same place read the log together."""
-        everyone = [*self.targets, *([self._dead_letters] if self._dead_letters else [])]
         positions: dict[Offsets, list[Target]] = {}
-        for target in everyone:
+        for target in self._everyone:
             manifest = self._manifests.existing(target.feed.name)
             positions.setdefault(manifest.version(target.number).position, []).append(target)
         return positions
@@ -108,7 +118,13 @@ class SpeedLayer:
     def _take(self, targets: Sequence[Target], start: Offsets, end: Offsets) -> None:
         began = time.perf_counter()
         raw = read_log(
-            self._spark, self._log.servers, self._stream.topic, start, end, group=self._group
+            self._spark,
+            self._log.servers,
+            self._stream.topic,
+            start,
+            end,
+            group=self._group,
+            client_settings=self._log.java_settings,
         )
         parsed = parse(self._stream, raw).persist()
         try:

@@ -51,7 +51,13 @@ def current_version(manifest: Manifest | None, view: View) -> Version | None:
 
 
 def new_version(
-    manifests: Manifests, view: View, base: Offsets, identity: "pa.Table", columns: dict[str, str]
+    manifests: Manifests,
+    view: View,
+    base: Offsets,
+    identity: "pa.Table",
+    columns: dict[str, str],
+    *,
+    incarnation: int = 0,
 ) -> Version:
     """Make room for another version of a view; the first one is active at once."""
     import pyarrow.parquet as pq
@@ -73,6 +79,7 @@ def new_version(
             base=base,
             created_ms=time.time_ns() // 1_000_000,
             identity=identity_file,
+            incarnation=incarnation,
         )
         made.append(version)
         changed = manifest.with_version(version)

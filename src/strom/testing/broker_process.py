@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -16,7 +17,8 @@ STOP_SECONDS = 30
 class BrokerProcess:
     """`strom start` on a free port. The same data and port are used again by a second start().
 
-    `module` is what runs it, in case something has to be changed before: see `python -m`.
+    `module` is what runs it, in case something has to be changed before: see `python -m`. `options` are
+    more of `strom start`'s own.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class BrokerProcess:
         python: str = sys.executable,
         queues: bool = False,
         module: str = "strom",
+        options: Sequence[str] = (),
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
         self.data = data or self._temporary or ""
@@ -39,6 +42,7 @@ class BrokerProcess:
         self._settings = settings or {}
         self._python = python
         self._module = module
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         # A file, and not a pipe: a pipe that nobody empties stops the writer when it is full.
         self._words = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by stop()
@@ -69,7 +73,13 @@ class BrokerProcess:
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=self._words, env=dict(os.environ)
+            [*command, *self._options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            env=dict(os.environ),
+            # Ctrl-C is for whoever started it, and who ends it then.
+            start_new_session=bool(self._options),
         )
         self._process = process
         assert process.stdout is not None  # noqa: S101 - asked for above

@@ -97,6 +97,8 @@ def parse_select(select: str, place: Place) -> "exp.Select":
         line = place.line + int(first.get("line") or 1) - 1
         told = str(first.get("description") or error)
         raise DefinitionError(Place(place.file, line), told) from None
+    except sqlglot.errors.TokenError:
+        raise DefinitionError(place, "A text or a name that begins here does not end.") from None
     if not isinstance(tree, exp.Select):
         raise UserError("A view is a SELECT.")
     for part in ("joins", "having", "order", "limit", "distinct", "laterals", "windows"):

@@ -18,6 +18,10 @@ _STREAM = re.compile(
     r"CREATE\s+STREAM\s+(\w+)\s*(?:\((.*?)\))?\s*(?:WITH\s*\(([^()]*)\))?\s*\Z",
     re.IGNORECASE | re.DOTALL,
 )
+# What a semicolon or a comment may stand in, and these themselves; of any two the first one counts.
+_PIECE = re.compile(
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|;", re.DOTALL
+)
 _VIEW = re.compile(r"CREATE\s+VIEW\s+(\w+)\s+AS\s+(SELECT\b.*)\Z", re.IGNORECASE | re.DOTALL)
 
 
@@ -96,12 +100,18 @@ def _told_at(place: Place) -> Iterator[None]:
 
 def _statements(text: str) -> list[tuple[str, int]]:
     """The statements with the lines on which they begin, without comments."""
-    bare = re.sub(r"--[^\n]*", "", text)
+    bare = _PIECE.sub(_without_comment, text)
+    ends = [one.start() for one in _PIECE.finditer(bare) if one[0] == ";"]
     found, start = [], 0
-    for match in re.finditer(r";|\Z", bare):
-        piece = bare[start : match.start()]
+    for end in [*ends, len(bare)]:
+        piece = bare[start:end]
         if piece.strip():
             before = start + len(piece) - len(piece.lstrip())
             found.append((piece.strip(), bare.count("\n", 0, before) + 1))
-        start = match.end()
+        start = end + 1
     return found
+
+
+def _without_comment(piece: re.Match[str]) -> str:
+    """Nothing in the place of a comment, but its line ends, so that lines keep their numbers."""
+    return "\n" * piece[0].count("\n") if piece[0].startswith(("--", "/*")) else piece[0]

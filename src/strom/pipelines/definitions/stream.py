@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from strom.model.errors import UserError
+from strom.model.errors import ApiError, UserError
+from strom.model.topics import check_topic_name
 from strom.pipelines.definitions.avro import avro_columns
 from strom.pipelines.definitions.place import DefinitionError, Place, calling_place
 from strom.pipelines.definitions.types import parse_schema
@@ -52,6 +53,7 @@ class Stream:
         if self.format not in get_args(Format):
             known = ", ".join(get_args(Format))
             raise DefinitionError(self.place, f"There is no format {self.format!r}: {known}.")
+        self._check_topics()
         fixed = _FIXED_SCHEMAS.get(self.format)
         if fixed and self.schema:
             raise DefinitionError(
@@ -75,6 +77,20 @@ class Stream:
                 self.place,
                 f"The time of stream {self.topic!r} must be a TIMESTAMP; {self.time} {has}.",
             )
+
+    def _check_topics(self) -> None:
+        for topic in (self.topic, self.dead_letter_topic):
+            try:
+                check_topic_name(topic)
+            except ApiError as error:
+                raise DefinitionError(self.place, f"{topic!r} is no topic: {error}") from None
+        if self.dead_letter_topic == self.topic:
+            raise DefinitionError(
+                self.place,
+                f"Dead letters of {self.topic!r} would go round in a circle; name another.",
+            )
+        if self.partitions < 1:
+            raise DefinitionError(self.place, f"Topic {self.topic!r} needs at least one partition.")
 
     @property
     def columns(self) -> dict[str, str]:
@@ -110,6 +126,11 @@ class Stream:
     def dead_letter_topic(self) -> str:
         """Where malformed records go."""
         return self.dead_letters or f"{self.topic}.dead"
+
+    @property
+    def dead_letter_view(self) -> str:
+        """The view in which malformed records can be queried."""
+        return f"{self.topic}_dead_letters".replace(".", "_").replace("-", "_")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,10 @@ from strom.pipelines.measures.measure import (
 FLOAT_SUM = "exact for integers and decimals; for floats up to rounding, about n · 1e-16 relative"
 # DuckDB would give HUGEINT, which Parquet has not.
 _ADD = "CAST(sum({}) AS %s)"
+_EXACT_DIGITS = 12
+"""So many digits may a number have whose square is added up exactly."""
+_SQUARE = "{0} * {0}"
+_DOUBLE = "CAST({0} AS DOUBLE)"
 
 
 def count(column: str | None = None) -> Measure:
@@ -92,31 +96,77 @@ class Mean(_OfNumbers):
 class Variance(_OfNumbers):
     """From count, sum and sum of squares.
 
-    For integers and decimals these are exact. For floats the difference at the end loses digits when
-    the values lie far from zero and close together; shift them in `prepare` then.
+    Squares of integers and decimals of up to twelve digits are added up exactly; those of larger ones,
+    of which a few would not fit into 38 digits, as floats beside them. For floats the difference at the
+    end loses digits when the values lie far from zero and close together; shift them in `prepare` then.
     """
 
     kind: ClassVar[str] = "variance"
     exactness: ClassVar[str] = (
-        "exact for integers and decimals; for floats up to rounding, about n · 1e-16 · mean²/variance"
+        "exact for integers and decimals of up to 12 digits; else up to rounding, about "
+        "n · 1e-16 · mean²/variance"
     )
 
     def fold(self, rows: Rows) -> Fold:
         """Count, sum, sum of squares."""
-        number = quoted(self.column)
-        n = State("n", applied("count", number), _ADD % "BIGINT")
         kind = rows.type_of(self.column or "")
-        if kind in FLOATS:
-            q = State("q", _square_sum(number, "DOUBLE"), "sum({})")
-            top = "({q} - {s} * {s} / {n})"
-        else:
-            wide = f"DECIMAL(18,{_scale(kind)})"
-            square = f"DECIMAL(38,{2 * _scale(kind)})"
-            q = State("q", _square_sum(number, wide, square), _ADD % square)
-            # Doubles only at the end, from sums that lost nothing.
-            top = "(CAST({q} AS DOUBLE) - CAST({s} AS DOUBLE) * CAST({s} AS DOUBLE) / {n})"
+        n = State("n", applied("count", quoted(self.column)), _ADD % "BIGINT")
+        s = sum_state("s", self.column or "", rows)
+        squares, top = self._floating() if _needs_floats(kind) else self._exact(kind)
         finish = f"CASE WHEN {{n}} > 1 THEN greatest(0, {top}) / ({{n}} - 1) END"
-        return Fold((n, sum_state("s", self.column or "", rows), q), finish)
+        return Fold((n, s, *squares), finish)
+
+    def _floating(self) -> tuple[tuple[State, ...], str]:
+        """Squares as floats, and the sum of squared differences of them."""
+        squares = _both_by(f"sum({_SQUARE})", _both_by(_DOUBLE, quoted(self.column)))
+        return (State("q", squares, "sum({})"),), _difference("{q}")
+
+    def _exact(self, kind: str) -> tuple[tuple[State, ...], str]:
+        """Squares of what is small as decimals, of what is large as floats."""
+        number, scale = quoted(self.column), _scale(kind)
+        square = f"DECIMAL(38,{2 * scale})"
+        bound = f"1e{_EXACT_DIGITS - scale}"
+        small = f"{{0}} BETWEEN -{bound} AND {bound}"
+
+        def near(digits: int, column: str) -> str:
+            # The sum cannot overflow: 10^14 squares of twelve digits fit into 38.
+            factor = f"CAST({column} AS DECIMAL({digits},{scale}))"
+            squares = f"CASE WHEN {small.format(column)} THEN {factor} * {factor} END"
+            return f"CAST(sum({squares}) AS {square})"
+
+        # A product has the digits of both in Spark, which has no more than 38, and of one in DuckDB.
+        squares = Sql(near(18, number.spark), near(38, number.duckdb))
+        q = State("q", squares, _ADD % square)
+        if kind in SMALL_INTEGERS:
+            return (q,), _exact_difference(scale, otherwise=_difference("{q}"))
+        far = f"sum(CASE WHEN NOT ({small}) THEN {_SQUARE.format(_DOUBLE)} END)"
+        h = State("h", _both_by(far, number), "sum({})")
+        both = "(coalesce(CAST({q} AS DOUBLE), 0) + coalesce({h}, 0))"
+        exact = _exact_difference(scale, otherwise=_difference(both))
+        return (q, h), f"CASE WHEN {{h}} IS NULL THEN {exact} ELSE {_difference(both)} END"
+
+
+def _needs_floats(kind: str) -> bool:
+    return kind in FLOATS or _scale(kind) > _EXACT_DIGITS
+
+
+def _difference(squares: str) -> str:
+    """The sum of squared differences from the mean, in floats."""
+    return f"(CAST({squares} AS DOUBLE) - CAST({{s}} AS DOUBLE) * CAST({{s}} AS DOUBLE) / {{n}})"
+
+
+def _exact_difference(scale: int, *, otherwise: str) -> str:
+    """The same in decimals, where n · q and s · s fit into 38 digits."""
+    s = f"CAST({{s}} AS DECIMAL(38,{scale}))"
+    exact = f"CAST(CAST({{n}} AS DECIMAL(38,0)) * {{q}} - {s} * {s} AS DOUBLE) / {{n}}"
+    # By Cauchy and Schwarz, s · s is no more than n · q.
+    fits = f"CAST({{n}} AS DOUBLE) * CAST({{q}} AS DOUBLE) < 1e{36 - 2 * scale}"
+    return f"CASE WHEN {fits} THEN {exact} ELSE {otherwise} END"
+
+
+def _both_by(template: str, number: Sql) -> Sql:
+    """A text with {0} for the number, in both engines."""
+    return Sql(template.format(number.spark), template.format(number.duckdb))
 
 
 def sum_state(name: str, column: str, rows: Rows) -> State:
@@ -129,14 +179,6 @@ def sum_state(name: str, column: str, rows: Rows) -> State:
         return State(name, applied("CAST(sum({}) AS BIGINT)", number), _ADD % "BIGINT")
     wide = f"DECIMAL(38,{_scale(kind)})"
     return State(name, applied(f"CAST(sum(CAST({{}} AS {wide})) AS {wide})", number), _ADD % wide)
-
-
-def _square_sum(number: Sql, wide: str, result: str | None = None) -> Sql:
-    def of(column: str) -> str:
-        total = f"sum(CAST({column} AS {wide}) * CAST({column} AS {wide}))"
-        return f"CAST({total} AS {result})" if result else total
-
-    return Sql(of(number.spark), of(number.duckdb))
 
 
 def _scale(kind: str) -> int:

@@ -34,7 +34,7 @@ def make_app(manifests: Manifests, server: Server) -> "Starlette":
         manifests.existing(name)
         columns = {
             row["column_name"]: row["column_type"]
-            for row in server.query(f"DESCRIBE {name}").to_pylist()
+            for row in server.query(f'DESCRIBE "{name}"').to_pylist()
         }
         sql, values = view_query(name, columns, dict(request.query_params))
         return _answer(server, sql, values, request.query_params.get("format"))

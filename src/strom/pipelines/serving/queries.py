@@ -51,6 +51,9 @@ class Server:
                 # A file has gone since the manifest was read: read it again.
                 if attempt == _ATTEMPTS - 1:
                     raise
+            except duckdb.CatalogException as error:
+                known = ", ".join(self._manifests.names()) or "none yet; start with: strom run"
+                raise UserError(f"{_first_line(error)} There is: {known}.") from None
             except duckdb.Error as error:
                 raise UserError(_first_line(error)) from None
             finally:
@@ -63,8 +66,9 @@ class Server:
         self._connection.close()
 
     def _named_in(self, sql: str) -> list[Manifest]:
-        words = set(_WORD.findall(sql))
-        found = [self._manifests.read(name) for name in self._manifests.names() if name in words]
+        words = set(_WORD.findall(sql.casefold()))  # names in SQL have no capitals
+        named = [name for name in self._manifests.names() if name.casefold() in words]
+        found = [self._manifests.read(name) for name in named]
         return [manifest for manifest in found if manifest is not None and manifest.active]
 
     def _show(self, manifest: Manifest) -> None:

@@ -16,6 +16,7 @@ from strom.pipelines.fold import (
     state_columns,
 )
 from strom.pipelines.spark.preparing import prepared, windowed
+from strom.pipelines.spark.row_level import beyond_single_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,7 +32,14 @@ def bind_with_spark(
     from pyspark.errors import PySparkException
 
     try:
-        rows = prepared(view, empty_rows(spark, view.stream), folder)
+        source = empty_rows(spark, view.stream)
+        rows = prepared(view, source, folder)
+        if told := beyond_single_rows(source, rows):
+            raise DefinitionError(
+                view.place,
+                f"View {view.name} {told} before it measures; rows must be made one by one, or the parts "
+                "of the log would not add up. Use keys and measures, or do it in a query over the view.",
+            )
         records = rows.select(f"{RECORD}.*") if view.rolls_up else rows
         fields = [*rows.schema.fields, *records.schema.fields]
         columns = {one.name: one.dataType.simpleString() for one in fields if one.name != RECORD}
