@@ -4,6 +4,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -74,6 +75,34 @@ def test_the_archive_takes_bites_of_one_file_and_misses_nothing(world):
     world.speed().step()
     assert world.batch("page_minutes").records == 300
     check(world, sent)
+
+
+def test_small_files_of_the_archive_are_made_one_and_stay_until_nobody_reads_them(
+    world, monkeypatch
+):
+    sent = clicks(300)
+    world.send(sent)
+    while world.archive(max_records=120, on_one_core=True):
+        pass
+    small, position = world.master.files(), world.master.position()
+    assert not world.master.compact()  # they are too few
+    monkeypatch.setattr("strom.pipelines.master.SMALL_FILES", len(small))
+    assert world.master.compact()
+    assert len(world.master.files()) == 1
+    assert world.master.position() == position
+    assert pq.ParquetDataset(small).read().num_rows == 300
+    more = clicks(50, first=300)
+    world.send(more)
+    assert world.archive() == 50
+    world.speed().step()
+    assert world.batch("page_minutes").records == 350
+    check(world, sent + more)
+    monkeypatch.setattr("strom.pipelines.master.SMALL_FILES", 2)
+    monkeypatch.setattr("strom.pipelines.master.READERS_HOURS", 0)
+    assert world.master.compact()
+    assert not any(Path(file).exists() for file in small)
+    assert world.batch("page_minutes").records == 350
+    check(world, sent + more)
 
 
 def test_a_pool_is_left_even_after_an_error(spark):

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SMALL_FILES = 64
-"""From so many files on, a table is rewritten into fewer."""
+SMALL_FILES, SMALL_BYTES = 64, 64 << 20
+"""So many files of less than that are too many: a batch opens every one of them."""
+READERS_HOURS = 24
+"""A batch that began before a compaction is over by then."""
 
 
 class MasterDataset:
@@ -149,10 +151,19 @@ class MasterDataset:
             shutil.rmtree(path, ignore_errors=True)
         return len(left)
 
-    def compact(self) -> None:
-        """Rewrite many small files into few; who reads the old ones still can."""
-        if len(self.files()) >= SMALL_FILES:
-            self._table().optimize.compact()
+    def compact(self) -> bool:
+        """Rewrite many small files into few, once there are many; whether there were.
+
+        The small ones stay for as long as anybody may be reading them.
+        """
+        with locked(self.path.with_suffix(".lock")):
+            small = [file for file in self.files() if Path(file).stat().st_size < SMALL_BYTES]
+            if len(small) < SMALL_FILES:
+                return False
+            table = self._table()
+            table.optimize.compact(max_concurrent_tasks=1)  # the cores are for fresh views
+            table.vacuum(READERS_HOURS, dry_run=False, enforce_retention_duration=False)
+        return True
 
     def _commit(self, name: str, end: Offsets, incarnation: int) -> None:
         from deltalake import CommitProperties

@@ -269,6 +269,7 @@ class Runner:
             for target in self._not_dropped(layer):
                 with self._unless_dropped(layer), in_pool(self._spark, "batch"):
                     self._batch_if_possible(master, target)
+            master.compact()
 
     def _batch_if_possible(self, master: MasterDataset, target: Target) -> None:
         """A view that is older than the archive lives on its speed layer alone, and stays right."""
