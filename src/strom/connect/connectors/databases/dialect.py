@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from strom.connect.api import ConnectError, Schema, TopicPartition
 from strom.connect.connectors.databases.address import SQLITE, Address
@@ -63,10 +63,7 @@ class Fenced(ConnectError):
 
 
 class Database(ABC):
-    """One connection to one database. Not for several threads at once."""
-
-    is_for_any_thread: ClassVar[bool] = False
-    """Whether calls may come from different threads, one after the other."""
+    """One connection to one database. Not for several threads."""
 
     @abstractmethod
     def open(self) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import zlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
@@ -78,8 +78,6 @@ WHERE p.connector = $1 AND p.topic = new.topic AND p.part = new.part
 
 class Postgres(Database):
     """One connection to a PostgreSQL database."""
-
-    is_for_any_thread: ClassVar = True
 
     def __init__(self, address: Address, numeric_mapping: str = "none") -> None:
         self._address = address

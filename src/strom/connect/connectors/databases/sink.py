@@ -5,7 +5,6 @@ goes on from what is stored there. A partition's row is locked meanwhile, and ca
 number: a task that was replaced without knowing it finds another number there, and stores nothing.
 """
 
-import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -21,7 +20,6 @@ from strom.connect.api import (
     TopicPartition,
     stretches,
 )
-from strom.connect.connectors.databases.aside import Aside
 from strom.connect.connectors.databases.dialect import (
     Claim,
     Database,
@@ -45,17 +43,10 @@ from strom.connect.connectors.databases.sink_settings import JdbcSinkSettings
 from strom.connect.connectors.databases.target_tables import TargetTables
 
 _MOST_SHAPES: Final = 1000
-ASIDE_FROM: Final = 4000
-"""So many records at once come only where more will follow."""
 
 
 class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
-    """Writes what it gets at once; much of it while the next records are being read.
-
-    A large call is stored in another thread, and waited for by the next call. If the database refuses
-    one of its rows, everything since the last flush is asked for again and stored call by call, so that
-    the row is told by its place in the call that brought it.
-    """
+    """Writes what it gets at once, so a flush has nothing left to do."""
 
     most_at_once: ClassVar = 20_000
 
@@ -67,8 +58,6 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         )
         self._claims: dict[TopicPartition, Claim] = {}
         self._plans: dict[tuple[Any, ...], Plan] = {}
-        self._aside = Aside()
-        self._call_by_call = False
 
     def start(self) -> None:
         """Connect."""
@@ -91,18 +80,13 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             return
         parts = stretches(records)
         spans = offsets_of(parts)
-        self._finish()
         new = spans.keys() - self._claims.keys()
         if new:
             self.open(sorted(new))
         try:
             # Tables are made before the transaction begins: two tasks may want to make the same one.
             self._database.open()
-            planned = list(self._planned(parts))
-            if self._goes_aside(records):
-                self._aside.begin(lambda: self._store(parts, spans, planned))
-            else:
-                self._store(parts, spans, planned)
+            self._store(parts, spans, list(self._planned(parts)))
         except RefusedRows as refusal:
             self._blame(records, refusal)
         except BaseException:
@@ -110,43 +94,16 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             raise
 
     def flush(self) -> None:
-        """Wait for what is being stored."""
-        self._finish()
-        self._call_by_call = False
+        """Nothing waits: every `put` has stored what it got."""
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task takes over."""
-        with contextlib.suppress(ConnectError):  # what could not be stored is read again
-            self._finish()
         for partition in partitions:
             self._claims.pop(partition, None)
 
     def stop(self) -> None:
         """Disconnect."""
-        with contextlib.suppress(ConnectError):
-            self._finish()
         self._database.close()
-
-    def _goes_aside(self, records: Sequence[SinkRecord]) -> bool:
-        return (
-            self._database.is_for_any_thread
-            and not self._call_by_call
-            and len(records) >= ASIDE_FROM
-        )
-
-    def _finish(self) -> None:
-        """Wait for what is stored aside; nothing else asks the database before that."""
-        try:
-            self._aside.finish()
-        except RefusedRows as refusal:
-            self._forget()
-            self._call_by_call = True
-            raise RetriableError(
-                f"A row is refused, and will be looked for: {refusal}"
-            ) from refusal
-        except BaseException:
-            self._forget()
-            raise
 
     def _forget(self) -> None:
         """What was not stored may have been made in vain: columns and tables are looked up again."""
