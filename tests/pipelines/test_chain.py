@@ -46,11 +46,12 @@ def test_splicing_keeps_the_chain_whole(moves, first, last):
     assert len(set(spliced.files)) == len(spliced.files)
 
 
-@given(steps, st.tuples(st.integers(0, 40), st.integers(0, 40)))
-def test_a_batch_is_cut_where_the_chain_can_be(moves, archived):
+@given(steps, st.tuples(st.integers(0, 40), st.integers(0, 40)), st.booleans())
+def test_a_batch_is_cut_where_the_chain_can_be(moves, archived, may_lead):
     version = version_of(moves)
-    cut = cut_of(version, Offsets(archived))
+    cut = cut_of(version, Offsets(archived), may_lead=may_lead)
     assert cut <= Offsets(archived)
+    assert may_lead or cut in version.boundaries
     spliced = version.spliced(Segment(version.base, cut, ("batch.parquet",), "batch"))
     check_whole(spliced, max(version.position, cut, key=lambda one: one - version.base))
 

@@ -11,6 +11,9 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines import Stream, View, window
+from strom.pipelines.batch import _pin
+from strom.pipelines.chain import OutOfPlace
+from strom.pipelines.feeds import write_segment
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import read_log
@@ -103,6 +106,55 @@ def test_small_files_of_the_archive_are_made_one_and_stay_until_nobody_reads_the
     assert not any(Path(file).exists() for file in small)
     assert world.batch("page_minutes").records == 350
     check(world, sent + more)
+
+
+@pytest.mark.parametrize("beside_speed", [True, False])
+def test_a_batch_whose_end_the_speed_layer_passes_meanwhile_is_right(
+    world, monkeypatch, beside_speed
+):
+    sent = clicks(300)
+    world.send(sent[:200])
+    speed = world.speed()
+    speed.step()
+    world.send(sent[200:280])
+    world.archive()  # further than the view
+    passed: list[int] = []
+
+    def passing(*arguments, **named):
+        if not passed:  # in one step from 200 to 300: there is no boundary at 280
+            world.send(sent[280:])
+            passed.append(speed.step())
+        return write_segment(*arguments, **named)
+
+    monkeypatch.setattr("strom.pipelines.batch.write_segment", passing)
+    published = world.batch("page_minutes", beside_speed=beside_speed)
+    assert passed == [100]
+    assert published.records == 200
+    check(world, sent)
+
+
+def test_a_compaction_leaves_a_batch_that_began_meanwhile_its_end(world, monkeypatch):
+    monkeypatch.setattr("strom.pipelines.compaction.plan.__defaults__", (2,))
+    sent = clicks(60)
+    speed = world.speed()
+    world.send(sent[:30])
+    world.archive()
+    speed.step()
+    world.send(sent[30:])
+    speed.step()
+    target = world.targets["page_minutes"]
+    merge = world.compactor._merge
+
+    def merging(*arguments):
+        cut = _pin(world.manifests, world.master, target.feed, target.number, may_lead=False)
+        assert cut - Offsets() == 30
+        return merge(*arguments)
+
+    monkeypatch.setattr(world.compactor, "_merge", merging)
+    with pytest.raises(OutOfPlace, match="a batch has begun"):
+        world.compactor.compact(target.feed.fold, target.number)
+    assert world.batch("page_minutes", beside_speed=True).records == 30
+    check(world, sent)
 
 
 def test_a_pool_is_left_even_after_an_error(spark):

@@ -70,9 +70,11 @@ class World:
     def archive(self, **options):
         return self.master.archive(self.spark, self.kafka, group="strom.test", **options)
 
-    def batch(self, name):
+    def batch(self, name, **options):
         target = self.targets[name]
-        return run_batch(self.spark, self.manifests, self.master, target.feed, target.number)
+        return run_batch(
+            self.spark, self.manifests, self.master, target.feed, target.number, **options
+        )
 
     def replay(self, view, start=BEGINNING, **options):
         return replay(

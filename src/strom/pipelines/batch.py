@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.chain import Manifest, Segment, Version
+from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version
 from strom.pipelines.feeds import Feed, write_segment
+from strom.pipelines.locks import locked
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
@@ -33,14 +34,40 @@ class Published:
 
 
 def run_batch(
-    spark: "SparkSession", manifests: Manifests, master: MasterDataset, feed: Feed, number: int
+    spark: "SparkSession",
+    manifests: Manifests,
+    master: MasterDataset,
+    feed: Feed,
+    number: int,
+    *,
+    beside_speed: bool = False,
 ) -> Published:
     """Compute the states of all archived records, and put them in the place of older ones.
 
-    If it fails, nothing has changed.
+    If it fails, nothing has changed. Beside a speed layer at work, a batch reaches no further than that
+    has come: by the time the batch is done, the speed layer would have passed its end without a stop.
     """
+    # One at a time, of all processes: each pins the position that it ends at.
+    with locked(manifests.view_folder(feed.name) / "batch.lock"):
+        if not beside_speed:
+            try:
+                return _run_batch(spark, manifests, master, feed, number, may_lead=True)
+            except OutOfPlace:
+                log.info("a speed layer has passed the end of a batch of %s", feed.name)
+        return _run_batch(spark, manifests, master, feed, number, may_lead=False)
+
+
+def _run_batch(
+    spark: "SparkSession",
+    manifests: Manifests,
+    master: MasterDataset,
+    feed: Feed,
+    number: int,
+    *,
+    may_lead: bool,
+) -> Published:
     topic = feed.view.stream.topic
-    cut = _pin(manifests, master, feed, number)
+    cut = _pin(manifests, master, feed, number, may_lead=may_lead)
     try:
         base = manifests.existing(feed.name).version(number).base
         raw = read_master(spark, master.files(), base, cut)
@@ -53,14 +80,19 @@ def run_batch(
     return Published(number, segment.records, cut)
 
 
-def cut_of(version: Version, archived: Offsets) -> Offsets:
-    """The latest position up to which everything is archived and at which the chain can be cut."""
-    if version.position <= archived:
+def cut_of(version: Version, archived: Offsets, *, may_lead: bool) -> Offsets:
+    """The latest position up to which everything is archived and at which the chain can be cut.
+
+    A cut that leads is ahead of the chain: it may be made while nobody else makes the chain longer.
+    """
+    if may_lead and version.position <= archived:
         return archived
     return [boundary for boundary in version.boundaries if boundary <= archived][-1]
 
 
-def _pin(manifests: Manifests, master: MasterDataset, feed: Feed, number: int) -> Offsets:
+def _pin(
+    manifests: Manifests, master: MasterDataset, feed: Feed, number: int, *, may_lead: bool
+) -> Offsets:
     archived, first = master.position(), master.base()
     cuts: list[Offsets] = []
 
@@ -71,7 +103,7 @@ def _pin(manifests: Manifests, master: MasterDataset, feed: Feed, number: int) -
                 f"The archive of {master.topic} begins at {first}, later than version {number} of view "
                 f"{feed.name}, at {version.base}: a batch would lose what lies between."
             )
-        cuts.append(cut_of(version, archived))
+        cuts.append(cut_of(version, archived, may_lead=may_lead))
         return manifest.with_version(replace(version, pinned=cuts[-1]))
 
     manifests.change(feed.name, master.topic, pin)

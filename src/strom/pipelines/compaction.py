@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from strom.pipelines.chain import Manifest, Segment, Version
+from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version
 from strom.pipelines.fold import ViewFold
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.serving.connections import connect, parquet_source
@@ -51,7 +51,7 @@ class Compactor:
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def compact(self, fold: ViewFold, number: int) -> bool:
-        """Merge one run of a version's segments, if there is one."""
+        """Merge one run of a version's segments, if there is one; OutOfPlace if that came too late."""
         name = fold.view.name
         version = self._manifests.existing(name).version(number)
         run = plan(version)
@@ -66,7 +66,10 @@ class Compactor:
         )
 
         def publish(manifest: Manifest) -> Manifest:
-            return manifest.with_version(manifest.version(number).spliced(merged))
+            version = manifest.version(number)
+            if version.pinned in [segment.end for segment in run.segments[:-1]]:
+                raise OutOfPlace(f"a batch has begun that needs {version.pinned}")
+            return manifest.with_version(version.spliced(merged))
 
         self._manifests.change(name, fold.view.stream.topic, publish)
         return True

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from strom.model.errors import StromError, UserError
-from strom.pipelines.batch import ArchiveTooShort, run_batch
+from strom.pipelines.batch import ArchiveTooShort, Published, run_batch
 from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
 from strom.pipelines.definitions.stream import Stream
@@ -115,10 +115,7 @@ class Runner:
                 self._spark, self._kafka, group=self._group()
             ):
                 pass
-            published = [
-                run_batch(self._spark, self._manifests, master, target.feed, target.number)
-                for target in self.layers[topic].targets
-            ]
+            published = [self._batch_of(master, target) for target in self.layers[topic].targets]
         return max((one.records for one in published), default=0)
 
     def _prepare_master(self, stream: Stream) -> None:
@@ -271,10 +268,15 @@ class Runner:
                     self._batch_if_possible(master, target)
             master.compact()
 
+    def _batch_of(self, master: MasterDataset, target: Target) -> Published:
+        return run_batch(
+            self._spark, self._manifests, master, target.feed, target.number, beside_speed=True
+        )
+
     def _batch_if_possible(self, master: MasterDataset, target: Target) -> None:
         """A view that is older than the archive lives on its speed layer alone, and stays right."""
         try:
-            run_batch(self._spark, self._manifests, master, target.feed, target.number)
+            self._batch_of(master, target)
         except ArchiveTooShort as reason:
             if target.feed.name not in self.without_batch:
                 self.without_batch.add(target.feed.name)
