@@ -12,7 +12,7 @@ from strom.pipelines.manifests import Manifests
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.parsing import parse
-from strom.pipelines.spark.reading import read_master
+from strom.pipelines.spark.reading import cores_of, read_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +71,8 @@ def _run_batch(
     try:
         base = manifests.existing(feed.name).version(number).base
         raw = read_master(spark, master.files(), base, cut)
+        if not may_lead:  # a core stays free for the speed layer: tasks cannot be interrupted
+            raw = raw.coalesce(max(1, cores_of(spark) - 1))
         parsed = parse(feed.view.stream, raw)
         segment = write_segment(manifests, feed, number, parsed, base, cut, layer="batch")
         manifests.change(feed.name, topic, lambda manifest: _published(manifest, number, segment))

@@ -111,9 +111,7 @@ class Runner:
         master = self.masters[topic]
         there = self._kafka.ends(topic)  # what comes meanwhile is not waited for
         with in_pool(self._spark, "batch"):
-            while not there <= master.position() and master.archive(
-                self._spark, self._kafka, group=self._group()
-            ):
+            while not there <= master.position() and self._archive_bite(master):
                 pass
             published = [self._batch_of(master, target) for target in self.layers[topic].targets]
         return max((one.records for one in published), default=0)
@@ -237,19 +235,19 @@ class Runner:
             return
         began = time.monotonic()
         with in_pool(self._spark, "archive"):
-            taken = [
-                master.archive(
-                    self._spark,
-                    self._kafka,
-                    group=self._group(),
-                    max_records=ARCHIVE_BITE,
-                    on_one_core=True,
-                )
-                for master in self.masters.values()
-            ]
+            taken = [self._archive_bite(master) for master in self.masters.values()]
         now, every = time.monotonic(), self.project.settings.archive_every_s
         self._archive_by = now + ARCHIVE_WAITS * every
         self._stopping.wait(now - began if max(taken, default=0) >= ARCHIVE_BITE // 2 else every)
+
+    def _archive_bite(self, master: MasterDataset) -> int:
+        return master.archive(
+            self._spark,
+            self._kafka,
+            group=self._group(),
+            max_records=ARCHIVE_BITE,
+            on_one_core=True,
+        )
 
     def _speed_is_behind(self) -> bool:
         """Whether someone waits for records who would have to share the cores with the archive."""
