@@ -16,7 +16,7 @@ from strom.pipelines import Stream, View, count, distinct, mean, window
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.spark.session import start_session
+from strom.pipelines.spark.session import DEFAULTS, java_options, start_session
 from strom.testing import BrokerProcess
 
 SCHEMA = "user STRING, page STRING, ms INT, at TIMESTAMP"
@@ -104,7 +104,10 @@ def set_up() -> Iterator[Stage]:
     folder = Path(tempfile.mkdtemp(prefix="strom-bench-"))
     try:
         with BrokerProcess() as broker:
-            spark = start_session("local[2]")
+            memory = DEFAULTS["spark.driver.memory"]
+            # All of the heap resident from the start, so that memory outside of it can be told apart.
+            options = f"{java_options(memory)} -XX:+AlwaysPreTouch"
+            spark = start_session("local[2]", {"spark.driver.extraJavaOptions": options})
             yield Stage(spark, KafkaLog(broker.bootstrap_servers), folder)
             spark.stop()
     finally:
