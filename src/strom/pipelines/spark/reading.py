@@ -15,9 +15,17 @@ RAW_SCHEMA = (
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
 """What is known of a record; the master dataset has the same columns."""
-# A fetch at the end of the log waits this long for more. The connector begins a new one for every
-# partition of every micro-batch, so its default of 500 ms would be most of a view's latency.
-_FETCH_WAIT_MS = "20"
+_CONSUMER = {
+    # A fetch at the end of the log waits this long for more. The connector begins a new one for every
+    # partition of every micro-batch, so its default of 500 ms would be most of a view's latency.
+    "fetch.max.wait.ms": "20",
+    # Few large fetches and polls, where the defaults make many small ones: a replay is a fifth to two
+    # fifths faster.
+    "max.partition.fetch.bytes": str(8 << 20),
+    "max.poll.records": "20000",
+    "receive.buffer.bytes": str(1 << 20),
+    "isolation.level": "read_committed",
+}
 
 
 def read_log(
@@ -43,10 +51,8 @@ def read_log(
         .option("minPartitions", cores_of(spark))
         # With a name that stays, the connector uses its consumers again.
         .option("kafka.group.id", group)
-        .option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
-        .option("kafka.isolation.level", "read_committed")
     )
-    for name, value in (client_settings or {}).items():
+    for name, value in {**_CONSUMER, **(client_settings or {})}.items():
         reader = reader.option(f"kafka.{name}", value)
     return reader.load().select(*RAW_COLUMNS)
 
