@@ -40,7 +40,9 @@ def main() -> int:
                 figures.append(figure)
                 print(figure.line(), flush=True)
     if options.write:
-        PAGE.write_text(page(figures, machine.describe(), warm_s=scale.warm_s), "utf-8")
+        command = " ".join(["python -m benchmarks.pipelines", *sys.argv[1:]])
+        text = page(figures, machine.describe(), command=command, warm_s=scale.warm_s)
+        PAGE.write_text(text, "utf-8")
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 HEAD = """# The speed of views
 
-Written by `python -m benchmarks.pipelines --write` on {day}. {met} of {targets} targets met.
+Written by `{command}` on {day}. {met} of {targets} targets met.
 
 Producer, broker and Spark share the cores. Clicks are JSON of about 90 bytes in three partitions,
 one in a thousand of them malformed, one in a hundred late. "By hand" is the same view in Spark
@@ -49,10 +49,13 @@ class Figure(NamedTuple):
         return f"{number} {self.unit}".strip()
 
 
-def page(figures: Sequence[Figure], machine: Mapping[str, str], *, warm_s: float) -> str:
+def page(
+    figures: Sequence[Figure], machine: Mapping[str, str], *, command: str, warm_s: float
+) -> str:
     """All of it, as Markdown."""
     verdicts = [one.met for one in figures if one.met is not None]
     head = HEAD.format(
+        command=command,
         day=datetime.now(UTC).date().isoformat(),
         met=sum(verdicts),
         targets=len(verdicts),
