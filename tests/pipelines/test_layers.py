@@ -1,5 +1,6 @@
 """Batch, speed and replay over a real topic, with one definition."""
 
+import errno
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +81,10 @@ def test_the_archive_takes_bites_of_one_file_and_misses_nothing(world):
     check(world, sent)
 
 
+def _no_room(*arguments, **named):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_small_files_of_the_archive_are_made_one_and_stay_until_nobody_reads_them(
     world, monkeypatch
 ):
@@ -90,6 +95,10 @@ def test_small_files_of_the_archive_are_made_one_and_stay_until_nobody_reads_the
     small, position = world.master.files(), world.master.position()
     assert not world.master.compact()  # they are too few
     monkeypatch.setattr("strom.pipelines.master.SMALL_FILES", len(small))
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr("deltalake.table.TableOptimizer.compact", _no_room)
+        assert not world.master.compact()
+    assert world.master.files() == small
     assert world.master.compact()
     assert len(world.master.files()) == 1
     assert world.master.position() == position

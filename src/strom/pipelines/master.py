@@ -152,17 +152,24 @@ class MasterDataset:
         return len(left)
 
     def compact(self) -> bool:
-        """Rewrite many small files into few, once there are many; whether there were.
+        """Rewrite many small files into few, once there are many; whether that was done.
 
-        The small ones stay for as long as anybody may be reading them.
+        Whoever reads the small ones still can, for a day or until the next start. It is upkeep: if it
+        fails, as on a full disk, which it needs twice the room on, the archive is what it was.
         """
+        from deltalake.exceptions import DeltaError
+
         with locked(self.path.with_suffix(".lock")):
             small = [file for file in self.files() if Path(file).stat().st_size < SMALL_BYTES]
             if len(small) < SMALL_FILES:
                 return False
             table = self._table()
-            table.optimize.compact(max_concurrent_tasks=1)  # the cores are for fresh views
-            table.vacuum(READERS_HOURS, dry_run=False, enforce_retention_duration=False)
+            try:
+                table.optimize.compact(max_concurrent_tasks=1)  # the cores are for fresh views
+                table.vacuum(READERS_HOURS, dry_run=False, enforce_retention_duration=False)
+            except (OSError, DeltaError) as reason:
+                log.warning("small files of %s stay as they are: %s", self.path, reason)
+                return False
         return True
 
     def _commit(self, name: str, end: Offsets, incarnation: int) -> None:

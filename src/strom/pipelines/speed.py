@@ -86,8 +86,7 @@ class SpeedLayer:
         taken = 0
         for target in self._everyone:
             check_same_topic(self._log, self._manifests, target.feed.name, target.number)
-        behind = [end - position for position in self._by_position()]
-        self.progress.lag = max(behind, default=0)
+        self._note_lag(end)
         for position, targets in self._by_position().items():
             until = end.at_most(position, self._max_records)
             if until != position:  # behind it too, where a topic was made anew
@@ -99,9 +98,11 @@ class SpeedLayer:
                 taken = max(taken, until - position)
         end = self._log.ends(topic) if taken else end
         self.progress.freshness.looked(time.monotonic(), end - Offsets())
-        behind = [end - position for position in self._by_position()]
-        self.progress.lag = max(behind, default=0)
+        self._note_lag(end)
         return taken
+
+    def _note_lag(self, end: Offsets) -> None:
+        self.progress.lag = max((end - position for position in self._by_position()), default=0)
 
     @property
     def _everyone(self) -> list[Target]:
