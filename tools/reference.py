@@ -36,7 +36,7 @@ def _bounds(definition: Definition) -> str:
 
 
 def _default(definition: Definition) -> str:
-    text = definition.render(definition.default)
+    text = definition.documented_default
     names = {str(LONG_MAX): "never (2⁶³ - 1)", str(INT_MAX): "2³¹ - 1", "": "(empty)"}
     return names.get(text, f"`{text}`")
 

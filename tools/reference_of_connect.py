@@ -60,4 +60,4 @@ def _default(definition: Definition) -> str:
         return "(required)"
     if definition.default is None:
         return ""
-    return f"`{definition.render(definition.default)}`" if definition.default != () else ""
+    return f"`{definition.documented_default}`" if definition.default != () else ""

@@ -37,6 +37,7 @@ QUEUE_NOTE_MS = 1000
 """How often it is noted down how far topics that feed exchanges were read."""
 QUEUE_TRIM_MS = 5000
 """How often segments of queues that nobody needs any more are dropped."""
+MASKED = "***"
 LOCAL_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -50,8 +51,10 @@ class Ready:
     seconds: float
     topics: int
     warnings: list[str] = field(default_factory=list)
-    amqp_url: str | None = None
-    """Where queue clients connect; None if there are no queues."""
+    amqp_url: str | None = field(default=None, repr=False)
+    """Where queue clients connect, with user and password; None if there are no queues."""
+    shown_amqp_url: str | None = None
+    """The same for people and logs: a password that was set is masked."""
     management_url: str | None = None
     """Where the management interface of queues is."""
 
@@ -128,7 +131,8 @@ class Node:
             seconds=time.perf_counter() - began,
             topics=len(broker.topics()),
             warnings=_warnings(settings),
-            amqp_url=_amqp_url(settings, endpoint, self._amqp),
+            amqp_url=_amqp_url(settings, endpoint, self._amqp, settings.amqp_password),
+            shown_amqp_url=_amqp_url(settings, endpoint, self._amqp, _shown_password(settings)),
             management_url=(
                 None
                 if self._management is None
@@ -245,12 +249,18 @@ def _endpoint(settings: BrokerSettings, port: int) -> Endpoint:
 
 
 def _amqp_url(
-    settings: BrokerSettings, endpoint: Endpoint, listener: AmqpListener | None
+    settings: BrokerSettings, endpoint: Endpoint, listener: AmqpListener | None, password: str
 ) -> str | None:
     if listener is None:
         return None
-    user, password = quote(settings.amqp_user, safe=""), quote(settings.amqp_password, safe="")
-    return f"amqp://{user}:{password}@{endpoint.host}:{listener.port}/%2F"
+    login = f"{quote(settings.amqp_user, safe='')}:{quote(password, safe='*')}"
+    return f"amqp://{login}@{endpoint.host}:{listener.port}/%2F"
+
+
+def _shown_password(settings: BrokerSettings) -> str:
+    """The default is known to everyone, and makes the address one to copy."""
+    default = BrokerSettings.definition("amqp.password").default
+    return default if settings.amqp_password == default else MASKED
 
 
 def _warnings(settings: BrokerSettings) -> list[str]:

@@ -4,7 +4,10 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import pika
+import pika.exceptions
 import pytest
 
 from strom.cli.start import broker_settings
@@ -50,6 +53,21 @@ def test_a_mistake_is_one_line(strom, arguments):
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_secret_on_the_command_line_is_refused_and_not_repeated(strom):
+    result = strom("start", "--set", "amqp.password=s3cret")
+    assert result.exit_code == 1
+    assert "--config FILE" in result.stderr
+    assert "s3cret" not in result.stdout + result.stderr
+
+
+def test_a_config_file_that_names_an_unknown_setting_is_refused(strom, tmp_path):
+    config = tmp_path / "server.properties"
+    config.write_text("prt=0\n")
+    result = strom("start", "--config", str(config))
+    assert result.exit_code == 1
+    assert "Did you mean port?" in result.stderr
 
 
 def test_the_help_comes_from_the_definitions(strom):
@@ -110,3 +128,22 @@ def test_an_unusable_data_folder_is_told_in_one_line(tmp_path):
     assert process.returncode == 1
     assert errors.startswith(b"Error: ")
     assert errors.count(b"\n") == 1
+
+
+def test_a_password_from_a_file_holds_and_is_shown_nowhere(tmp_path):
+    config = tmp_path / "server.properties"
+    config.write_text("amqp.user=eva\namqp.password=s3cret\namqp.management.port=0\n")
+    with start(
+        "--config", str(config), "--amqp-port", "-1", "--data", str(tmp_path / "data"), "--json"
+    ) as process:
+        line = read_lines(process, 1)[0]
+        url = json.loads(line)["amqp_url"]
+        arguments = Path(f"/proc/{process.pid}/cmdline")
+        shown = arguments.read_text() if arguments.exists() else ""
+        pika.BlockingConnection(pika.URLParameters(url.replace("***", "s3cret"))).close()
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            pika.BlockingConnection(pika.URLParameters(url.replace("***", "guest")))
+        process.send_signal(signal.SIGTERM)
+        _, words = process.communicate(timeout=20)
+    assert url.startswith("amqp://eva:***@127.0.0.1:")
+    assert "s3cret" not in line + shown + words.decode()

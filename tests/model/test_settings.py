@@ -3,7 +3,7 @@ import pytest
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings, check_group_configs
-from strom.model.settings import Kind
+from strom.model.settings import HIDDEN, Kind
 from strom.model.topic_settings import TopicSettings
 
 
@@ -18,6 +18,8 @@ def test_defaults_are_kafkas():
 @pytest.mark.parametrize("settings", [TopicSettings(), GroupSettings(), BrokerSettings()])
 def test_every_default_passes_its_own_check_and_survives_text(settings):
     for definition, value in settings.items():
+        if definition.is_secret:
+            continue
         definition.check(value)
         assert definition.parse(definition.render(value)) == value
         assert definition.doc
@@ -85,3 +87,12 @@ def test_a_group_setting_stays_within_the_brokers_limits(name, text, what):
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert what in refused.value.message
     check_group_configs({"consumer.session.timeout.ms": "60000"}, BrokerSettings())
+
+
+def test_a_secret_is_never_shown():
+    settings = BrokerSettings().override({"amqp.password": "s3cret"})
+    definition = BrokerSettings.definition("amqp.password")
+    assert settings.amqp_password == "s3cret"
+    assert definition.is_secret
+    assert definition.render("s3cret") == HIDDEN
+    assert "s3cret" not in repr(settings)

@@ -5,12 +5,13 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import strom
-from strom.cli.client_settings import parse_assignment
+from strom.cli.client_settings import parse_assignment, parse_properties
 from strom.cli.companions import LIFELINE, Companion, Companions, end_with_parent
 from strom.cli.connection import DEFAULT_SERVERS
 from strom.cli.printing import notice, print_json
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], Any]:
     """An option whose help, default and choices are those of the setting's one definition."""
-    default = definition.render(definition.default)
+    default = definition.documented_default
     return click.option(
         flag,
         metavar="|".join(definition.choices) or metavar,
@@ -61,6 +62,12 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
     help="The address that clients are told to connect to. [advertised.host, advertised.port]",
 )
 @click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of broker settings, a line `name=value` each. Passwords belong here: arguments of a "
+    "program are visible to every user of the machine.",
+)
+@click.option(
     "--set",
     "assignments",
     multiple=True,
@@ -81,6 +88,7 @@ def start(
     data: str | None,
     flush: str | None,
     advertised: str | None,
+    config: Path | None,
     assignments: tuple[str, ...],
     as_json: bool,
     quiet: bool,
@@ -91,7 +99,7 @@ def start(
 
     It ends cleanly with Ctrl-C or SIGTERM.
     """
-    texts = dict(map(parse_assignment, assignments))
+    texts = _from_file(config) | _from_arguments(assignments)
     named = {
         "host": host,
         "port": port,
@@ -152,6 +160,28 @@ def broker_settings(texts: Mapping[str, str]) -> BrokerSettings:
     return BrokerSettings().override(texts)
 
 
+def _from_file(config: Path | None) -> dict[str, str]:
+    if config is None:
+        return {}
+    try:
+        return parse_properties(config.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{config} cannot be read: {error}") from error
+
+
+def _from_arguments(assignments: tuple[str, ...]) -> dict[str, str]:
+    texts = dict(map(parse_assignment, assignments))
+    for name in texts:
+        definition = BrokerSettings.definitions().get(name)
+        if definition is not None and definition.is_secret:
+            raise UserError(
+                f"{name} is a secret, and arguments of a program are visible to every user of this "
+                f"machine. Put the line {name}=… into a file that only you can read, and start with "
+                "--config FILE."
+            )
+    return texts
+
+
 def _unknown_setting(name: str) -> str:
     if name in TopicSettings.definitions():
         broker_name = TopicSettings.definition(name).broker_name
@@ -179,7 +209,7 @@ def _announce(
         print_json(
             {
                 "bootstrap_servers": ready.bootstrap_servers,
-                "amqp_url": ready.amqp_url,
+                "amqp_url": ready.shown_amqp_url,
                 "management_url": ready.management_url,
                 "companions": {one.name: one.url for one in companions},
                 "data": ready.data,
@@ -198,7 +228,7 @@ def _announce(
         click.echo(
             f"strom {strom.__version__} is ready after {ready.seconds:.2f} s\n"
             f"  Kafka clients   {ready.bootstrap_servers}\n"
-            f"  queue clients   {ready.amqp_url or 'none (--amqp-port 0)'}\n"
+            f"  queue clients   {ready.shown_amqp_url or 'none (--amqp-port 0)'}\n"
             f"{beside}"
             f"  data            {ready.data} ({topics})\n\n"
             "Next, in another terminal:\n"

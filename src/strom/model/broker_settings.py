@@ -284,7 +284,11 @@ class BrokerSettings(ShareBrokerSettings):
         "amqp.user", Kind.STRING, "guest", "The name that queue clients log in with.", live=False
     )
     amqp_password: str = setting(
-        "amqp.password", Kind.STRING, "guest", "The password of queue clients.", live=False
+        "amqp.password",
+        Kind.PASSWORD,
+        "guest",
+        "The password of queue clients; set it in a file (`strom start --config FILE`).",
+        live=False,
     )
     amqp_max_message_bytes: int = setting(
         "amqp.max.message.bytes",

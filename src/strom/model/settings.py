@@ -21,6 +21,8 @@ HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+HIDDEN = "[hidden]"
+"""Stands for the value of a PASSWORD setting, as in Kafka's own texts."""
 
 
 class Kind(Enum):
@@ -75,8 +77,21 @@ class Definition:
             if wrong:
                 raise self._invalid(value, f"must be one of {', '.join(self.choices)}")
 
+    @property
+    def is_secret(self) -> bool:
+        """Whether its value is never shown."""
+        return self.kind is Kind.PASSWORD
+
     def render(self, value: Any) -> str:
-        """The value as DescribeConfigs shows it."""
+        """The value as people and clients see it; a secret stays hidden."""
+        return HIDDEN if self.is_secret else self._text(value)
+
+    @property
+    def documented_default(self) -> str:
+        """The default as text: it is in the documentation, so that of a password is no secret."""
+        return self._text(self.default)
+
+    def _text(self, value: Any) -> str:
         if self.kind is Kind.BOOLEAN:
             return "true" if value else "false"
         if self.kind is Kind.LIST:
@@ -84,7 +99,11 @@ class Definition:
         return str(value)
 
     def _invalid(self, value: object, reason: str) -> ApiError:
-        shown = ",".join(value) if isinstance(value, tuple) else value
+        shown = value
+        if self.is_secret:
+            shown = HIDDEN
+        elif isinstance(value, tuple):
+            shown = ",".join(value)
         return ApiError(
             ErrorCode.INVALID_CONFIG,
             f"Invalid value {shown} for configuration {self.name}: it {reason}.",
@@ -123,7 +142,9 @@ _LARGEST = {Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 def setting(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> Any:
     """Declare a dataclass field together with its definition."""
     definition = Definition(name=name, kind=kind, default=default, doc=doc, **more)
-    return dataclasses.field(default=default, metadata={"definition": definition})
+    return dataclasses.field(
+        default=default, metadata={"definition": definition}, repr=not definition.is_secret
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

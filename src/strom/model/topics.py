@@ -31,11 +31,15 @@ def is_of_queues(name: str) -> bool:
 
 
 def refuse_topic_of_queues(name: str) -> None:
-    """Kafka clients neither make nor remove what belongs to a message queue."""
+    """Raise INVALID_TOPIC_EXCEPTION for the log of a message queue, which Kafka clients only read.
+
+    Any other change (a record, a trimmed log, another retention) would lose confirmed messages.
+    """
     if is_of_queues(name):
         raise ApiError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic {name!r} belongs to a message queue, and comes and goes with it.",
+            f"Topic {name!r} is the log of a message queue: Kafka clients can only read it. Use a "
+            "queue client or `strom queues` to change the queue.",
         )
 
 

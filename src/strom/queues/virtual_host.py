@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
+from strom.model.topics import is_internal, is_of_queues
 from strom.queues.definitions import EXCHANGE, QUEUE, Arguments, Binding, ExchangeDefinition
 from strom.queues.exchanges.direct import Direct
 from strom.queues.exchanges.fanout import Fanout
@@ -10,7 +11,7 @@ from strom.queues.exchanges.headers import Headers, check_form
 from strom.queues.exchanges.kind import Matcher
 from strom.queues.exchanges.topic import Topic
 from strom.queues.queue import Queue
-from strom.queues.refusals import not_found, precondition_failed
+from strom.queues.refusals import access_refused, not_found, precondition_failed
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 DEFAULT = ""
@@ -72,6 +73,18 @@ def _topics_of(definition: ExchangeDefinition) -> tuple[str | None, str | None]:
     if arguments.get(FROM_OFFSET, "next") not in ("first", "next"):
         raise precondition_failed(f"invalid {FROM_OFFSET}: it must be first or next")
     return topics
+
+
+def refuse_internal_topics(exchange: Exchange) -> None:
+    """Raise ACCESS_REFUSED for an exchange that would write to an internal topic, or read a queue's log.
+
+    A queue that feeds an exchange that feeds the queue would never come to an end.
+    """
+    written, read = exchange.to_topic, exchange.from_topic
+    if written is not None and is_internal(written):
+        raise access_refused(f"topic '{written}' is internal: an exchange cannot write to it")
+    if read is not None and is_of_queues(read):
+        raise access_refused(f"topic '{read}' is the log of a queue: bind the queue instead")
 
 
 class VirtualHost:

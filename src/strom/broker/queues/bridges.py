@@ -11,7 +11,12 @@ from strom.queues.definitions import Cursor
 from strom.queues.message import Message
 from strom.queues.queue import Receipt
 from strom.queues.refusals import precondition_failed
-from strom.queues.virtual_host import FROM_OFFSET, Exchange, VirtualHost
+from strom.queues.virtual_host import (
+    FROM_OFFSET,
+    Exchange,
+    VirtualHost,
+    refuse_internal_topics,
+)
 
 if TYPE_CHECKING:
     from strom.broker.queues.hub import MessageQueues
@@ -27,6 +32,7 @@ class Bridges:
 
     async def open(self, vhost: VirtualHost, exchange: Exchange, cursor: Cursor | None) -> None:
         """Join an exchange to its topics, which are made if they are not there."""
+        refuse_internal_topics(exchange)  # one that an older version has stored
         name = exchange.to_topic
         if name is not None:
             await self._topic(name)

@@ -23,7 +23,13 @@ from strom.queues.definitions import (
 from strom.queues.exchanges.headers import check_form
 from strom.queues.queue import Queue
 from strom.queues.refusals import access_refused, precondition_failed
-from strom.queues.virtual_host import ALTERNATE, DEFAULT, Exchange, VirtualHost
+from strom.queues.virtual_host import (
+    ALTERNATE,
+    DEFAULT,
+    Exchange,
+    VirtualHost,
+    refuse_internal_topics,
+)
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 RESERVED = "amq."
@@ -55,7 +61,9 @@ class Declarations:
                 raise access_refused(
                     f"exchange name '{wanted.name}' contains reserved prefix 'amq.*'"
                 )
-            Exchange(wanted)  # refuses what there is not
+            refuse_internal_topics(
+                Exchange(wanted)
+            )  # an unknown type is refused by Exchange itself
             if wanted.durable:
                 await self._write([wanted])
             exchange = vhost.add_exchange(wanted)

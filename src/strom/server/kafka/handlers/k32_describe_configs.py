@@ -74,13 +74,15 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]
 
 def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else []
+    secret = entry.definition.is_secret
     return DescribeConfigsResourceResult(
         name=entry.definition.name,
-        value=entry.value,
+        value=None if secret else entry.value,
         read_only=entry.read_only,
         config_source=entry.source,
+        is_sensitive=secret,
         synonyms=[
-            DescribeConfigsSynonym(name=name, value=value, source=source)
+            DescribeConfigsSynonym(name=name, value=None if secret else value, source=source)
             for name, value, source in synonyms
         ],
         config_type=entry.definition.kind.value,
