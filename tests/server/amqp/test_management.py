@@ -11,6 +11,7 @@ import pytest
 
 from strom.testing import LocalBroker
 from tests.conformance_amqp.asking import bodies, count
+from tests.http.pages import check_foreign_pages_are_refused
 
 
 @pytest.fixture
@@ -42,8 +43,17 @@ def test_who_does_not_log_in_learns_nothing(ask):
     assert ask("GET", "/api/overview", login="nobody")[0] == 401
 
 
-def test_a_page_of_someone_else_cannot_change_anything(ask):
+def test_a_page_of_someone_else_cannot_change_anything(ask, broker):
+    login = "Basic " + base64.b64encode(b"guest:guest").decode()  # a browser sends it by itself
+    body = json.dumps(
+        {"properties": {}, "routing_key": "q", "payload": "", "payload_encoding": "string"}
+    )
+    publish = "/api/exchanges/%2F/amq.default/publish"
+    check_foreign_pages_are_refused(
+        broker.management_url, "/api/overview", publish, body.encode(), Authorization=login
+    )
     assert ask("PUT", "/api/queues/%2F/q", {}, kind="text/plain")[0] == 415
+    assert ask("PUT", "/api/queues/%2F/q", {}, kind="text/plain; json")[0] == 415
     assert ask("OPTIONS", "/api/queues/%2F/q")[0] == 404
 
 

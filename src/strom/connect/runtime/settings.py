@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from strom.connect.api import ConnectorSettings, Importance, Kind, setting
 from strom.connect.declared import DECLARED_BY
+from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import MINUTE_MS, SECOND_MS
 
 DEFAULT_PORT = 8083
@@ -36,6 +37,9 @@ class WorkerSettings(ConnectorSettings):
         "rest.advertised.host.name",
         Kind.STRING,
         "The name by which others reach this worker; it is part of its id. Without it, rest.host.",
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        ALLOWED_HOSTS.name, ALLOWED_HOSTS.kind, ALLOWED_HOSTS.doc, ALLOWED_HOSTS.default
     )
     config_topic: str = setting(
         "config.storage.topic", Kind.STRING, "Holds configurations.", "connect-configs"
