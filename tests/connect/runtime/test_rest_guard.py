@@ -1,10 +1,12 @@
-"""What of Connect's REST a web page of another site reaches: nothing."""
+"""What Connect's REST refuses: web pages of other sites, and connectors that reach beyond theirs."""
 
 import json
+import sys
 
 import pytest
 
 from strom.connect.runtime.rest.server import RunningWorker
+from strom.connect.runtime.state import COMMIT_PREFIX, CONNECTOR_PREFIX, TASK_PREFIX
 from strom.model.errors import UserError
 from tests.connect.runtime.workers import Rest, wait_until
 from tests.http.pages import EVIL, check_foreign_pages_are_refused, send
@@ -27,17 +29,22 @@ def settings(strom_server):
 
 
 @pytest.fixture(scope="module")
-def url(settings):
-    with RunningWorker(settings) as worker:
-        wait_until(lambda: Rest(worker.url).ask("GET", "/health")[0] == 200)
-        yield worker.url
+def worker(settings):
+    with RunningWorker(settings) as running:
+        wait_until(lambda: Rest(running.url).ask("GET", "/health")[0] == 200)
+        yield running
+
+
+@pytest.fixture
+def url(worker):
+    return worker.url
 
 
 def test_a_page_cannot_have_a_file_read_into_a_topic(url):
     config = {"connector.class": "FileStreamSource", "file": "/etc/shadow", "topic": "taken"}
     body = json.dumps({"name": "thief", "config": config}).encode()
     check_foreign_pages_are_refused(url, "/connectors", "/connectors", body)
-    assert send(url, path="/connectors").body == []
+    assert "thief" not in send(url, path="/connectors").body
 
 
 def test_a_refusal_has_the_form_of_kafkas_errors(url):
@@ -55,6 +62,57 @@ def test_requests_without_a_body_need_no_content_type(url):
     assert send(url, "PUT", "/connectors/none/pause").status == 404
     assert send(url, "POST", "/connectors/none/restart").status == 404
     assert send(url, "DELETE", "/connectors/none").status == 404
+
+
+def test_a_file_that_a_sink_has_written_is_not_imported(url, tmp_path, monkeypatch):
+    (tmp_path / "planted.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = {"connector.class": "planted:Evil"}
+    created = Rest(url).ask("POST", "/connectors", {"name": "evil", "config": config})
+    assert created[0] == 400
+    assert "plugin.packages" in created[1]["message"]
+    for path in ("/connector-plugins/planted:Evil/config", "/connector-plugins/planted:Evil"):
+        assert Rest(url).ask("GET", path)[0] == 404
+    validated = Rest(url).ask("PUT", "/connector-plugins/planted:Evil/config/validate", config)
+    assert validated[0] == 404
+    assert "planted" not in sys.modules
+
+
+def connector_state(rest, name):
+    status, body, _ = rest.ask("GET", f"/connectors/{name}/status")
+    return body["connector"] if status == 200 else {"state": None}
+
+
+def test_stored_connectors_that_are_no_longer_allowed_fail_alone(worker, tmp_path):
+    """An older version has stored them; the topics are open to other writers, too."""
+    (tmp_path / "in.txt").write_text("a\n")
+    file = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": "t"}
+    stored = {
+        "foreign": {"connector.class": "planted:Evil", "name": "foreign"},
+        "loader": {**file, "name": "loader", "producer.override.plugin.library.paths": "/evil.so"},
+    }
+    stores, rest = worker.worker.stores, Rest(worker.url)
+    for name, config in stored.items():
+        stores.write_config(
+            [
+                (f"{CONNECTOR_PREFIX}{name}", {"properties": config}),
+                (f"{TASK_PREFIX}{name}-0", {"properties": config}),
+                (f"{COMMIT_PREFIX}{name}", {"tasks": 1}),
+            ]
+        )
+    rest.put("good", **{key.replace(".", "__"): text for key, text in file.items()})
+    rest.wait_for_states("good", "RUNNING", tasks=1)
+    for name, words in (("foreign", "plugin.packages"), ("loader", "plugin.library.paths")):
+        wait_until(lambda one=name: connector_state(rest, one)["state"] == "FAILED")
+        assert words in connector_state(rest, name)["trace"]
+    shown = rest.get("/connectors?expand=info&expand=status")
+    assert {name: shown[name]["info"]["type"] for name in shown} == {
+        "foreign": "unknown",
+        "loader": "source",
+        "good": "source",
+    }
+    for name in (*stored, "good"):
+        assert rest.ask("DELETE", f"/connectors/{name}")[0] == 204
 
 
 def test_a_malformed_allowed_host_stops_the_worker_before_it_starts(settings):

@@ -87,6 +87,7 @@ class WorkerProcess:
             "session.timeout.ms": "4000",
             "heartbeat.interval.ms": "300",
             "offset.flush.interval.ms": "300",
+            "plugin.packages": "tests.connect",
             **settings,
         }
         for name, value in texts.items():

@@ -2,7 +2,7 @@
 
 A connector's configuration comes from any client of REST. So this is an allow-list: throughput,
 timeouts, what is read, and credentials given as text. What names a file, loads a library, runs a
-program, calls an address or sends the worker's credentials elsewhere belongs into the worker's own
+program, calls an address or sends the worker's credentials elsewhere belongs in the worker's own
 configuration. So does what the worker relies on: groups, transactions and commits.
 
 Values are checked against this table and not by a client: librdkafka loads plugins and opens files

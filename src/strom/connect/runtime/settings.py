@@ -105,9 +105,24 @@ class WorkerSettings(ConnectorSettings):
     heartbeat_ms: int = setting(
         "heartbeat.interval.ms", Kind.INT, "How often a worker reports.", SECOND_MS, minimum=10
     )
+    plugin_packages: tuple[str, ...] = setting(
+        "plugin.packages",
+        Kind.LIST,
+        "Python packages from which connectors may be imported by `connector.class=module:class`, "
+        "separated by commas; what is below a package is included. Connectors of strom and of entry "
+        "points need none. Kafka has no such setting.",
+        (),
+    )
     log_lines: int = setting(
         "log.lines", Kind.INT, "Last lines kept for each connector.", 500, minimum=0
     )
+
+    def clashes(self) -> Mapping[str, str]:
+        """Packages are named as in an import."""
+        for package in self.plugin_packages:
+            if not all(part.isidentifier() for part in package.split(".")):
+                return {"plugin.packages": f"{package} is not the name of a Python package."}
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
