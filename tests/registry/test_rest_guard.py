@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from strom.model.errors import UserError
 from strom.registry.server import RegistryServer
 from tests.http.pages import EVIL, check_foreign_pages_are_refused, send
 
@@ -44,6 +45,11 @@ def test_the_fast_path_for_ids_is_guarded_too(url):
 )
 def test_bodies_have_the_types_that_confluents_clients_send(url, kind):
     assert send(url, "POST", VERSIONS, BODY, Content_Type=kind).status == 200
+
+
+def test_a_malformed_allowed_host_is_reported_before_anything_starts():
+    with pytest.raises(UserError, match=r"http\.allowed\.hosts"):
+        RegistryServer("127.0.0.1:1", allowed_hosts=["registry.example.com:8081"])
 
 
 def test_allowed_hosts_are_served(url):
