@@ -141,10 +141,13 @@ class Guard:
         media_type = given.partition(";")[0].strip().lower()
         if _is_json(media_type) or media_type in self.other_media_types:
             return None
-        sent = f"Content-Type {_shown(given)}" if given else "A body without one Content-Type"
+        wrong = (
+            f"Content-Type {_shown(given)} is not supported."
+            if given
+            else f"The request has a body and {len(head.content_types)} Content-Type headers."
+        )
         return Refusal(
-            UNSUPPORTED_MEDIA_TYPE,
-            f"{sent} is not supported. Send JSON, with Content-Type: application/json.",
+            UNSUPPORTED_MEDIA_TYPE, f"{wrong} Send JSON with Content-Type: application/json."
         )
 
 

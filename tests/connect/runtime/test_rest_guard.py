@@ -1,6 +1,7 @@
 """What Connect's REST refuses: web pages of other sites, and connectors that reach beyond theirs."""
 
 import json
+import socket
 import sys
 
 import pytest
@@ -113,6 +114,18 @@ def test_stored_connectors_that_are_no_longer_allowed_fail_alone(worker, tmp_pat
     }
     for name in (*stored, "good"):
         assert rest.ask("DELETE", f"/connectors/{name}")[0] == 204
+
+
+def test_a_worker_on_an_ipv6_address_is_reached_by_the_url_that_it_names(settings):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"no IPv6 on this machine: {error}")
+    named = {name: text for name, text in settings.items() if name != "rest.advertised.host.name"}
+    with RunningWorker({**named, "rest.host": "::1"}) as running:
+        assert running.url == f"http://[::1]:{running.port}"
+        assert send(running.url, path="/connectors").status == 200
+        assert send(running.url, path="/connectors", Host=f"[::2]:{running.port}").status == 403
 
 
 def test_a_malformed_allowed_host_stops_the_worker_before_it_starts(settings):

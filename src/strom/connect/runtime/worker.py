@@ -50,6 +50,7 @@ class ConnectWorker:
         self.clients = Clients(self.settings.bootstrap_servers, resolved)
         self.admin = self.clients.admin()
         host = self.settings.advertised_host or self.settings.host
+        host = f"[{host}]" if ":" in host else host
         self.worker_id = f"{host}:{self.settings.port if port is None else port}"
         self._converter_texts = converters
         self.checker = Checker(self.settings, converters, self.secrets)
