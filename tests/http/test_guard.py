@@ -83,7 +83,7 @@ def test_an_address_is_known_where_it_is_listened_on():
     assert status(LOCAL, host="0.0.0.0:8083") == 403
 
 
-@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::", ""])
+@pytest.mark.parametrize("wildcard", ["0.0.0.0", "::", "0::0", ""])
 def test_every_address_but_no_name_is_known_to_a_server_that_listens_on_all(wildcard):
     guard = Guard.create(wildcard)
     assert status(guard, host="192.168.1.7:8083") == 200

@@ -18,8 +18,12 @@ BAD_REQUEST = 400
 FORBIDDEN = 403
 UNSUPPORTED_MEDIA_TYPE = 415
 
+HEADERS = frozenset(
+    {"host", "origin", "sec-fetch-site", "content-type", "content-length", "transfer-encoding"}
+)
+"""All that the guard looks at."""
+
 _WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
-_WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _OWN_SITE = frozenset({"same-origin", "none"})
 _SHOWN_CHARACTERS = 100
@@ -71,9 +75,10 @@ class RequestHead:
 class Guard:
     """The rules of one server."""
 
-    listens_on: str
-    """The host name or address that the server was told to bind."""
     known_hosts: frozenset[str] = frozenset()
+    """In canonical form, beside loopback names."""
+    any_address: bool = False
+    """Whether the server listens on all addresses of its machine, and so is known by each of them."""
     other_media_types: frozenset[str] = frozenset()
     """Media types of bodies beside JSON. None that a browser sends without a preflight."""
 
@@ -96,11 +101,13 @@ class Guard:
                     "without scheme and port, separated by commas."
                 )
             known.add(parsed.host)
-        for text in (listens_on, advertised or ""):
-            parsed = parse_host(text)
-            if parsed is not None:
-                known.add(parsed.host)
-        return cls(listens_on, frozenset(known), frozenset(other_media_types))
+        bound = parse_host(listens_on)
+        named = (bound, parse_host(advertised or ""))
+        known.update(parsed.host for parsed in named if parsed is not None)
+        any_address = not listens_on or (
+            bound is not None and bound.address is not None and bound.address.is_unspecified
+        )
+        return cls(frozenset(known), any_address, frozenset(other_media_types))
 
     def check(self, head: RequestHead) -> Refusal | None:
         """Return why the request is refused, or None if it is allowed."""
@@ -129,7 +136,7 @@ class Guard:
         if host.address is None:
             return False
         # Only names can be rebound: with an address as Host, the browser connected to that address.
-        if host.address.is_loopback or self.listens_on in _WILDCARDS:
+        if host.address.is_loopback or self.any_address:
             return True
         local = parse_host(local_address) if local_address else None
         return local is not None and local.host == host.host

@@ -4,12 +4,14 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
-from strom.http.guard import Guard, Refusal, RequestHead
+from strom.http.guard import HEADERS, Guard, Refusal, RequestHead
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_NAMES = {name.encode("ascii"): name for name in HEADERS}
 
 
 class GuardedApp:
@@ -45,8 +47,10 @@ class GuardedApp:
 
 
 def _head_of(scope: Scope) -> RequestHead:
-    headers = (
-        (name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]
-    )
+    headers = [
+        (_NAMES[name], value.decode("latin-1"))
+        for name, value in scope["headers"]
+        if name in _NAMES
+    ]
     server = scope.get("server")
     return RequestHead.from_headers(scope["method"], headers, server[0] if server else None)
