@@ -15,6 +15,7 @@ from strom.broker.housekeeping import Housekeeping
 from strom.broker.queues.hub import MessageQueues
 from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
+from strom.http.guard import Guard
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
 from strom.model.errors import UserError
@@ -147,7 +148,12 @@ class Node:
         await self._amqp.start()
         if self.settings.amqp_management_port:
             calls = ManagementCalls(self._queues, self._amqp.declarations, self.settings)
-            self._management = HttpServer(calls.handle)
+            guard = Guard.create(
+                self.settings.host,
+                self.settings.http_allowed_hosts,
+                advertised=self.settings.advertised_host,
+            )
+            self._management = HttpServer(calls.handle, guard)
             await self._start_management(self._management)
 
     async def _start_management(self, server: HttpServer) -> None:

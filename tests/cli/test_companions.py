@@ -145,6 +145,14 @@ def test_who_ends_at_once_is_started_again_with_growing_pauses(monkeypatch, capf
     assert pauses == sorted(pauses)
 
 
+def test_companions_import_nothing_from_the_working_directory(tmp_path, monkeypatch):
+    (tmp_path / "strom.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    process = companions._started(Companion("x", ("registry", "--help"), "127.0.0.1", 1), "h:1")
+    assert process.wait(PATIENCE_S) == 0
+    process.stdin.close()
+
+
 @pytest.mark.parametrize(
     ("host", "url"),
     [

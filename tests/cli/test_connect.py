@@ -1,17 +1,22 @@
 """`strom connect`, and connectors declared in strom.toml, against a running worker."""
 
 import json
+import os
+import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from strom.cli.connect_rest import ConnectRest
-from strom.cli.declared_connectors import bring_to_declared
+from strom.cli.connect_worker import _known, _leave_working_directory_out_of_imports
+from strom.cli.declared_connectors import _worker_of, bring_to_declared
 from strom.cli.program import program
 from strom.connect.runtime.rest.server import RunningWorker
 from strom.model.errors import UserError
+from strom.pipelines.project import Project
 from strom.pipelines.settings import read_settings
 
 
@@ -144,3 +149,40 @@ def test_a_project_brings_its_connectors_to_the_declared_state(worker, run, tmp_
     run("remove", "by-hand")
     with urllib.request.urlopen(f"{worker.url}/connectors") as answer:
         assert json.loads(answer.read()) == []
+
+
+def test_a_project_says_what_its_worker_may_import_and_which_hosts_it_has(tmp_path):
+    file = tmp_path / "strom.toml"
+    file.write_text(
+        '[connect]\nplugin_packages = ["a.b", "c"]\n[http]\nallowed_hosts = ["x.example", "y"]\n'
+    )
+    arguments = _worker_of(Project(tmp_path, read_settings(file))).args
+    assert "plugin.packages=a.b,c" in arguments
+    assert "http.allowed.hosts=x.example,y" in arguments
+    file.write_text("")
+    arguments = _worker_of(Project(tmp_path, read_settings(file))).args
+    assert not any("plugin" in one or "hosts" in one for one in arguments)
+    file.write_text('[http]\nallowed_hosts = "x.example"\n')
+    with pytest.raises(UserError, match=r"http\.allowed_hosts must be a list of texts"):
+        read_settings(file)
+
+
+def test_a_file_of_kafkas_worker_may_name_packages():
+    properties = {
+        "plugin.path": "/usr/share/java",
+        "plugin.packages": "a.b",
+        "listeners": "http://:1",
+    }
+    assert _known(properties) == {"plugin.packages": "a.b"}
+
+
+@pytest.mark.parametrize("first", ["", "here"])
+def test_a_worker_imports_nothing_from_the_working_directory(first, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    others = [str(Path("/somewhere")), os.getcwd()]  # the latter by PYTHONPATH, on purpose
+    monkeypatch.setattr(sys, "path", [first and os.getcwd(), *others])
+    _leave_working_directory_out_of_imports()
+    assert sys.path == others
+    monkeypatch.setattr(sys, "path", ["/opt/strom/bin", *others])
+    _leave_working_directory_out_of_imports()
+    assert sys.path == ["/opt/strom/bin", *others]

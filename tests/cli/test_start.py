@@ -10,7 +10,7 @@ import pika
 import pika.exceptions
 import pytest
 
-from strom.cli.start import broker_settings
+from strom.cli.start import broker_settings, companions_beside
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, UserError
 
@@ -23,6 +23,15 @@ def test_settings_go_to_the_broker_and_to_the_topic_defaults():
     assert settings.host == "::1"
     assert settings.topic_defaults.retention_ms == 1000
     assert not settings.topic_defaults.durable
+
+
+def test_programs_beside_the_broker_know_its_hosts():
+    settings = broker_settings({"http.allowed.hosts": "a.example,b", "advertised.host": "node-1"})
+    registry, worker = companions_beside(settings, 8081, 8083)
+    assert registry.args[-2:] == ("--allowed-hosts", "a.example,b,node-1")
+    assert worker.args[-2:] == ("--set", "http.allowed.hosts=a.example,b,node-1")
+    alone = companions_beside(BrokerSettings(), 8081, 8083)
+    assert [one.args[-2:] for one in alone] == [("--port", "8081"), ("--port", "8083")]
 
 
 def test_nothing_set_is_the_default():

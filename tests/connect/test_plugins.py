@@ -1,6 +1,7 @@
 """Connectors by their names: strom's own, and those of installed packages."""
 
 import logging
+import sys
 
 import pytest
 
@@ -46,3 +47,29 @@ def test_short_and_long_names_mean_the_same(name):
 def test_the_nearest_right_name_is_offered():
     with pytest.raises(InvalidSettings, match="Did you mean FileStreamSink"):
         plugin("FileStreamSnk")
+
+
+MARKING = "tests.connect.runtime.marking:Marking"
+
+
+@pytest.mark.parametrize("package", ["tests", "tests.connect", "tests.connect.runtime.marking"])
+def test_a_class_is_imported_by_its_place_if_its_package_is_named(package):
+    assert plugin(MARKING, ["other", package]).load().__name__ == "Marking"
+
+
+@pytest.mark.parametrize(
+    "packages",
+    [(), ("test",), ("tests.connec",), ("tests.connect.runtime.marking.below",), ("marking",)],
+)
+def test_a_class_of_any_other_package_is_refused(packages):
+    with pytest.raises(InvalidSettings, match=r"plugin\.packages"):
+        plugin(MARKING, packages)
+
+
+@pytest.mark.parametrize("name", ["planted:Evil", ":Evil", ".planted:Evil", "tests..planted:Evil"])
+def test_nothing_is_imported_to_refuse_it(name, tmp_path, monkeypatch):
+    (tmp_path / "planted.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidSettings):
+        plugin(name, ["tests"])
+    assert "planted" not in sys.modules

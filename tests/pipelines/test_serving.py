@@ -23,6 +23,7 @@ from strom.pipelines.serving.http import HttpServer
 from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.serving.queries import Server
 from strom.pipelines.versions import new_version
+from tests.http.pages import check_foreign_pages_are_refused
 from tests.pipelines.oracle import SCHEMA, START
 
 clicks = Stream("clicks", schema=SCHEMA, time="at")
@@ -123,6 +124,11 @@ def test_csv_and_arrow(address):
     assert json.loads(rows[0]["top"]) == [{"item": "user-0", "count": 3}]
     table = pa.ipc.open_stream(get(address, "/views/page_minutes", format="arrow")).read_all()
     assert table.num_rows == 2
+
+
+def test_a_page_of_another_site_can_run_no_query(address):
+    query = "/query?sql=SELECT%201"
+    check_foreign_pages_are_refused(address, query, query, b"{}")
 
 
 def test_sql_over_http(address):

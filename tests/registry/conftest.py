@@ -41,7 +41,8 @@ class Asker:
         return Answer(answer.status_code, answer.json(), answer.headers["content-type"])
 
     def raw(self, method: str, path: str, content: bytes) -> Answer:
-        answer = self._http.request(method, self._url + path, content=content)
+        headers = {"content-type": "application/json"}
+        answer = self._http.request(method, self._url + path, content=content, headers=headers)
         return Answer(answer.status_code, answer.json(), answer.headers["content-type"])
 
     def register(self, subject: str, schema: Any, **more: Any) -> Answer:

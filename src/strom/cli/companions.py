@@ -104,7 +104,8 @@ def end_with_parent(stop: Callable[[], None]) -> None:
 
 def _started(companion: Companion, servers: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [sys.executable, "-m", "strom", *companion.args, "-b", servers, LIFELINE],
+        # -P: modules are not looked for in the working directory, where connectors may write files.
+        [sys.executable, "-P", "-m", "strom", *companion.args, "-b", servers, LIFELINE],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         # Ctrl-C is for the broker, which ends its companions itself.

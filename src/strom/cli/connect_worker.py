@@ -2,7 +2,9 @@
 
 import gc
 import logging
+import os
 import signal
+import sys
 import threading
 from importlib.util import find_spec
 from pathlib import Path
@@ -65,6 +67,7 @@ def worker(
     or SIGTERM.
     """
     require_connect()
+    _leave_working_directory_out_of_imports()
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING,
         format="%(asctime)s %(levelname)s %(threadName)s %(message)s",
@@ -99,6 +102,15 @@ def _run(texts: dict[str, str], *, as_json: bool, lifeline: bool) -> None:
         _collect_seldom()
         while not told.wait(3600):
             pass
+
+
+def _leave_working_directory_out_of_imports() -> None:
+    """Undo what `python -m strom` does: it has Python look for modules in the working directory first.
+
+    Connectors write files, and one there could take the place of any module that is imported later.
+    """
+    if not sys.flags.safe_path and sys.path[0] in ("", os.getcwd()):
+        del sys.path[0]
 
 
 def _collect_seldom() -> None:
@@ -148,7 +160,14 @@ def require_connect() -> None:
 
 def _known(properties: dict[str, str]) -> dict[str, str]:
     """A file of Kafka's worker without what only Java has a use for."""
-    java_only = ("plugin.", "listeners", "rest.extension", "config.providers", "internal.")
+    java_only = (
+        "plugin.path",
+        "plugin.discovery",
+        "listeners",
+        "rest.extension",
+        "config.providers",
+        "internal.",
+    )
     replication = "storage.replication.factor"
     kept = {}
     for name, text in properties.items():

@@ -10,6 +10,7 @@ from strom.cli.connect_rest import ConnectRest
 from strom.cli.printing import notice
 from strom.connect.declared import plan
 from strom.model.errors import UserError
+from strom.model.http_settings import ALLOWED_HOSTS
 
 if TYPE_CHECKING:
     from strom.pipelines.project import Project
@@ -70,6 +71,11 @@ def _worker_of(project: "Project") -> Companion:
     args = ["connect", "worker", "--host", _HOST, "--port", str(port), "--group", group]
     for kind, ending in (("config", "configs"), ("offset", "offsets"), ("status", "status")):
         args += ["--set", f"{kind}.storage.topic={group}-{ending}"]
+    for name, values in (
+        (ALLOWED_HOSTS.name, project.settings.allowed_hosts),
+        ("plugin.packages", project.settings.plugin_packages),
+    ):
+        args += ["--set", f"{name}={','.join(values)}"] if values else []
     return Companion("Connect worker", tuple(args), _HOST, port)
 
 

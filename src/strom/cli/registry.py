@@ -9,6 +9,7 @@ from strom.cli.companions import LIFELINE, end_with_parent
 from strom.cli.connection import Connection, connection_options
 from strom.cli.printing import print_json
 from strom.model.errors import UserError
+from strom.model.http_settings import ALLOWED_HOSTS
 
 DEFAULT_PORT = 8081
 _PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_rs", "starlette")
@@ -28,10 +29,22 @@ _PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_
 @click.option(
     "--topic", default="_schemas", show_default=True, help="The topic that holds the schemas."
 )
+@click.option(
+    "--allowed-hosts",
+    default="",
+    metavar="HOSTS",
+    help=f"{ALLOWED_HOSTS.doc} [{ALLOWED_HOSTS.name}]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Say when it is ready in one line of JSON.")
 @click.option(LIFELINE, "lifeline", is_flag=True, hidden=True)
 def registry(
-    connection: Connection, host: str, port: int, topic: str, as_json: bool, lifeline: bool
+    connection: Connection,
+    host: str,
+    port: int,
+    topic: str,
+    allowed_hosts: str,
+    as_json: bool,
+    lifeline: bool,
 ) -> None:
     """Run a schema registry on any Kafka.
 
@@ -43,7 +56,12 @@ def registry(
 
     connection.check_reachable()
     server = RegistryServer(
-        connection.servers, host=host, port=port, topic=topic, settings=connection.settings
+        connection.servers,
+        host=host,
+        port=port,
+        topic=topic,
+        settings=connection.settings,
+        allowed_hosts=ALLOWED_HOSTS.parse(allowed_hosts),
     )
     if lifeline:
         end_with_parent(server.ask_to_stop)

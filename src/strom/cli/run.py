@@ -62,7 +62,13 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         runner.prepare()
         server = Server(project.manifests)
         settings = project.settings
-        http = HttpServer(project.manifests, server, settings.serving_host, settings.serving_port)
+        http = HttpServer(
+            project.manifests,
+            server,
+            settings.serving_host,
+            settings.serving_port,
+            settings.allowed_hosts,
+        )
         address = http.start()
         runner.start()
         _announce(project, kafka.servers, address, mode, connect)

@@ -17,6 +17,7 @@ from strom.cli.connection import DEFAULT_SERVERS
 from strom.cli.printing import notice, print_json
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
+from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import Definition
 from strom.model.topic_settings import TopicSettings
 
@@ -116,7 +117,7 @@ def start(
     )
     if lifeline:
         end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
-    companions = companions_beside(settings.host, registry_port, connect_port)
+    companions = companions_beside(settings, registry_port, connect_port)
     running = Companions(companions)
     from strom.app import serve
 
@@ -133,21 +134,27 @@ def start(
         click.echo("Stopped.")
 
 
-def companions_beside(host: str, registry_port: int, connect_port: int) -> list[Companion]:
+def companions_beside(
+    settings: BrokerSettings, registry_port: int, connect_port: int
+) -> list[Companion]:
     """The programs that were asked for beside the broker."""
     companions: list[Companion] = []
+    host = settings.host
+    allowed = ",".join(filter(None, (*settings.http_allowed_hosts, settings.advertised_host)))
     args: tuple[str, ...]
     if registry_port:
         from strom.cli.registry import require_packages
 
         require_packages()
         args = ("registry", "--host", host, "--port", str(registry_port))
+        args += ("--allowed-hosts", allowed) if allowed else ()
         companions.append(Companion("schema registry", args, host, registry_port))
     if connect_port:
         from strom.cli.connect_worker import require_connect
 
         require_connect()
         args = ("connect", "worker", "--host", host, "--port", str(connect_port))
+        args += ("--set", f"{ALLOWED_HOSTS.name}={allowed}") if allowed else ()
         companions.append(Companion("Connect worker", args, host, connect_port))
     return companions
 

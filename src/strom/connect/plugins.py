@@ -1,14 +1,15 @@
 """Which connectors there are: strom's own, and what installed packages bring.
 
 A package offers connectors under the entry point group `strom.connectors`: its short name, and the
-connector class. One that is not packaged goes by `module:class`.
+connector class. One that offers none goes by `module:class`, if the worker's setting `plugin.packages`
+names its package: whoever may create connectors would otherwise import any file that is in reach.
 """
 
 import difflib
 import functools
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
@@ -147,7 +148,14 @@ def plugins() -> Mapping[str, Plugin]:
     return found
 
 
-def _by_location(name: str) -> Plugin:
+def _by_location(name: str, packages: Collection[str]) -> Plugin:
+    module = name.partition(":")[0]
+    if not any(f"{module}.".startswith(f"{package}.") for package in packages):
+        text = (
+            f"This worker may not import the connector class {name}. Add its package to the worker's "
+            f"setting plugin.packages, or offer it by the entry point group {ENTRY_POINTS}."
+        )
+        raise InvalidSettings({"connector.class": [text]})
     try:
         loaded: Any = Plugin(name, "", name, "").load()
     except (ImportError, AttributeError) as error:
@@ -164,13 +172,16 @@ def _by_any_name() -> Mapping[str, Plugin]:
     return {alias: one for one in plugins().values() for alias in (one.name, *one.aliases)}
 
 
-def plugin(name: str) -> Plugin:
-    """The kind of connector that `connector.class` names; InvalidSettings offers the nearest."""
+def plugin(name: str, packages: Collection[str] = ()) -> Plugin:
+    """The kind of connector that `connector.class` names; InvalidSettings offers the nearest.
+
+    `packages` are those from which `module:class` may be imported, with what is below them.
+    """
     by_any_name = _by_any_name()
     if name in by_any_name:
         return by_any_name[name]
     if ":" in name:
-        return _by_location(name)
+        return _by_location(name, packages)
     near = difflib.get_close_matches(name, by_any_name, n=1)
     hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(plugins())}."
     raise InvalidSettings({"connector.class": [f"There is no connector class {name}.{hint}"]})

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from strom.model.group_settings import GroupSettings
+from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import (
     INT_MAX,
     KIB,
@@ -278,6 +279,13 @@ class BrokerSettings(ShareBrokerSettings):
         "The port of the management interface of queues (HTTP); 0 for none, -1 takes a free one.",
         minimum=-1,
         maximum=65535,
+        live=False,
+    )
+    http_allowed_hosts: tuple[str, ...] = setting(
+        ALLOWED_HOSTS.name,
+        ALLOWED_HOSTS.kind,
+        ALLOWED_HOSTS.default,
+        ALLOWED_HOSTS.doc,
         live=False,
     )
     amqp_user: str = setting(

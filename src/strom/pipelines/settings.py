@@ -27,12 +27,14 @@ class Settings:
     spark: dict[str, str] = field(default_factory=dict)  # spark.settings
     serving_host: str = "127.0.0.1"  # serving.host
     serving_port: int = 8088  # serving.port
+    allowed_hosts: tuple[str, ...] = ()  # http.allowed_hosts, of serving and of the worker
     batch_every_s: float = 600.0  # batch.every
     archive_every_s: float = 10.0  # batch.archive_every
     trigger_s: float = 0.0  # speed.every
     batch_records: int = 500_000  # speed.max_records
     connect_url: str | None = None  # connect.url; without it, a worker runs if it is needed
     connect_port: int = 8083  # connect.port, of that worker
+    plugin_packages: tuple[str, ...] = ()  # connect.plugin_packages, of that worker
     connectors: dict[str, dict[str, str]] = field(default_factory=dict)  # connectors.NAME
 
 
@@ -47,12 +49,14 @@ _PLACES: dict[tuple[str, ...], tuple[str, type]] = {
     ("spark", "settings"): ("spark", dict),
     ("serving", "host"): ("serving_host", str),
     ("serving", "port"): ("serving_port", int),
+    ("http", "allowed_hosts"): ("allowed_hosts", tuple),
     ("batch", "every"): ("batch_every_s", float),
     ("batch", "archive_every"): ("archive_every_s", float),
     ("speed", "every"): ("trigger_s", float),
     ("speed", "max_records"): ("batch_records", int),
     ("connect", "url"): ("connect_url", str),
     ("connect", "port"): ("connect_port", int),
+    ("connect", "plugin_packages"): ("plugin_packages", tuple),
 }
 
 
@@ -111,6 +115,8 @@ def _checked(file: Path, place: tuple[str, ...], value: Any, kind: type) -> Any:
             name: str(one).lower() if isinstance(one, bool) else str(one)
             for name, one in value.items()
         }
+    if kind is tuple and isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return tuple(value)
     if place == ("speed", "max_records") and isinstance(value, int) and value < 1:
         raise UserError(f"{file}: speed.max_records must be at least 1.")
     if not isinstance(value, kind) or isinstance(value, bool):
@@ -119,6 +125,7 @@ def _checked(file: Path, place: tuple[str, ...], value: Any, kind: type) -> Any:
             int: "a number",
             float: "a text like '10 seconds'",
             dict: "a table",
+            tuple: "a list of texts",
         }
         raise UserError(f"{file}: {'.'.join(place)} must be {wanted[kind]}.")
     return value

@@ -6,10 +6,11 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from strom.http.guard import Guard
 from strom.model.errors import UserError
 from strom.registry.registry import Registry
 from strom.registry.schemas_log import TOPIC
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 DEFAULT_PORT = 8081
 LOOPBACK = "127.0.0.1"
 _START_S = 20
+_OTHER_MEDIA_TYPES = ("application/octet-stream",)
+"""Confluent's registry takes bodies of this type too."""
 
 
 class RegistryServer:
@@ -37,7 +40,9 @@ class RegistryServer:
         port: int = 0,
         topic: str = TOPIC,
         settings: Mapping[str, str] | None = None,
+        allowed_hosts: Sequence[str] = (),
     ) -> None:
+        self._guard = Guard.create(host, allowed_hosts, other_media_types=_OTHER_MEDIA_TYPES)
         self.registry = Registry(servers, topic=topic, settings=settings)
         self.host = host
         self._port = port
@@ -118,7 +123,7 @@ class RegistryServer:
             self._socket.close()
             raise
         config = uvicorn.Config(
-            make_app(self.registry),
+            make_app(self.registry, self._guard),
             log_level=logging.ERROR,
             access_log=False,
             lifespan="off",

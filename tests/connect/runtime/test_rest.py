@@ -116,6 +116,13 @@ def test_what_is_not_there_is_told_in_kafkas_words(rest, method, path, status, m
     assert answer[:2] == (status, {"error_code": status, "message": message})
 
 
+def test_a_body_that_is_not_json_by_its_type_is_refused(rest, name, config):
+    body = {"name": name, "config": config}
+    assert rest.ask("POST", "/connectors", body, kind="text/plain")[0] == 415
+    assert rest.ask("PUT", f"/connectors/{name}/config", config, kind="text/plain")[0] == 415
+    assert name not in rest.get("/connectors")
+
+
 def test_a_connector_is_created_shown_and_removed(rest, name, config):
     status, body, headers = rest.ask("POST", "/connectors", {"name": name, "config": config})
     assert (status, body) == (

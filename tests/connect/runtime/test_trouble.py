@@ -34,6 +34,7 @@ def worker(servers):
         "offset.flush.interval.ms": "200",
         "offset.storage.partitions": "1",
         "status.storage.partitions": "1",
+        "plugin.packages": HERE,
     }
     with RunningWorker(settings) as running:
         yield running

@@ -20,11 +20,11 @@ class Rest:
     def __init__(self, url):
         self.url = url
 
-    def ask(self, method, path, body=None, *, raw=None):
+    def ask(self, method, path, body=None, *, raw=None, kind="application/json"):
         """Status, body and headers of one answer."""
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
-            self.url + path, data, {"Content-Type": "application/json"}, method=method
+            self.url + path, data, {"Content-Type": kind}, method=method
         )
         try:
             answer = urllib.request.urlopen(request, timeout=PATIENCE_S)
@@ -87,6 +87,7 @@ class WorkerProcess:
             "session.timeout.ms": "4000",
             "heartbeat.interval.ms": "300",
             "offset.flush.interval.ms": "300",
+            "plugin.packages": "tests.connect",
             **settings,
         }
         for name, value in texts.items():

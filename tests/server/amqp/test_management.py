@@ -11,6 +11,7 @@ import pytest
 
 from strom.testing import LocalBroker
 from tests.conformance_amqp.asking import bodies, count
+from tests.http.pages import check_foreign_pages_are_refused, send
 
 
 @pytest.fixture
@@ -42,8 +43,17 @@ def test_who_does_not_log_in_learns_nothing(ask):
     assert ask("GET", "/api/overview", login="nobody")[0] == 401
 
 
-def test_a_page_of_someone_else_cannot_change_anything(ask):
+def test_a_page_of_someone_else_cannot_change_anything(ask, broker):
+    login = "Basic " + base64.b64encode(b"guest:guest").decode()  # a browser sends it by itself
+    body = json.dumps(
+        {"properties": {}, "routing_key": "q", "payload": "", "payload_encoding": "string"}
+    )
+    publish = "/api/exchanges/%2F/amq.default/publish"
+    check_foreign_pages_are_refused(
+        broker.management_url, "/api/overview", publish, body.encode(), Authorization=login
+    )
     assert ask("PUT", "/api/queues/%2F/q", {}, kind="text/plain")[0] == 415
+    assert ask("PUT", "/api/queues/%2F/q", {}, kind="text/plain; json")[0] == 415
     assert ask("OPTIONS", "/api/queues/%2F/q")[0] == 404
 
 
@@ -178,3 +188,16 @@ def test_bad_requests_are_answered_or_dropped(broker, ask, sent):
         answer = client.recv(65536)
     assert answer == b"" or answer.split()[1] in (b"400", b"401", b"411", b"413")
     assert ask("GET", "/api/whoami")[0] == 200
+
+
+def test_hosts_are_known_by_setting_and_by_being_advertised():
+    names = {"http.allowed.hosts": "queues.example.com", "advertised.host": "localhost"}
+    login = "Basic " + base64.b64encode(b"guest:guest").decode()
+    with LocalBroker(queues=True, settings=names) as broker:
+        for host, status in (
+            ("queues.example.com:15672", 200),
+            ("localhost", 200),
+            ("other.example.com", 403),
+        ):
+            given = {"Host": host, "Authorization": login}
+            assert send(broker.management_url, path="/api/overview", **given).status == status

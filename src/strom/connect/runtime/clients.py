@@ -11,6 +11,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from strom.connect.api import InvalidSettings
+from strom.connect.runtime.client_overrides import override_problems
 from strom.connect.runtime.settings import CLIENT_PREFIXES, with_prefix, without
 from strom.sound_producer import SoundProducer
 
@@ -78,6 +80,10 @@ class Clients:
         return AdminClient(self._made("admin", {}))
 
     def _made(self, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+        # A configuration may be in the topic unchecked: from an older version, or from other writers.
+        problems = dict(override_problems(self.overrides))
+        if problems:
+            raise InvalidSettings({name: [text] for name, text in problems.items()})
         return {
             **_QUIET,
             **settings,

@@ -5,9 +5,8 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
-from strom.connect.api import ConnectError, RetriableError, SinkConnector
+from strom.connect.api import ConnectError, InvalidSettings, RetriableError, SinkConnector
 from strom.connect.api import TopicPartition as Place
-from strom.connect.plugins import plugin
 from strom.connect.runtime import masking
 from strom.connect.runtime.assignment import CONNECTOR, Unit
 from strom.connect.runtime.sink_run import group_of
@@ -117,8 +116,15 @@ class Commands:
         self._stores.write_config([(f"{RESTART_TASK_PREFIX}{name}-{task}", {})])
 
     def kind(self, name: str) -> str:
-        """`source` or `sink`."""
-        return plugin(self.connector(name).config.get("connector.class", "")).kind
+        """`source` or `sink`; InvalidSettings if this worker has no such class."""
+        return self.worker.checker.plugin(self.connector(name).config).kind
+
+    def shown_kind(self, name: str) -> str:
+        """The same to be shown: `unknown`, as in Kafka, if this worker has no such class."""
+        try:
+            return self.kind(name)
+        except InvalidSettings:
+            return "unknown"
 
     def shown(self, config: Mapping[str, str]) -> dict[str, str]:
         """A configuration without passwords that stand in it themselves."""
@@ -257,7 +263,7 @@ class Commands:
     def _passwords(self, config: Mapping[str, str]) -> set[str]:
         definitions: Mapping[str, Any] = {}
         try:
-            kind = plugin(config.get("connector.class", ""))
+            kind = self.worker.checker.plugin(config)
             definitions = kind.load().settings_class.definitions()
         except (ConnectError, ImportError):
             pass  # a connector that is not installed here: names tell
@@ -275,7 +281,7 @@ def status_of(commands: Commands, name: str) -> dict[str, Any]:
         "name": name,
         "connector": shown_status(status),
         "tasks": tasks,
-        "type": commands.kind(name),
+        "type": commands.shown_kind(name),
     }
 
 
@@ -296,7 +302,7 @@ def info_of(commands: Commands, name: str) -> dict[str, Any]:
         "name": name,
         "config": commands.shown(connector.config),
         "tasks": [{"connector": name, "task": task} for task in range(len(connector.tasks))],
-        "type": commands.kind(name),
+        "type": commands.shown_kind(name),
     }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from strom.connect.api import ConnectorSettings, Importance, Kind, setting
 from strom.connect.declared import DECLARED_BY
+from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import MINUTE_MS, SECOND_MS
 
 DEFAULT_PORT = 8083
@@ -36,6 +37,9 @@ class WorkerSettings(ConnectorSettings):
         "rest.advertised.host.name",
         Kind.STRING,
         "The name by which others reach this worker; it is part of its id. Without it, rest.host.",
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        ALLOWED_HOSTS.name, ALLOWED_HOSTS.kind, ALLOWED_HOSTS.doc, ALLOWED_HOSTS.default
     )
     config_topic: str = setting(
         "config.storage.topic", Kind.STRING, "Holds configurations.", "connect-configs"
@@ -101,9 +105,24 @@ class WorkerSettings(ConnectorSettings):
     heartbeat_ms: int = setting(
         "heartbeat.interval.ms", Kind.INT, "How often a worker reports.", SECOND_MS, minimum=10
     )
+    plugin_packages: tuple[str, ...] = setting(
+        "plugin.packages",
+        Kind.LIST,
+        "Python packages from which connectors may be imported by `connector.class=module:class`, "
+        "separated by commas; what is below a package is included. Connectors of strom and of entry "
+        "points need none. Kafka has no such setting.",
+        (),
+    )
     log_lines: int = setting(
         "log.lines", Kind.INT, "Last lines kept for each connector.", 500, minimum=0
     )
+
+    def clashes(self) -> Mapping[str, str]:
+        """Packages are named as in an import."""
+        for package in self.plugin_packages:
+            if not all(part.isidentifier() for part in package.split(".")):
+                return {"plugin.packages": f"{package} is not the name of a Python package."}
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,18 +34,22 @@ class Checker:
     worker_texts: Mapping[str, str]
     secrets: Secrets
 
+    def plugin(self, config: Mapping[str, str]) -> Plugin:
+        """The kind of connector that a configuration names; InvalidSettings if this worker has none."""
+        return plugin(config.get("connector.class", ""), self.worker.plugin_packages)
+
     def common_class(self, kind: Plugin) -> type[CommonSettings]:
         """The settings that the runtime has for this kind of connector."""
         return SourceSettings if kind.kind == "source" else SinkSettings
 
     def common(self, config: Mapping[str, str]) -> CommonSettings:
         """The runtime's part of a configuration; InvalidSettings if it is wrong."""
-        cls = self.common_class(plugin(config.get("connector.class", "")))
+        cls = self.common_class(self.plugin(config))
         return cls.read(_only(config, cls.definitions()))
 
     def own(self, config: Mapping[str, str]) -> Any:
         """The connector's part of a configuration, references resolved."""
-        kind = plugin(config.get("connector.class", ""))
+        kind = self.plugin(config)
         known = self.common_class(kind).definitions()
         resolved = self.secrets.resolve(without(config, _OTHERS))
         settings_class = kind.load().settings_class
@@ -55,13 +59,13 @@ class Checker:
 
     def make(self, config: Mapping[str, str]) -> Connector[Any]:
         """The connector of a configuration."""
-        return plugin(config.get("connector.class", "")).load()(self.own(config))
+        return self.plugin(config).load()(self.own(config))
 
     def problems(self, config: Mapping[str, str]) -> dict[str, list[str]]:
         """Everything that is wrong, by the names of settings; secrets are not shown."""
         found: dict[str, list[str]] = {}
         try:
-            plugin(config.get("connector.class", ""))
+            self.plugin(config)
         except InvalidSettings as error:
             if not config.get("connector.class"):
                 text = (
@@ -92,7 +96,7 @@ class Checker:
         make_conversion(resolved, common, self.worker, self.worker_texts)
         if not isinstance(common, SourceSettings):
             return {}
-        kind = plugin(common.connector_class)
+        kind = self.plugin(config)
         defines = getattr(kind.load(), "defines_transactions", False)
         if common.transaction_boundary == "connector" and not defines:
             return {
@@ -111,7 +115,7 @@ class Checker:
 
     def described(self, config: Mapping[str, str]) -> dict[str, Any]:
         """The answer of Kafka's validation: every setting with its definition, value and errors."""
-        kind = plugin(config.get("connector.class", ""))
+        kind = self.plugin(config)
         problems = self.problems(config)
         definitions = definitions_of(self.common_class(kind), kind)
         unknown = [name for name in problems if name not in definitions]

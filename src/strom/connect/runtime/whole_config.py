@@ -5,25 +5,16 @@ Kafka ignores them; here a connector that would not do what its configuration se
 
 import difflib
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
-
-from strom.connect.runtime.settings import CONVERTER_PREFIXES, SinkSettings, with_prefix
+from strom.connect.runtime.client_overrides import override_problems
+from strom.connect.runtime.settings import CONVERTER_PREFIXES, SinkSettings
 from strom.connect.runtime.topic_patterns import posix_pattern
 from strom.model.errors import ApiError
 from strom.model.topics import check_topic_name
 
 Problem = tuple[str, str]
 """A setting's name, and what is wrong with it."""
-
-_CLIENTS: Mapping[str, Callable[[dict[str, Any]], object]] = {
-    "producer.override.": Producer,
-    "consumer.override.": lambda settings: Consumer({"group.id": "-", **settings}),
-    "admin.override.": AdminClient,
-}
 
 
 def wrong_as_a_whole(config: Mapping[str, str]) -> Iterator[Problem]:
@@ -32,7 +23,7 @@ def wrong_as_a_whole(config: Mapping[str, str]) -> Iterator[Problem]:
     yield from _of_converters(config)
     for group in ("transforms", "predicates"):
         yield from _of_no_alias(config, group)
-    yield from _of_clients(config)
+    yield from override_problems(config)
 
 
 def wrong_topics(settings: SinkSettings) -> Iterator[Problem]:
@@ -91,17 +82,3 @@ def _of_no_alias(config: Mapping[str, str], group: str) -> Iterator[Problem]:
             else f"List it: {group}={','.join([*listed, alias])}."
         )
         yield name, f"{name} belongs to {alias}, which {group} does not name. {hint}"
-
-
-def _of_clients(config: Mapping[str, str]) -> Iterator[Problem]:
-    """Settings of Kafka clients that librdkafka does not know or take."""
-    for prefix, make in _CLIENTS.items():
-        own = with_prefix(config, prefix)
-        if not own:
-            continue
-        try:
-            make({"log_level": 0, **own})  # without an address: it connects to nobody
-        except KafkaException as error:
-            told = error.args[0].str()
-            blamed = next((name for name in own if f'"{name}"' in told), next(iter(own)))
-            yield prefix + blamed, f"{prefix}{blamed}: librdkafka says: {told}"

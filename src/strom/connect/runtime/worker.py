@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from strom.connect.api import ConnectError, InvalidSettings
-from strom.connect.plugins import plugin
 from strom.connect.runtime.assignment import CONNECTOR, Unit
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.connector_run import ConnectorJob, ConnectorRun
@@ -51,6 +50,7 @@ class ConnectWorker:
         self.clients = Clients(self.settings.bootstrap_servers, resolved)
         self.admin = self.clients.admin()
         host = self.settings.advertised_host or self.settings.host
+        host = f"[{host}]" if ":" in host else host
         self.worker_id = f"{host}:{self.settings.port if port is None else port}"
         self._converter_texts = converters
         self.checker = Checker(self.settings, converters, self.secrets)
@@ -114,8 +114,13 @@ class ConnectWorker:
             return SourceRun(
                 unit, lambda: self._source_job(unit, connector, common), self._around, common
             )
-        sink = common if isinstance(common, SinkSettings) else SinkSettings.read(config)
-        return SinkRun(unit, lambda: self._sink_job(unit, config, sink), self._around, sink)
+        # What is wrong with a configuration is found again, and reported, when the job is made.
+        sink = (
+            common
+            if isinstance(common, SinkSettings)
+            else SinkSettings(name="", connector_class="")
+        )
+        return SinkRun(unit, lambda: self._sink_job(config), self._around, sink)
 
     def _common(self, config: Mapping[str, str]) -> CommonSettings:
         """The runtime's part; with defaults where it is wrong, for then the runner tells of it."""
@@ -133,7 +138,7 @@ class ConnectWorker:
             return [{**config, **extra} for extra in extras]
 
         def transactional_ids(tasks: int) -> Sequence[str]:
-            kind = plugin(config.get("connector.class", ""))
+            kind = self.checker.plugin(config)
             if kind.kind != "source" or not exactly_once(kind, self.settings):
                 return ()
             return [self._transactional_id(Unit(connector.name, number)) for number in range(tasks)]
@@ -151,7 +156,7 @@ class ConnectWorker:
     ) -> SourceJob:
         config = connector.tasks[unit.task]
         generation = connector.tasks_offset
-        kind = plugin(common.connector_class)
+        kind = self.checker.plugin(config)
         exact = exactly_once(kind, self.settings)
         settings = self.checker.own(config)
         connector_class: Any = kind.load()
@@ -167,9 +172,11 @@ class ConnectWorker:
             self._use_topic,
         )
 
-    def _sink_job(self, unit: Unit, config: Mapping[str, str], common: SinkSettings) -> SinkJob:
+    def _sink_job(self, config: Mapping[str, str]) -> SinkJob:
         settings = self.checker.own(config)
-        connector_class: Any = plugin(common.connector_class).load()
+        common = self.checker.common(config)
+        assert isinstance(common, SinkSettings)  # noqa: S101 - of a source it would have raised
+        connector_class: Any = self.checker.plugin(config).load()
         return SinkJob(
             common,
             lambda context: connector_class.task_class(settings, context),

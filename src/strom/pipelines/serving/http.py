@@ -2,9 +2,11 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from strom.http.guard import Guard
+from strom.http.guarded_app import GuardedApp
 from strom.model.errors import UserError
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.serving.formats import MEDIA_TYPES, written
@@ -20,9 +22,10 @@ _OWN = {"select", "order", "limit", "format"}
 _START_SECONDS = 20
 
 
-def make_app(manifests: Manifests, server: Server) -> "Starlette":
+def make_app(manifests: Manifests, server: Server, guard: Guard) -> "Starlette":
     """The application; run it with any ASGI server."""
     from starlette.applications import Starlette
+    from starlette.middleware import Middleware
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
@@ -52,7 +55,13 @@ def make_app(manifests: Manifests, server: Server) -> "Starlette":
         Route("/views/{name}", view),
         Route("/query", query),
     ]
-    return Starlette(routes=routes, exception_handlers={UserError: mistake})
+    return Starlette(
+        routes=routes,
+        middleware=[
+            Middleware(GuardedApp, guard=guard, describe=lambda refusal: {"error": refusal.message})
+        ],
+        exception_handlers={UserError: mistake},
+    )
 
 
 def view_query(
@@ -88,11 +97,23 @@ def view_query(
 class HttpServer:
     """The serving API in a thread of its own."""
 
-    def __init__(self, manifests: Manifests, server: Server, host: str, port: int) -> None:
+    def __init__(
+        self,
+        manifests: Manifests,
+        server: Server,
+        host: str,
+        port: int,
+        allowed_hosts: Sequence[str] = (),
+    ) -> None:
         import uvicorn
 
+        guard = Guard.create(host, allowed_hosts)
         config = uvicorn.Config(
-            make_app(manifests, server), host=host, port=port, log_level="error", access_log=False
+            make_app(manifests, server, guard),
+            host=host,
+            port=port,
+            log_level="error",
+            access_log=False,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)

@@ -8,6 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from strom.http.guard import Guard
+from strom.http.guarded_app import GuardedApp
 from strom.registry.refusals import Refusal, store_failed
 from strom.registry.registry import Registry
 from strom.registry.rest.compatibility import CompatibilityCalls
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 LONGEST_ID = 10
 
 
-def make_app(registry: Registry) -> "ASGIApp":
-    """The interface over a registry that has been started."""
+def make_app(registry: Registry, guard: Guard) -> "ASGIApp":
+    """The interface over a registry that has been started, for requests that the guard allows."""
 
     def root(request: Request) -> Response:
         return answer({})
@@ -48,7 +50,12 @@ def make_app(registry: Registry) -> "ASGIApp":
     ]
     handlers: Any = {Refusal: refused, HTTPException: _http_error, Exception: _unexpected}
     app = EncodedPaths(Starlette(routes=routes, exception_handlers=handlers))
-    return ReadyAnswers(app, registry)
+    return GuardedApp(
+        ReadyAnswers(app, registry),
+        guard,
+        lambda refusal: {"error_code": refusal.status, "message": refusal.message},
+        CONTENT_TYPE,
+    )
 
 
 class ReadyAnswers:

@@ -10,6 +10,8 @@ from http import HTTPStatus
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from strom.http.guard import Guard, RequestHead
+
 log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -57,9 +59,10 @@ Handle: TypeAlias = Callable[[Request], Awaitable[Answer]]
 class HttpServer:
     """Reads requests, one after the other on each connection, and writes what the handler answers."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, guard: Guard) -> None:
         self.port = 0
         self._handle = handle
+        self._guard = guard
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[Any]] = set()
 
@@ -98,10 +101,12 @@ class HttpServer:
             head = await reader.readuntil(b"\r\n\r\n")
             stays = False
             try:
-                method, target, headers = _read_head(head)
+                method, target, fields = _read_head(head)
+                headers = dict(fields)
                 size = _body_size(headers)
                 stays = headers.get("connection", "").lower() != "close"
                 body = await reader.readexactly(size)
+                self._check(method, fields, writer)
                 path = tuple(unquote(part) for part in urlsplit(target).path.split("/") if part)
                 peer = writer.get_extra_info("peername")
                 request = Request(method, path, headers, body, peer[0] if peer else "")
@@ -116,18 +121,27 @@ class HttpServer:
             await writer.drain()
         return stays
 
+    def _check(
+        self, method: str, fields: list[tuple[str, str]], writer: asyncio.StreamWriter
+    ) -> None:
+        local = writer.get_extra_info("sockname")
+        head = RequestHead.from_headers(method, fields, local[0] if local else None)
+        refusal = self._guard.check(head)
+        if refusal is not None:
+            raise HttpError(HTTPStatus(refusal.status), refusal.message)
 
-def _read_head(head: bytes) -> tuple[str, str, dict[str, str]]:
+
+def _read_head(head: bytes) -> tuple[str, str, list[tuple[str, str]]]:
     lines = head.decode("latin-1").split("\r\n")
     parts = lines[0].split(" ")
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
         raise HttpError(HTTPStatus.BAD_REQUEST, "that is not HTTP/1.1")
-    headers = {}
+    fields = []
     for line in lines[1:]:
         name, colon, value = line.partition(":")
         if colon:
-            headers[name.strip().lower()] = value.strip()
-    return parts[0], parts[1], headers
+            fields.append((name.strip().lower(), value.strip()))
+    return parts[0], parts[1], fields
 
 
 def _body_size(headers: dict[str, str]) -> int:

@@ -304,6 +304,7 @@ def test_whatever_is_in_a_file_is_read_or_told(tmp_path_factory, data, form, lon
     ("wrong", "name", "hint"),
     [
         ({"fromat": "csv"}, "fromat", "format"),
+        ({"file": "s3://bucket/in.txt"}, "file", "s3: of s3://bucket/in.txt is not supported"),
         ({"format": "xml"}, "format", "lines, csv, json"),
         ({"encoding": "utf-16"}, "encoding", "utf-8"),
         ({"encoding": "klingon"}, "encoding", "utf-8"),

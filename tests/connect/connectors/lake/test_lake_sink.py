@@ -374,6 +374,17 @@ def test_memory_is_bounded_by_the_flush_size(tmp_path):
         ({"path": "x", "format": "iceberg"}, "format", "must be one of parquet, delta"),
         ({"path": "x", "timestamp.field": "at"}, "timestamp.field", "time.partition"),
         ({"path": "x", "s3.endpoint": "http://h"}, "s3.endpoint", "s3://"),
+        (
+            {"path": "hdfs://namenode:8020/lake"},
+            "path",
+            "hdfs: of hdfs://namenode:8020/lake is not",
+        ),
+        ({"path": "hdfs:/lake"}, "path", "Supported are the path of a local folder"),
+        ({"path": " gs://bucket/lake"}, "path", "gs: "),
+        ({"path": "abfss://c@a.dfs.core.windows.net/"}, "path", "s3://BUCKET/PREFIX"),
+        ({"path": "s3a://bucket/lake"}, "path", "s3://BUCKET/PREFIX"),
+        ({"path": "S3://bucket/lake"}, "path", "s3://BUCKET/PREFIX"),
+        ({"path": "file:///lake"}, "path", "without a scheme"),
         ({"path": "s3://b", "s3.access.key.id": "k"}, "s3.access.key.id", "both"),
     ],
 )
@@ -381,6 +392,11 @@ def test_wrong_settings_are_refused_by_name(texts, field_name, message):
     with pytest.raises(InvalidSettings) as caught:
         LakeSettings.read(texts)
     assert message in caught.value.problems[field_name][0]
+
+
+@pytest.mark.parametrize("path", ["lake", "/lake", "C:/lake", "lake:2026/a", "s3://bucket/lake"])
+def test_folders_and_buckets_are_taken(path):
+    assert LakeSettings.read({"path": path}).path == path
 
 
 def test_positions_of_tables_cannot_be_moved(tmp_path):

@@ -36,6 +36,7 @@ from strom.connect.connectors.files.parsing import (
     Parser,
     TextParser,
 )
+from strom.connect.connectors.local_paths import scheme_of
 
 LOOK_FOR_FILES_S = 1.0
 IDLE_S = 0.1
@@ -109,6 +110,10 @@ class FileSourceSettings(ConnectorSettings):
     def clashes(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = {}
+        if (scheme := scheme_of(self.file)) is not None:
+            problems["file"] = (
+                f"The scheme {scheme}: of {self.file} is not supported. Give the path of a local file."
+            )
         if not _is_splittable(self.encoding):
             problems["encoding"] = (
                 f"{self.encoding} is not an encoding whose lines end with a single newline byte; "

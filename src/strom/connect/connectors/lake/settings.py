@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strom.connect.api import ConnectorSettings, Kind, setting
+from strom.connect.connectors.local_paths import scheme_of
 
 S3_SCHEME = "s3://"
 TIME_LEVELS = ("year", "month", "day", "hour")
@@ -87,6 +88,12 @@ class LakeSettings(ConnectorSettings):
     def clashes(self) -> Mapping[str, str]:
         """Say which settings do not go together."""
         found = {}
+        scheme = scheme_of(self.path)
+        if scheme is not None and not self.path.startswith(S3_SCHEME):
+            found["path"] = (
+                f"The scheme {scheme}: of {self.path} is not supported. Supported are the path of a "
+                f"local folder, without a scheme, and {S3_SCHEME}BUCKET/PREFIX."
+            )
         if self.timestamp_field and self.time_partition == "none":
             found["timestamp.field"] = "It has no effect without time.partition: set that, too."
         if (self.s3_access_key is None) != (self.s3_secret_key is None):

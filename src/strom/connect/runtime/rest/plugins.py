@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 import strom
 from strom.connect.api import InvalidSettings
-from strom.connect.plugins import Plugin, plugin, plugins
+from strom.connect.plugins import Plugin, plugins
 from strom.connect.runtime.commands import Commands, NotFound, Refused
 from strom.connect.runtime.rest.answers import (
     Answer,
@@ -54,18 +54,18 @@ def list_plugins(commands: Commands, request: Request, given: Any) -> Answer:
 
 def show_plugin(commands: Commands, request: Request, given: Any) -> Answer:
     """GET /connector-plugins/CLASS/config."""
-    kind = _plugin(request)
+    kind = _plugin(commands, request)
     definitions = definitions_of(commands.worker.checker.common_class(kind), kind)
     return answer([described(one, place) for place, one in enumerate(definitions.values(), 1)])
 
 
 def validate(commands: Commands, request: Request, given: Any) -> Answer:
     """PUT /connector-plugins/CLASS/config/validate."""
-    kind, config = _plugin(request), texts_of(given)
+    kind, config = _plugin(commands, request), texts_of(given)
     included = config.get("connector.class")
     if included is None:
         raise Refused(f"Connector config {sorted(config)} contains no connector type")
-    if plugin(included) != kind:
+    if commands.worker.checker.plugin(config) != kind:
         raise Refused(
             f"Included connector type {included} does not match request type "
             f"{part_of(request, 'name')}"
@@ -107,10 +107,10 @@ def class_of(one: Plugin) -> str:
     return one.aliases[0] if one.aliases else one.name
 
 
-def _plugin(request: Request) -> Plugin:
+def _plugin(commands: Commands, request: Request) -> Plugin:
     name = part_of(request, "name")
     try:
-        return plugin(name)
+        return commands.worker.checker.plugin({"connector.class": name})
     except InvalidSettings:
         raise NotFound(f"Unknown plugin {name}.") from None
 

@@ -13,19 +13,30 @@ from strom.connect.runtime.commands import Commands
 from strom.connect.runtime.rest import connectors, plugins
 from strom.connect.runtime.rest.answers import EncodedPaths, not_an_endpoint
 from strom.connect.runtime.worker import ConnectWorker
+from strom.http.guard import Guard, Refusal
+from strom.http.guarded_app import GuardedApp
 
 _STOP_S = 5
 
 
 def make_app(worker: ConnectWorker) -> Starlette:
     """The application, for any ASGI server."""
+    settings = worker.settings
+    guard = Guard.create(settings.host, settings.allowed_hosts, advertised=settings.advertised_host)
     app = Starlette(
         routes=[*connectors.ROUTES, *plugins.ROUTES],
-        middleware=[Middleware(EncodedPaths)],
+        middleware=[
+            Middleware(GuardedApp, guard=guard, describe=_refused),
+            Middleware(EncodedPaths),
+        ],
         exception_handlers={HTTPException: not_an_endpoint},
     )
     app.state.commands = Commands(worker)
     return app
+
+
+def _refused(refusal: Refusal) -> dict[str, object]:
+    return {"error_code": refusal.status, "message": refusal.message}
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -79,10 +90,10 @@ class RunningWorker:
         self.port: int = self._listener.getsockname()[1]
         try:
             self.worker = ConnectWorker(texts, port=self.port)
+            self._rest = RestServer(self.worker, self._listener)
         except BaseException:
             self._listener.close()
             raise
-        self._rest = RestServer(self.worker, self._listener)
 
     @property
     def url(self) -> str:

@@ -18,20 +18,20 @@ from typing import Any
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from strom.registry.formats.protobuf.builtin import builtin_text
+from strom.registry.formats.protobuf.scanning import (
+    code_of,
+    declares_syntax,
+    deepest_nesting,
+    imported_paths,
+    most_dots_of_a_name,
+)
 from strom.registry.formats.schema import InvalidSchema
 
 DESCRIPTOR = re.compile(rb"AddSerializedFile\((b'.*')\)")
-IMPORT = re.compile(r"""\bimport\s*(?:public\b|weak\b)?\s*["']([^"'\n]+)["']""")
-SYNTAX = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*(?:syntax|edition)\b", re.DOTALL)
 PROTO2 = 'syntax = "proto2"; '
 SHOWN_ERRORS = 5
 
 # What the compiler follows by calling itself, until its stack is full and the process ends.
-LITERAL_OR_COMMENT = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.DOTALL
-)
-BRACKET = re.compile(r"[{}<>\[\]]")
-LONG_PATH = re.compile(r"(?:[\w()]+\s*\.\s*){100}")
 MAX_DEPTH = 100
 
 # Python's filters for warnings belong to the whole process.
@@ -47,7 +47,7 @@ def compile_text(path: str, files: Mapping[str, str]) -> dict[str, FileDescripto
         for name, text in _with_builtins(files).items():
             _check_depth(name, text)
             _write(Path(folder), name, text)
-        shift = 0 if SYNTAX.match(files[path]) else len(PROTO2)
+        shift = 0 if declares_syntax(files[path]) else len(PROTO2)
         generated = _run(path, folder, shift)
     descriptors = {}
     for code in generated:
@@ -63,7 +63,7 @@ def _with_builtins(files: Mapping[str, str]) -> dict[str, str]:
     known = dict(files)
     waiting = list(files.values())
     while waiting:
-        for path in IMPORT.findall(waiting.pop()):
+        for path in imported_paths(waiting.pop()):
             text = None if path in known else builtin_text(path)
             if text is not None:
                 known[path] = text
@@ -72,13 +72,10 @@ def _with_builtins(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_depth(name: str, text: str) -> None:
-    code = LITERAL_OR_COMMENT.sub(" ", text)
-    depth = 0
-    for bracket in BRACKET.findall(code):
-        depth = depth + 1 if bracket in "{<[" else max(0, depth - 1)
-        if depth > MAX_DEPTH:
-            raise InvalidSchema(f"{name} is nested more than {MAX_DEPTH} levels deep.")
-    if LONG_PATH.search(code):
+    code = code_of(text)
+    if deepest_nesting(code) > MAX_DEPTH:
+        raise InvalidSchema(f"{name} is nested more than {MAX_DEPTH} levels deep.")
+    if most_dots_of_a_name(code) >= MAX_DEPTH:
         raise InvalidSchema(f"{name} has a name of more than {MAX_DEPTH} parts.")
 
 
@@ -91,7 +88,7 @@ def _write(folder: Path, name: str, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         # The compiler takes a text without a syntax for proto2, but writes a warning to the
         # terminal; said on the first line, it changes no line number.
-        path.write_text(text if SYNTAX.match(text) else PROTO2 + text, encoding="utf-8")
+        path.write_text(text if declares_syntax(text) else PROTO2 + text, encoding="utf-8")
     except (OSError, UnicodeEncodeError) as error:
         raise InvalidSchema(
             f"{name!r} cannot be given to the protobuf compiler: {error}"

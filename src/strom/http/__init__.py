@@ -1,0 +1,1 @@
+"""What all HTTP servers of strom share."""

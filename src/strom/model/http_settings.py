@@ -1,0 +1,14 @@
+"""The setting that all HTTP servers have, whichever way each of them is configured."""
+
+from strom.model.settings import Definition, Kind
+
+ALLOWED_HOSTS = Definition(
+    name="http.allowed.hosts",
+    kind=Kind.LIST,
+    default=(),
+    doc="Further host names and addresses by which HTTP clients reach this server, separated by "
+    "commas. Loopback names, the address listened on and an advertised name are always known; a "
+    "request to another host is refused, since DNS of a web page's author could have pointed it "
+    "here.",
+    live=False,
+)

@@ -1,0 +1,58 @@
+"""The little that has to be known of a .proto text before the compiler gets it, in linear time.
+
+The text is any client's. All repetitions below are possessive (`++`, `*+`), and comments and strings
+match even if nothing closes them: they end with the text or the line, as they do for the compiler. So
+what was looked at is consumed, and no pattern goes back to try it differently.
+"""
+
+import re
+from collections.abc import Iterator
+
+_COMMENT = r"//[^\n]*+|/\*.*?(?:\*/|\Z)"
+_STRING = r""""(?:[^"\\\n]++|\\[^\n]?+)*+"?+|'(?:[^'\\\n]++|\\[^\n]?+)*+'?+"""
+
+_COMMENT_OR_STRING = re.compile(rf"{_COMMENT}|(?P<string>{_STRING})", re.DOTALL)
+_ANY_STRING = re.compile(_STRING)
+_SYNTAX = re.compile(rf"(?:\s++|{_COMMENT})*+(?:syntax|edition)\b", re.DOTALL)
+_IMPORT = re.compile(rf"{_STRING}|\bimport\s*+(?:(?:public|weak)\b\s*+)?+(?P<path>{_STRING})")
+_BRACKET = re.compile(r"[{}<>\[\]]")
+_NAME = re.compile(r"[\w()]++(?:\s*+\.\s*+[\w()]++)*+(?:\s*+\.)?+")
+
+
+def declares_syntax(text: str) -> bool:
+    """Whether the file begins with its `syntax` or `edition`."""
+    return _SYNTAX.match(text) is not None
+
+
+def imported_paths(text: str) -> Iterator[str]:
+    """Yield the path of each import."""
+    for found in _IMPORT.finditer(_without_comments(text)):
+        path = (found["path"] or "")[1:-1]
+        if path:
+            yield path
+
+
+def code_of(text: str) -> str:
+    """The text with a space in the place of each comment and string."""
+    return _ANY_STRING.sub(" ", _without_comments(text))
+
+
+def deepest_nesting(code: str) -> int:
+    """How deeply brackets of any kind are nested."""
+    depth = deepest = 0
+    for bracket in _BRACKET.findall(code):
+        if bracket in "{<[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif depth:
+            depth -= 1
+    return deepest
+
+
+def most_dots_of_a_name(code: str) -> int:
+    """The largest number of dots in one name, such as 2 in `(a.b).c`."""
+    return max((found[0].count(".") for found in _NAME.finditer(code)), default=0)
+
+
+def _without_comments(text: str) -> str:
+    return _COMMENT_OR_STRING.sub(lambda found: found["string"] or " ", text)
