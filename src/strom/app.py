@@ -1,10 +1,12 @@
 """The composition root: the one place that wires a running node from settings."""
 
 import asyncio
+import gc
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
@@ -86,11 +88,12 @@ class Node:
         broker = await Broker.open(settings, self._files, self._clock, self._broker_failed)
         self._broker = broker
         self._groups = groups = Groups(broker)
-        groups.load()
         self._shares = shares = ShareGroups(broker, groups)
-        shares.load()
         self._transactions = transactions = Transactions(broker, groups)
-        transactions.load()
+        with _garbage_collection_paused():
+            groups.load()
+            shares.load()
+            transactions.load()
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
             if settings.amqp_port:
@@ -234,6 +237,18 @@ async def _serve(
             f"The data directory {settings.data} failed ({node.failed.result()}). Nothing that was "
             "not safely on disk has been acknowledged. Check the disk, then start again."
         )
+
+
+@contextmanager
+def _garbage_collection_paused() -> Iterator[None]:
+    """For building a large state that has no cycles: walking it again and again takes half of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _endpoint(settings: BrokerSettings, port: int) -> Endpoint:

@@ -19,7 +19,7 @@ from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.outcome import Answer, Outcome, Timer
 from strom.coordination.groups.pending_offsets import OpenTransaction
-from strom.coordination.groups.records import GroupRecord
+from strom.coordination.groups.records import GroupRecord, is_offset_key
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.storage.log import Appended
@@ -60,7 +60,7 @@ class Groups:
 
     def load(self) -> None:
         """Bring every group to what the log says."""
-        for partition, (header, records, marker) in self._topic.read(_decoded):
+        for partition, (header, records, marker) in self._topic.read(_decoded, is_offset_key):
             self._replay(partition, header, records, marker)
         for outcome in self._coordinator.resume():
             self._set_timers(outcome)

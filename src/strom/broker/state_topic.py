@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition, WhenFlushed
-from strom.broker.replaying import Replayed, batches_of
+from strom.broker.replaying import Replayed, last_batches_of
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.storage.log import Appended
 
@@ -45,12 +45,17 @@ class StateTopic:
             if self._broker.find_topic(self.name) is None:
                 await self._broker.create_topic(self.name, self._count, self._configs)
 
-    def read(self, decode: Callable[[Replayed], T]) -> Iterator[tuple[Partition, T]]:
-        """Every batch of every partition that can be read, and decoded, to its end."""
+    def read(
+        self, decode: Callable[[Replayed], T], counts_last: Callable[[bytes], bool]
+    ) -> Iterator[tuple[Partition, T]]:
+        """Every batch of every partition that can be read, and decoded, to its end.
+
+        Records of keys for which only the last value counts may be left out if a later one follows.
+        """
         hosted = self._broker.find_topic(self.name)
         for partition in hosted.partitions if hosted is not None else ():
             try:
-                decoded = [decode(batch) for batch in batches_of(partition.log)]
+                decoded = [decode(one) for one in last_batches_of(partition.log, counts_last)]
             except CorruptData as error:
                 self._unreadable.add(partition)
                 log.error("What is in %s is not served: %s", partition.log.partition, error)
