@@ -241,7 +241,7 @@ async def _serve(
 
 @contextmanager
 def _garbage_collection_paused() -> Iterator[None]:
-    """For building a large state that has no cycles: walking it again and again takes half of the time."""
+    """For building a large state without cycles: walking it again and again takes half of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

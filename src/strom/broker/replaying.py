@@ -53,10 +53,10 @@ def batches_of(log: Log) -> Iterator[Replayed]:
 def last_batches_of(log: Log, counts_last: Callable[[bytes], bool]) -> list[Replayed]:
     """Every batch in order, but without records that a later one of the same key replaces.
 
-    This is for keys of which only the last value counts (`counts_last`). Most of a log that is waiting for
-    its compaction is such records, and decoding them would make up most of a start. Left out is only what
-    can make no difference: not a tombstone and not a record before one (whoever replays them may do
-    more than forget the value), and nothing of a transaction, which does not count in the log's order.
+    `counts_last` names the keys of which only the last value counts. In a log that waits for compaction
+    nearly all records are replaced, and decoding them would take most of the time of a start. Left out is
+    only what makes no difference: not a tombstone, nor the record before it (replaying them may do more
+    than remove the value), and nothing of a transaction, which does not count in the log's order.
     """
     found: list[Replayed | None] = []
     places: dict[bytes, int] = {}

@@ -1,7 +1,7 @@
 """Which partitions of the broker's own topics are compacted now.
 
 A start reads these topics whole, so what matters is how much of them is uncompacted, all together. Their
-segments alone do not bound that: `segment.bytes` (100 MiB as in Kafka, and kept with the topic since it was
+segments do not bound that: `segment.bytes` (100 MiB as in Kafka, and stored with the topic when it was
 created) holds for each of some 150 partitions, and the active segment of each is never compacted.
 """
 
@@ -28,8 +28,8 @@ MAX_DIRTY_BYTES = 8 * MIB
 def partitions_to_compact(partitions: Iterable[Partition], max_dirty_bytes: int) -> list[Partition]:
     """Those whose compaction brings what is dirty below the limit again, the dirtiest first.
 
-    A log with many keys is left alone until enough of it is dirty (`min.cleanable.dirty.ratio`), for
-    compacting it means to write it whole: at most as much as all keys need is then dirty beyond the limit.
+    A log with many keys is left alone until enough of it is dirty (`min.cleanable.dirty.ratio`), because
+    compaction rewrites all of it. So a start reads about the limit and, by default, twice the live keys.
     """
     of_state = [one for one in partitions if one.log.partition.topic in COMPACTED_STATE_TOPICS]
     dirty = {one: one.log.dirty_bytes for one in of_state if _is_dirty_enough(one)}
