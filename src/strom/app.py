@@ -13,7 +13,7 @@ from urllib.parse import quote
 from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
-from strom.broker.housekeeping import Housekeeping
+from strom.broker.housekeeping import STATE_CHECK_MS, Housekeeping
 from strom.broker.queues.hub import MessageQueues
 from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
@@ -117,6 +117,7 @@ class Node:
         self._housekeeping.every(
             lambda: broker.settings.share_state_topic_prune_interval_ms, shares.prune
         )
+        self._housekeeping.every(lambda: STATE_CHECK_MS, shares.prune_if_long)
         self._housekeeping.every(
             lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
         )

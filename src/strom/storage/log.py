@@ -250,6 +250,14 @@ class Log:
         self._roll(now_ms)
         return True
 
+    def roll_if_larger(self, size_bytes: int, now_ms: int) -> bool:
+        """Close the active segment if it is larger than that, whatever `segment.bytes` is."""
+        self._check_usable()
+        if self._segments.active.size_bytes <= size_bytes:
+            return False
+        self._roll(now_ms)
+        return True
+
     def roll_for_compaction(self, now_ms: int) -> bool:
         """Close the active segment if at least half of what is not compacted yet lies in it.
 
