@@ -94,6 +94,7 @@ class Node:
             groups.load()
             shares.load()
             transactions.load()
+        await groups.complete_topic()
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
             if settings.amqp_port:

@@ -136,7 +136,7 @@ def test_a_long_log_is_cut_off_before_its_time_and_its_segment_closed(
 
     async def test():
         updates = "share_coordinator_snapshot_update_records_per_snapshot"
-        async with sharing(**{updates: "5"}) as it:
+        async with sharing(None, None, **{updates: "5"}) as it:
             await put(it, *(b"x" for _ in range(400)))
             it.acquired(most=400)
             state_log = it.shares.state_log

@@ -25,8 +25,9 @@ from strom.model.topics import (
     TRANSACTION_STATE_TOPIC,
     TopicPartition,
 )
+from strom.storage.log_compaction import Compaction
 from strom.testing import MemoryFiles
-from strom.wire.kafka.records import Record, build_batch
+from strom.wire.kafka.records import ControlType, Marker, Record, build_batch, build_marker
 from tests.broker.opened import Opened, new_partition, opened
 from tests.broker.test_housekeeping import settle
 
@@ -217,7 +218,7 @@ def test_an_open_transaction_that_holds_compaction_up_does_not_make_a_segment_pe
 
 
 @pytest.mark.usefixtures("_small_limit")
-def test_a_log_is_compacted_by_one_at_a_time():
+def test_a_log_is_compacted_by_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test():
         async with broker_with_groups(partitions=1) as world:
             groups = await coordinate(world)
@@ -228,9 +229,12 @@ def test_a_log_is_compacted_by_one_at_a_time():
             planned = []
             (partition,) = offsets_partitions(world)
             plan = partition.log.plan_compaction
-            partition.log.plan_compaction = lambda now_ms: (
-                planned.append(plan(now_ms)) or planned[-1]
-            )
+
+            def note_plan(now_ms: int) -> Compaction | None:
+                planned.append(plan(now_ms))
+                return planned[-1]
+
+            monkeypatch.setattr(partition.log, "plan_compaction", note_plan)
             await asyncio.gather(background.compact(), background.compact_state_topics())
             assert len(planned) == 1
             assert not planned[0].failed
@@ -242,7 +246,9 @@ def test_a_log_is_compacted_by_one_at_a_time():
 
 
 @pytest.mark.usefixtures("_small_limit")
-def test_a_partition_that_cannot_be_compacted_is_retried_in_the_rhythm_of_the_cleaner():
+def test_a_partition_that_cannot_be_compacted_is_retried_in_the_rhythm_of_the_cleaner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def test():
         async with broker_with_groups(partitions=1) as world:
             groups = await coordinate(world)
@@ -255,7 +261,7 @@ def test_a_partition_that_cannot_be_compacted_is_retried_in_the_rhythm_of_the_cl
                 raise CorruptData("a batch fails its checksum")
 
             (partition,) = offsets_partitions(world)
-            partition.log.plan_compaction = fail
+            monkeypatch.setattr(partition.log, "plan_compaction", fail)
             for _ in range(5):
                 await background.compact_state_topics()
             assert len(tried) == 1
@@ -328,5 +334,64 @@ def test_a_log_of_many_keys_is_rewritten_only_when_half_of_it_is_dirty():
             await settle(world)
             await background.visit(3)
             assert records_in([partition]) == 100
+
+    run(test())
+
+
+async def commit_in_transaction(world: Opened, partition: Partition, sequence: int) -> None:
+    """A group's offset, committed in a transaction of one producer."""
+    now_ms = world.clock.now_ms()
+    records = [Record(0, now_ms, b"key", b"%d" % sequence)]
+    data = build_batch(records, producer_id=1, producer_epoch=0, transactional=True)
+    partition.append(data, now_ms, from_client=False)
+    committed = Marker(ControlType.COMMIT, 0)
+    marker = build_marker(committed, producer_id=1, producer_epoch=0, timestamp=now_ms)
+    partition.append(marker, now_ms, from_client=False)
+
+
+def configs_of(world: Opened) -> dict[str, str]:
+    return dict(world.broker.topic(CONSUMER_OFFSETS_TOPIC).topic.configs)
+
+
+def test_a_topic_of_an_earlier_version_gets_the_retention_of_markers_and_keeps_what_a_user_set():
+    async def test():
+        files = MemoryFiles()
+        async with broker_with_groups(files) as world:
+            groups = await coordinate(world)
+            today = configs_of(world)
+            assert today["delete.retention.ms"] == "60000"
+            earlier = {**today, "segment.bytes": "52428800"}
+            del earlier["delete.retention.ms"]
+            await world.broker.set_topic_configs(CONSUMER_OFFSETS_TOPIC, earlier)
+        async with broker_with_groups(files) as world:
+            groups = await coordinate(world)
+            await groups.complete_topic()
+            assert configs_of(world) == {**earlier, "delete.retention.ms": "60000"}
+            changed = {**earlier, "delete.retention.ms": "1"}
+            await world.broker.set_topic_configs(CONSUMER_OFFSETS_TOPIC, changed)
+        async with broker_with_groups(files) as world:
+            groups = await coordinate(world)
+            await groups.complete_topic()
+            assert configs_of(world) == changed
+
+    run(test())
+
+
+@pytest.mark.usefixtures("_small_limit")
+def test_markers_of_transactions_go_soon_after_their_offsets():
+    """They are kept for `delete.retention.ms`; a day of them would be millions."""
+
+    async def test():
+        async with broker_with_groups(partitions=1) as world:
+            await coordinate(world)
+            background = EveryWork(world)
+            (partition,) = offsets_partitions(world)
+            for _ in range(20):
+                for sequence in range(200):
+                    await commit_in_transaction(world, partition, sequence)
+                await settle(world)
+                world.clock.advance(61_000)
+                await background.visit(2)
+            assert partition.log.size_bytes < 3 * SMALL_LIMIT
 
     run(test())

@@ -45,6 +45,17 @@ class StateTopic:
             if self._broker.find_topic(self.name) is None:
                 await self._broker.create_topic(self.name, self._count, self._configs)
 
+    async def complete(self, setting: str) -> None:
+        """Give the topic a setting that it would be created with today, unless it has another value."""
+        hosted = self._broker.find_topic(self.name)
+        if hosted is None or setting in hosted.topic.configs:
+            return
+        configs = {**hosted.topic.configs, setting: self._configs[setting]}
+        try:
+            await self._broker.set_topic_configs(self.name, configs)
+        except ApiError as error:  # no reason not to serve; the next start tries again
+            log.warning("%s keeps its default of %s: %s", self.name, setting, error)
+
     def read(
         self, decode: Callable[[Replayed], T], counts_last: Callable[[bytes], bool]
     ) -> Iterator[tuple[Partition, T]]:

@@ -189,7 +189,9 @@ class Cleaner:
         self._new_horizon = now_ms + settings.delete_retention_ms
         self._aborted = aborted
         self._producers = {facts.producer_id: facts for facts in producers}
-        self._transactions_with_data: set[int] = set()  # producers seen since their last marker
+        self._transactions_with_data: set[int] = (
+            set()
+        )  # producers of which data stayed, until their marker
         self.aborted_with_data: set[AbortedTransaction] = set()
         """Aborted transactions of which batches were met: the others need no index any more."""
         self.bytes_read = 0
@@ -205,11 +207,13 @@ class Cleaner:
             if cleaned is None and self._is_last_of_its_producer(header):
                 cleaned = _emptied(batch)
             if cleaned is not None:
+                if header.is_transactional and not header.is_control:
+                    self._transactions_with_data.add(header.producer_id)
                 self.bytes_kept += len(cleaned.data)
                 yield cleaned
 
     def _clean_marker(self, batch: CleanedBatch) -> CleanedBatch | None:
-        """A marker stays while its data does, and then until its delete horizon."""
+        """A marker stays while its data does, be it an empty batch, and then until its delete horizon."""
         header = batch.header
         if header.producer_id in self._transactions_with_data:
             self._transactions_with_data.remove(header.producer_id)
@@ -225,12 +229,10 @@ class Cleaner:
 
     def _clean_data(self, batch: CleanedBatch) -> CleanedBatch | None:
         header = batch.header
-        if header.is_transactional:
-            self._transactions_with_data.add(header.producer_id)
-            transaction = self._aborted.holding(header)
-            if transaction is not None:
-                self.aborted_with_data.add(transaction)
-                return None
+        transaction = self._aborted.holding(header)
+        if transaction is not None:
+            self.aborted_with_data.add(transaction)
+            return None
         if header.record_count == 0:
             return None
         if header.base_offset >= self._keys.end_offset:
@@ -286,7 +288,13 @@ class Cleaner:
             return False
         if producer.last_data_offset is not None:
             return not header.is_control and header.last_offset == producer.last_data_offset
-        return header.is_control and header.producer_epoch == producer.producer_epoch
+        # Offsets of groups are written without sequences, and each transaction of them has a marker: of
+        # these only the last one tells anything, the one whose time the producer was last seen.
+        return (
+            header.is_control
+            and header.producer_epoch == producer.producer_epoch
+            and header.max_timestamp == producer.last_timestamp
+        )
 
 
 def _emptied(batch: CleanedBatch) -> CleanedBatch:
