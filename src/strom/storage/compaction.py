@@ -16,7 +16,7 @@ CorruptData: nothing damaged is signed anew. The old segments are then still who
 uncompacted.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -75,6 +75,8 @@ class KeyMap:
     def __init__(self, max_keys: int, first_offset: int) -> None:
         self._max_keys = max_keys
         self._last_offsets: dict[bytes, int] = {}
+        self._sorted_last_offsets: list[int] | None = None
+        self._first_offset = first_offset
         self.end_offset = first_offset
         """Every record from the first dirty offset up to here is in the map."""
         self.full = False
@@ -96,6 +98,16 @@ class KeyMap:
     def is_superseded(self, key: bytes, offset: int) -> bool:
         """Whether the map knows a later record of this key."""
         return self._last_offsets.get(_fingerprint(key), -1) > offset
+
+    def supersedes_all(self, header: BatchHeader) -> bool:
+        """Whether the map, now complete, covers a batch, and no record in it is the last of its key."""
+        if header.base_offset < self._first_offset or header.next_offset > self.end_offset:
+            return False
+        if self._sorted_last_offsets is None:
+            self._sorted_last_offsets = sorted(self._last_offsets.values())
+        offsets = self._sorted_last_offsets
+        at = bisect_left(offsets, header.base_offset)
+        return at == len(offsets) or offsets[at] >= header.next_offset
 
 
 def _fingerprint(key: bytes) -> bytes:
@@ -191,7 +203,7 @@ class Cleaner:
         self._producers = {facts.producer_id: facts for facts in producers}
         self._transactions_with_data: set[int] = (
             set()
-        )  # producers of which data stayed, until their marker
+        )  # producers with data that stayed, up to a marker
         self.aborted_with_data: set[AbortedTransaction] = set()
         """Aborted transactions of which batches were met: the others need no index any more."""
         self.bytes_read = 0
@@ -237,6 +249,8 @@ class Cleaner:
             return None
         if header.base_offset >= self._keys.end_offset:
             return batch
+        if self._keys.supersedes_all(header):
+            return None  # in a log of few keys nearly all: their records need not be read again
         body = read_body(batch.data, 0, header, MAX_DECOMPRESSED_BYTES)
         records = read_keys(body, header)
         kept = [record for record in records if self._stays(record, header)]
