@@ -201,9 +201,8 @@ class Cleaner:
         self._new_horizon = now_ms + settings.delete_retention_ms
         self._aborted = aborted
         self._producers = {facts.producer_id: facts for facts in producers}
-        self._transactions_with_data: set[int] = (
-            set()
-        )  # producers with data that stayed, up to a marker
+        self._transactions_with_data: set[int] = set()
+        """Producers of whose transaction, its marker not met yet, a batch stays."""
         self.aborted_with_data: set[AbortedTransaction] = set()
         """Aborted transactions of which batches were met: the others need no index any more."""
         self.bytes_read = 0
