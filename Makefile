@@ -55,6 +55,7 @@ bench: install kafka rabbitmq postgres  ## strom beside the real Kafka and Rabbi
 	$(BIN)/python -m benchmarks.pipelines
 	$(BIN)/python -m benchmarks.connect
 	$(BIN)/python -m benchmarks.registry
+	$(BIN)/python -m benchmarks.restart
 
 explore: install kafka  ## the laws once more, with examples that nobody has tried yet
 	$(BIN)/pytest -m "hypothesis and not soak" --hypothesis-profile=explore

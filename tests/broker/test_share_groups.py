@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from strom.broker import share_groups, share_state_log
 from strom.broker.replaying import records_of
 from strom.coordination.groups.share.rules import ShareHeartbeat
 from strom.coordination.shares.acquisition import Acquired, Wish
@@ -125,6 +126,34 @@ def test_a_snapshot_is_written_now_and_then_and_the_log_before_it_can_go():
 def _records(it: Sharing) -> Iterator[WireRecord]:
     for partition in it.world.broker.topic(SHARE_STATE_TOPIC).partitions:
         yield from records_of(partition.log)
+
+
+def test_a_long_log_is_cut_off_before_its_time_and_its_segment_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(share_groups, "LONG_FROM_RECORDS", 100)
+    monkeypatch.setattr(share_state_log, "CLOSED_FROM_BYTES", 1000)
+
+    async def test():
+        updates = "share_coordinator_snapshot_update_records_per_snapshot"
+        async with sharing(None, None, **{updates: "5"}) as it:
+            await put(it, *(b"x" for _ in range(400)))
+            it.acquired(most=400)
+            state_log = it.shares.state_log
+            place = state_log.place_of(it.shared.shared.key)
+            most = 0
+            for offset in range(0, 400, 2):
+                await it.acknowledge(offset, offset, ACCEPT)
+                await it.shares.prune_if_long()
+                most = max(most, state_log.record_count)
+            assert place.log.end_offset > 200
+            assert most <= 100
+            closed = [
+                path for path in it.world.files.paths(place.log.folder) if path.endswith(".log")
+            ]
+            assert len(closed) > 1
+
+    run(test())
 
 
 def test_a_partition_that_nobody_reads_does_not_keep_the_log_from_being_cut():

@@ -47,7 +47,7 @@ class SmallLog:
         self.aborted = []
         self.written = []  # every record ever, with the producer of its transaction or None
 
-    def append(self, *pairs, codec=0, producer=None, transactional=False):
+    def append(self, *pairs, codec=0, producer=None, transactional=False, sequenced=True):
         records = [
             Record(self.next_offset + i, self.now + i, key, value)
             for i, (key, value) in enumerate(pairs)
@@ -59,7 +59,7 @@ class SmallLog:
             more = {
                 "producer_id": producer,
                 "producer_epoch": self.epochs.get(producer, 0),
-                "base_sequence": sequence,
+                "base_sequence": sequence if sequenced else -1,
                 "transactional": transactional,
             }
         self._add(build_batch(records, codec=codec, base_offset=self.next_offset, **more))
@@ -305,8 +305,7 @@ def test_a_marker_goes_after_its_data_and_its_horizon():
     log.roll()
     log.compact()
     assert kinds(log) == ["marker", "data"]
-    log.compact_all_again()
-    assert log.batches()[0][0].delete_horizon == log.now + RETENTION
+    assert log.batches()[0][0].delete_horizon == log.now + RETENTION, "its time begins at once"
     log.now += RETENTION - 1
     log.compact_all_again()
     assert kinds(log) == ["marker", "data"]
@@ -370,6 +369,41 @@ def test_the_marker_that_began_an_epoch_stays_empty():
     assert header.is_control
     assert header.record_count == 0
     assert [f.producer_epoch for f in log.replayed().producers()] == [1]
+
+
+def test_of_a_producer_without_sequences_the_last_marker_stays_empty():
+    """So offsets of groups are committed in transactions; all their markers would be a lot."""
+    log = SmallLog()
+    for number in range(5):
+        log.append((b"a", b"%d" % number), producer=7, transactional=True, sequenced=False)
+        log.end(7, ControlType.COMMIT)
+        log.now += 1
+    log.append((b"a", b"last"))
+    log.roll()
+    log.compact()
+    for _ in range(4):
+        log.compact_all_again()
+        log.now += RETENTION
+    ((header, _, _), (data, _, _)) = log.batches()
+    assert (header.is_control, header.record_count, header.last_offset) == (True, 0, 9)
+    assert not data.is_control
+    assert [f.producer_epoch for f in log.replayed().producers()] == [0]
+
+
+def test_an_empty_batch_of_a_transaction_keeps_its_marker():
+    """Else the transaction would look open after a start without a snapshot of producers."""
+    log = SmallLog()
+    log.append((b"a", b"1"), producer=7, transactional=True)
+    log.end(7, ControlType.COMMIT)
+    log.append((b"a", b"2"))
+    log.roll()
+    log.compact()
+    for _ in range(4):
+        log.compact_all_again()
+        log.now += RETENTION
+    assert kinds(log) == ["data", "marker", "data"]
+    assert log.batches()[0][0].record_count == 0
+    assert log.replayed().first_open_offset is None
 
 
 def test_a_full_key_map_cleans_as_far_as_it_reached_and_the_next_run_goes_on():

@@ -74,6 +74,28 @@ def test_young_segments_and_all_behind_them_stay_out():
     assert plan(segments, min_compaction_lag_ms=10).end_offset == 30
 
 
+def test_without_a_lag_records_of_the_future_are_compacted_like_any_others():
+    segments = log(5, 5, 5, timestamp=NOW + 10**9)
+    due = plan(segments, min_compaction_lag_ms=0)
+    assert due is not None
+    assert due.end_offset == 20
+
+
+def test_with_a_lag_records_of_the_future_wait_until_they_are_that_old():
+    assert plan(log(5, 5, 5, timestamp=NOW + 1), min_compaction_lag_ms=1) is None
+
+
+def test_records_of_the_future_wait_no_longer_than_since_their_file_was_written():
+    """`max.compaction.lag.ms` is a promise, and a wrong timestamp must not break it."""
+    segments = log(50, 1, 5, timestamp=NOW + 10**9)
+    segments[1] = dataclasses.replace(
+        segments[1], first_timestamp=NOW + 10**9, modified_ms=NOW - 500
+    )
+    few = {"first_dirty": 10, "min_cleanable_dirty_ratio": 1}
+    assert plan(segments, max_compaction_lag_ms=500, **few) is None
+    assert plan(segments, max_compaction_lag_ms=499, **few) is not None
+
+
 @pytest.mark.parametrize(
     ("last_stable", "end"), [(9, None), (10, 10), (19, 10), (20, 20), (30, 20)]
 )

@@ -128,6 +128,31 @@ def test_tombstones_go_when_their_time_is_over():
     assert b"gone" not in {record.key for record in read_all(world.log)}
 
 
+def test_timestamps_of_the_future_delay_neither_compaction_nor_the_end_of_a_tombstone():
+    future = START_MS + 3_600_000
+    world = compacted_world()
+
+    def write(rounds):
+        for at in range(rounds):
+            world.append(batch(b"a %d" % at, key=b"a", timestamp=future))
+        world.flush()
+
+    world.append(batch(b"value", key=b"gone", timestamp=future))
+    world.append(build_batch([Record(0, future, b"gone", None)]))
+    write(20)
+    assert world.compact()
+    assert {record.value for record in read_all(world.log) if record.key == b"gone"} == {None}
+    world.now_ms += 999  # a millisecond before `delete.retention.ms` is over
+    write(20)
+    assert world.compact()
+    assert b"gone" in {record.key for record in read_all(world.log)}
+    world.now_ms += 2
+    write(20)
+    assert world.compact()
+    assert {record.key for record in read_all(world.log)} == {b"a"}
+    assert len(read_all(world.log)) < 20
+
+
 def test_the_log_goes_on_while_it_is_compacted():
     world = compacted_world()
     fill(world)

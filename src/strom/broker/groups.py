@@ -19,8 +19,9 @@ from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.outcome import Answer, Outcome, Timer
 from strom.coordination.groups.pending_offsets import OpenTransaction
-from strom.coordination.groups.records import GroupRecord
+from strom.coordination.groups.records import GroupRecord, is_offset_key
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.settings import MINUTE_MS
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.storage.log import Appended
 from strom.wire.kafka.batch import BatchHeader, read_header
@@ -30,6 +31,10 @@ from strom.wire.kafka.schema import NO_UUID, Uuid
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+MARKER_RETENTION_MS = MINUTE_MS
+"""How long tombstones stay, and markers of transactions whose offsets are replaced. Every transaction
+writes a marker: within Kafka's day these can be millions, and a start reads them all."""
 
 
 class Groups:
@@ -50,6 +55,7 @@ class Groups:
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
                 "segment.bytes": str(settings.offsets_topic_segment_bytes),
+                "delete.retention.ms": str(MARKER_RETENTION_MS),
             },
         )
         self._stopped = False
@@ -60,7 +66,7 @@ class Groups:
 
     def load(self) -> None:
         """Bring every group to what the log says."""
-        for partition, (header, records, marker) in self._topic.read(_decoded):
+        for partition, (header, records, marker) in self._topic.read(_decoded, is_offset_key):
             self._replay(partition, header, records, marker)
         for outcome in self._coordinator.resume():
             self._set_timers(outcome)
@@ -74,6 +80,10 @@ class Groups:
     async def ensure_topic(self) -> None:
         """Create `__consumer_offsets` if it is not there yet."""
         await self._topic.ensure()
+
+    async def complete_topic(self) -> None:
+        """Give a `__consumer_offsets` that version 0.1.0 created the retention it did not set."""
+        await self._topic.complete("delete.retention.ms")
 
     # --- requests ------------------------------------------------------------------------------
 

@@ -8,10 +8,14 @@ from functools import partial
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
+from strom.broker.state_compaction import MAX_DIRTY_BYTES, partitions_to_compact
 from strom.model.errors import ApiError, DirectoryOffline, StorageError
 from strom.storage.log import Log
 
 log = logging.getLogger(__name__)
+
+STATE_CHECK_MS = 1000
+"""How often it is checked whether the broker's own topics are too dirty for a fast start."""
 
 
 class Housekeeping:
@@ -19,6 +23,9 @@ class Housekeeping:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._compacting: set[Partition] = set()
+        self._failed: set[Partition] = set()
+        """State partitions in trouble: they are retried in the rhythm of the cleaner only."""
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -26,6 +33,7 @@ class Housekeeping:
         broker = self._broker
         self.every(lambda: broker.settings.retention_check_interval_ms, self.delete_old_segments)
         self.every(lambda: broker.settings.cleaner_backoff_ms, self.compact)
+        self.every(lambda: STATE_CHECK_MS, self.compact_state_topics)
         self.every(lambda: broker.settings.recovery_point_interval_ms, self.checkpoint)
 
     def every(self, interval_ms: Callable[[], int], work: Callable[[], Awaitable[None]]) -> None:
@@ -72,14 +80,49 @@ class Housekeeping:
 
     async def compact(self) -> None:
         """Compact every compacted log that is dirty enough; the rewriting runs in a thread."""
+        self._failed.clear()
         for partition in self._healthy_partitions():
             with _one_partition_only(partition):
-                plan = partition.log.plan_compaction(self._broker.clock.now_ms())
-                if plan is not None:
-                    await self._broker.off_loop(plan.run)
-                    if not partition.deleted:
-                        partition.log.apply_compaction(plan)
+                await self._compact(partition)
             await asyncio.sleep(0)
+
+    async def compact_state_topics(self) -> None:
+        """Keep short what the next start has to read; see `state_compaction`."""
+        broker = self._broker
+        healthy = [one for one in self._healthy_partitions() if one not in self._failed]
+        due = partitions_to_compact(healthy, MAX_DIRTY_BYTES)
+        for partition in due:
+            self._failed.add(partition)
+            with _one_partition_only(partition):
+                await self._compact_state_of(partition)
+                self._failed.discard(partition)
+            await asyncio.sleep(0)
+        if due:
+            now_ms = broker.clock.now_ms()
+            await broker.off_loop(partial(broker.directory.remove_deleted_files, now_ms))
+
+    async def _compact_state_of(self, partition: Partition) -> None:
+        if partition.deleted or await self._compact(partition):
+            return
+        # Only closed segments that are on disk can be compacted: that is for the next visit.
+        partition.log.roll_for_compaction(self._broker.clock.now_ms())
+        partition.sync_soon()
+
+    async def _compact(self, partition: Partition) -> bool:
+        """Compact a log if that is due, and nobody is at it; whether it was."""
+        if partition in self._compacting:
+            return False  # a plan must be carried out before the next one is made
+        plan = partition.log.plan_compaction(self._broker.clock.now_ms())
+        if plan is None:
+            return False
+        self._compacting.add(partition)
+        try:
+            await self._broker.off_loop(plan.run)
+        finally:
+            self._compacting.discard(partition)
+        if not partition.deleted:
+            partition.log.apply_compaction(plan)
+        return True
 
     async def checkpoint(self) -> None:
         """Note down how far every partition is safely on disk; flush what `flush.ms` asks for."""

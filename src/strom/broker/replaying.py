@@ -1,6 +1,6 @@
 """Reading a whole log again, as what is rebuilt from it at start-up needs it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData
@@ -42,10 +42,41 @@ def batches_of(log: Log) -> Iterator[Replayed]:
                 yield Replayed(header, [], read_marker(data, position, header))
             else:
                 records = read_records(data, position, header)
-                yield Replayed(header, [one for one in records if one.offset >= offset])
+                if header.base_offset < offset:  # the log's start lies within the batch
+                    records = [one for one in records if one.offset >= offset]
+                yield Replayed(header, records)
             offset = header.next_offset
         if offset == before:
             raise CorruptData(f"the log {log.partition} cannot be read at offset {offset}")
+
+
+def last_batches_of(log: Log, counts_last: Callable[[bytes], bool]) -> list[Replayed]:
+    """Every batch in order, but without records that a later one of the same key replaces.
+
+    `counts_last` names the keys of which only the last value counts. In a log that waits for compaction
+    nearly all records are replaced, and decoding them would take most of the time of a start. Left out is
+    only what makes no difference: not a tombstone, nor the record before it (replaying them may do more
+    than remove the value), and nothing of a transaction, which does not count in the log's order.
+    """
+    found: list[Replayed | None] = []
+    places: dict[bytes, int] = {}
+    for batch in batches_of(log):
+        header, records, _ = batch
+        if header.is_transactional or header.is_control:
+            found.append(batch)
+            continue
+        for record in records:
+            key = record.key
+            if key is not None and counts_last(key):
+                if record.value is None:
+                    places.pop(key, None)
+                else:
+                    place = places.get(key)
+                    if place is not None:
+                        found[place] = None
+                    places[key] = len(found)
+            found.append(Replayed(header, [record]))
+    return [batch for batch in found if batch is not None]
 
 
 def committed_records(chunk: Chunk, start: int) -> tuple[list[Record], int]:

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 BURY_AGAIN_AFTER_S = 1.0
 MOST_KEPT_SETTINGS = 10_000
+LONG_FROM_RECORDS = 20_000
+"""A log of so many records is pruned before its time; each share partition needs a few in any case."""
 COLD_AFTER_RECORDS = 1000
 """A snapshot that lies so far back in the log is written anew, so that the log can be cut off."""
 
@@ -268,6 +270,12 @@ class ShareGroups:
             needed = min(oldest.get(place, place.log.end_offset), shared.snapshot_offset)
             oldest[place] = needed
         self.state_log.cut_off(oldest)
+
+    async def prune_if_long(self) -> None:
+        """Prune ahead of time if the next start would have much to read."""
+        most = max(LONG_FROM_RECORDS, 4 * len(self._states))
+        if self.state_log.record_count > most:
+            await self.prune()
 
     def _write_anew(self, shared: SharedState) -> None:
         partition = self._partitions.get(shared.key)

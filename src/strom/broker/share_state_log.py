@@ -13,8 +13,13 @@ from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic
 from strom.coordination.shares.records import ShareKey, ShareRecord, decode, encode
 from strom.model.errors import ApiError, ErrorCode
+from strom.model.settings import MIB
 from strom.model.topics import SHARE_STATE_TOPIC
 from strom.wire.kafka.records import Record, build_batch
+
+CLOSED_FROM_BYTES = MIB
+"""A segment of this size is closed when the log is cut off: only closed ones are deleted, and after a
+crash the whole active one is checked."""
 
 
 class ShareStateLog:
@@ -44,7 +49,7 @@ class ShareStateLog:
 
     def read(self) -> Iterator[tuple[ShareRecord, int]]:
         """Every record with its offset; what lies in a damaged partition is left out as a whole."""
-        for _, records in self._topic.read(_decoded):
+        for _, records in self._topic.read(_decoded, lambda _: False):
             yield from records
 
     def place_of(self, key: ShareKey) -> Partition:
@@ -67,11 +72,20 @@ class ShareStateLog:
         """Call back when everything that was appended so far for this place is safe."""
         self._topic.when_safe(self.place_of(key), callback)
 
+    @property
+    def record_count(self) -> int:
+        """How many records a start would have to read."""
+        hosted = self._broker.find_topic(SHARE_STATE_TOPIC)
+        logs = [] if hosted is None else [partition.log for partition in hosted.partitions]
+        return sum(log.end_offset - log.start_offset for log in logs)
+
     def cut_off(self, oldest_needed: dict[Partition, int]) -> None:
         """Let go of what lies before the oldest record that is needed, once that one is safe."""
         for partition, offset in oldest_needed.items():
             if partition.log.start_offset < offset <= partition.log.flushed_offset:
                 partition.delete_before(offset)
+                if partition.log.roll_if_larger(CLOSED_FROM_BYTES, self._broker.clock.now_ms()):
+                    partition.sync_soon()
 
     def forget_place(self, key: ShareKey) -> None:
         """There will be no more records of a share partition."""

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition, WhenFlushed
-from strom.broker.replaying import Replayed, batches_of
+from strom.broker.replaying import Replayed, last_batches_of
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.storage.log import Appended
 
@@ -45,12 +45,28 @@ class StateTopic:
             if self._broker.find_topic(self.name) is None:
                 await self._broker.create_topic(self.name, self._count, self._configs)
 
-    def read(self, decode: Callable[[Replayed], T]) -> Iterator[tuple[Partition, T]]:
-        """Every batch of every partition that can be read, and decoded, to its end."""
+    async def complete(self, setting: str) -> None:
+        """Give the topic a setting that it would be created with today, unless it has another value."""
+        hosted = self._broker.find_topic(self.name)
+        if hosted is None or setting in hosted.topic.configs:
+            return
+        configs = {**hosted.topic.configs, setting: self._configs[setting]}
+        try:
+            await self._broker.set_topic_configs(self.name, configs)
+        except ApiError as error:  # no reason not to serve; the next start tries again
+            log.warning("%s keeps its default of %s: %s", self.name, setting, error)
+
+    def read(
+        self, decode: Callable[[Replayed], T], counts_last: Callable[[bytes], bool]
+    ) -> Iterator[tuple[Partition, T]]:
+        """Every batch of every partition that can be read, and decoded, to its end.
+
+        Records of keys for which only the last value counts may be left out if a later one follows.
+        """
         hosted = self._broker.find_topic(self.name)
         for partition in hosted.partitions if hosted is not None else ():
             try:
-                decoded = [decode(batch) for batch in batches_of(partition.log)]
+                decoded = [decode(one) for one in last_batches_of(partition.log, counts_last)]
             except CorruptData as error:
                 self._unreadable.add(partition)
                 log.error("What is in %s is not served: %s", partition.log.partition, error)

@@ -70,7 +70,7 @@ class Transactions:
 
     def load(self) -> None:
         """Bring every transactional id to what the log says, and finish what was decided."""
-        for _, records in self._topic.read(_decoded):
+        for _, records in self._topic.read(_decoded, lambda _: True):
             for record in records:
                 self._coordinator.replay(record)
         if self._topic.is_whole:

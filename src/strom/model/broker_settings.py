@@ -259,7 +259,8 @@ class BrokerSettings(ShareBrokerSettings):
         "offsets.topic.segment.bytes",
         Kind.INT,
         100 * MIB,
-        "The segment size of `__consumer_offsets`: small, for it is read whole at every start.",
+        "The largest segment of `__consumer_offsets`. Segments are closed and compacted earlier when "
+        "more than 8 MiB of the broker's own topics is uncompacted, for a start reads them whole.",
         minimum=MIB,
         live=False,
     )
@@ -458,7 +459,8 @@ class BrokerSettings(ShareBrokerSettings):
         "transaction.state.log.segment.bytes",
         Kind.INT,
         100 * MIB,
-        "The segment size of `__transaction_state`: small, for it is read whole at every start.",
+        "The largest segment of `__transaction_state`. Segments are closed and compacted earlier when "
+        "more than 8 MiB of the broker's own topics is uncompacted, for a start reads them whole.",
         minimum=MIB,
         live=False,
     )

@@ -16,7 +16,7 @@ CorruptData: nothing damaged is signed anew. The old segments are then still who
 uncompacted.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
@@ -75,6 +75,8 @@ class KeyMap:
     def __init__(self, max_keys: int, first_offset: int) -> None:
         self._max_keys = max_keys
         self._last_offsets: dict[bytes, int] = {}
+        self._sorted_last_offsets: list[int] | None = None
+        self._first_offset = first_offset
         self.end_offset = first_offset
         """Every record from the first dirty offset up to here is in the map."""
         self.full = False
@@ -96,6 +98,16 @@ class KeyMap:
     def is_superseded(self, key: bytes, offset: int) -> bool:
         """Whether the map knows a later record of this key."""
         return self._last_offsets.get(_fingerprint(key), -1) > offset
+
+    def supersedes_all(self, header: BatchHeader) -> bool:
+        """Whether the map, now complete, covers a batch, and no record in it is the last of its key."""
+        if header.base_offset < self._first_offset or header.next_offset > self.end_offset:
+            return False
+        if self._sorted_last_offsets is None:
+            self._sorted_last_offsets = sorted(self._last_offsets.values())
+        offsets = self._sorted_last_offsets
+        at = bisect_left(offsets, header.base_offset)
+        return at == len(offsets) or offsets[at] >= header.next_offset
 
 
 def _fingerprint(key: bytes) -> bytes:
@@ -189,7 +201,8 @@ class Cleaner:
         self._new_horizon = now_ms + settings.delete_retention_ms
         self._aborted = aborted
         self._producers = {facts.producer_id: facts for facts in producers}
-        self._transactions_with_data: set[int] = set()  # producers seen since their last marker
+        self._transactions_with_data: set[int] = set()
+        """Producers of whose transaction, its marker not met yet, a batch stays."""
         self.aborted_with_data: set[AbortedTransaction] = set()
         """Aborted transactions of which batches were met: the others need no index any more."""
         self.bytes_read = 0
@@ -205,11 +218,13 @@ class Cleaner:
             if cleaned is None and self._is_last_of_its_producer(header):
                 cleaned = _emptied(batch)
             if cleaned is not None:
+                if header.is_transactional and not header.is_control:
+                    self._transactions_with_data.add(header.producer_id)
                 self.bytes_kept += len(cleaned.data)
                 yield cleaned
 
     def _clean_marker(self, batch: CleanedBatch) -> CleanedBatch | None:
-        """A marker stays while its data does, and then until its delete horizon."""
+        """A marker stays while its data does, be it an empty batch, and then until its delete horizon."""
         header = batch.header
         if header.producer_id in self._transactions_with_data:
             self._transactions_with_data.remove(header.producer_id)
@@ -225,16 +240,16 @@ class Cleaner:
 
     def _clean_data(self, batch: CleanedBatch) -> CleanedBatch | None:
         header = batch.header
-        if header.is_transactional:
-            self._transactions_with_data.add(header.producer_id)
-            transaction = self._aborted.holding(header)
-            if transaction is not None:
-                self.aborted_with_data.add(transaction)
-                return None
+        transaction = self._aborted.holding(header)
+        if transaction is not None:
+            self.aborted_with_data.add(transaction)
+            return None
         if header.record_count == 0:
             return None
         if header.base_offset >= self._keys.end_offset:
             return batch
+        if self._keys.supersedes_all(header):
+            return None  # in a log of few keys nearly all: their records need not be read again
         body = read_body(batch.data, 0, header, MAX_DECOMPRESSED_BYTES)
         records = read_keys(body, header)
         kept = [record for record in records if self._stays(record, header)]
@@ -286,7 +301,13 @@ class Cleaner:
             return False
         if producer.last_data_offset is not None:
             return not header.is_control and header.last_offset == producer.last_data_offset
-        return header.is_control and header.producer_epoch == producer.producer_epoch
+        # Offsets of groups are written without sequences, and each transaction of them has a marker: of
+        # these only the last one tells anything, the one whose time the producer was last seen.
+        return (
+            header.is_control
+            and header.producer_epoch == producer.producer_epoch
+            and header.max_timestamp == producer.last_timestamp
+        )
 
 
 def _emptied(batch: CleanedBatch) -> CleanedBatch:

@@ -33,7 +33,8 @@ def plan_compaction(
     `segments` are all of the log's, oldest first. `first_dirty_offset` is where the last run's key
     map ended (`KeyMap.end_offset`, kept by the log), 0 for a log that never was compacted. Whole
     segments only, and none that is active, reaches beyond the last stable offset, or holds a record
-    younger than `min.compaction.lag.ms`. It is due when the dirty share of these is larger than
+    younger than `min.compaction.lag.ms`; without such a lag, timestamps do not matter, not even
+    those of the future. It is due when the dirty share of these is larger than
     `min.cleanable.dirty.ratio`, or when dirty records are older than `max.compaction.lag.ms`
     (the log must also roll an active segment of that age, else it cannot be compacted).
     """
@@ -57,8 +58,9 @@ def _allowed_segments(
     segments: Sequence[SegmentFacts], now_ms: int, settings: TopicSettings, last_stable_offset: int
 ) -> list[SegmentFacts]:
     allowed: list[SegmentFacts] = []
+    lag_ms = settings.min_compaction_lag_ms
     for segment in segments:
-        too_young = now_ms - segment.youngest_ms < settings.min_compaction_lag_ms
+        too_young = lag_ms > 0 and now_ms - segment.youngest_ms < lag_ms
         if segment.active or segment.next_offset > last_stable_offset or too_young:
             break
         allowed.append(segment)
@@ -72,11 +74,14 @@ def _base_offset_after(segments: Sequence[SegmentFacts], count: int) -> int:
 
 
 def _waits_too_long(dirty: Iterable[SegmentFacts], now_ms: int, settings: TopicSettings) -> bool:
-    oldest = min(
-        segment.first_timestamp if segment.first_timestamp >= 0 else segment.youngest_ms
-        for segment in dirty
-    )
+    oldest = min(_written_ms(segment) for segment in dirty)
     return now_ms - oldest > settings.max_compaction_lag_ms
+
+
+def _written_ms(segment: SegmentFacts) -> int:
+    """When its first record was written, as far as that is known; not after its file was."""
+    timestamp = segment.first_timestamp if segment.first_timestamp >= 0 else segment.youngest_ms
+    return min(timestamp, segment.modified_ms)
 
 
 def group_segments(

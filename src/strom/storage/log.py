@@ -139,6 +139,14 @@ class Log:
         """Size of all segments."""
         return sum(segment.size_bytes for segment in self._segments)
 
+    @property
+    def dirty_bytes(self) -> int:
+        """Size of the segments that compaction has not reached yet, the active one included."""
+        first_dirty = self._state.cleaned.first_dirty_offset
+        return sum(
+            segment.size_bytes for segment in self._segments if segment.next_offset > first_dirty
+        )
+
     # Appending
 
     def append(
@@ -238,6 +246,26 @@ class Log:
             longest_ms = min(longest_ms, self.settings.max_compaction_lag_ms)
         due_ms = segment.created_ms + longest_ms
         if not segment.size_bytes or now_ms <= due_ms:
+            return False
+        self._roll(now_ms)
+        return True
+
+    def roll_if_larger(self, size_bytes: int, now_ms: int) -> bool:
+        """Close the active segment if it is larger than that, whatever `segment.bytes` is."""
+        self._check_usable()
+        if self._segments.active.size_bytes <= size_bytes:
+            return False
+        self._roll(now_ms)
+        return True
+
+    def roll_for_compaction(self, now_ms: int) -> bool:
+        """Close the active segment if at least half of what is not compacted yet lies in it.
+
+        Less would not help: something else keeps the closed segments from being compacted.
+        """
+        self._check_usable()
+        size_bytes = self._segments.active.size_bytes
+        if not size_bytes or 2 * size_bytes < self.dirty_bytes:
             return False
         self._roll(now_ms)
         return True

@@ -184,7 +184,8 @@ class GroupCoordinator:
         match record:
             case OffsetCommitted():
                 # Whoever only commits has a group too, with no members.
-                self._groups.setdefault(record.group, ClassicGroup(record.group))
+                if record.group not in self._groups:
+                    self._groups[record.group] = ClassicGroup(record.group)
                 self._offsets.replay(record, transaction)
             case OffsetGone():
                 self._offsets.replay(record)

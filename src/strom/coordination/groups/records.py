@@ -94,6 +94,10 @@ ClassicRecord: TypeAlias = GroupMetadata | GroupGone | OffsetCommitted | OffsetG
 RECORDS = (GroupMetadata, GroupGone, OffsetCommitted, OffsetGone)
 KEY_VERSIONS = (*stored.OFFSET_KEY_VERSIONS, stored.GROUP_KEY_VERSION)
 
+_OFFSET_KEY_PREFIXES = frozenset(
+    version.to_bytes(2, "big") for version in stored.OFFSET_KEY_VERSIONS
+)
+
 
 def encode(record: ClassicRecord) -> tuple[bytes, bytes | None]:
     """Key and value for the log."""
@@ -113,6 +117,11 @@ def decode(version: int, key: bytes, value: bytes | None) -> ClassicRecord:
     if version == stored.GROUP_KEY_VERSION:
         return _decode_group(memoryview(key), value)
     return _decode_offset(memoryview(key), version, value)
+
+
+def is_offset_key(key: bytes) -> bool:
+    """Whether a key of the log names a partition that a group reads."""
+    return key[:2] in _OFFSET_KEY_PREFIXES
 
 
 def _group_key(group: str) -> bytes:

@@ -96,6 +96,9 @@ class ShareStates:
     def __iter__(self) -> Iterator[SharedState]:
         return iter(self._states.values())
 
+    def __len__(self) -> int:
+        return len(self._states)
+
     def find(self, key: ShareKey) -> SharedState | None:
         """The state of that partition, if anything was ever written of it."""
         return self._states.get(key)
