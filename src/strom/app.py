@@ -25,7 +25,12 @@ from strom.server.kafka.dispatch import Dispatcher
 from strom.server.listener import Listener
 from strom.server.management.calls import ManagementCalls
 from strom.server.management.http import HttpServer
-from strom.server.process_limits import raise_open_file_limit
+from strom.server.process_limits import (
+    SPARE_DESCRIPTORS,
+    make_connection_slots,
+    raise_open_file_limit,
+)
+from strom.storage.descriptor_reserve import DescriptorReserve
 from strom.storage.files import DiskFiles, Files
 
 log = logging.getLogger(__name__)
@@ -65,7 +70,8 @@ class Node:
         self.settings = settings
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Set when the data directory goes offline: the node is of no use any more."""
-        self._files = files or DiskFiles()
+        self._files = files or DiskFiles(DescriptorReserve(SPARE_DESCRIPTORS))
+        self._slots = make_connection_slots(settings.max_connections, self._files.open_file_limit())
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None
         self._groups: Groups | None = None
@@ -82,7 +88,7 @@ class Node:
         began = time.perf_counter()
         settings = self.settings
         dispatcher = Dispatcher()
-        listener = Listener(settings, dispatcher)
+        listener = Listener(settings, dispatcher, self._slots)
         broker = await Broker.open(settings, self._files, self._clock, self._broker_failed)
         self._broker = broker
         self._groups = groups = Groups(broker)
@@ -139,11 +145,11 @@ class Node:
     async def _start_queues(self, broker: Broker) -> None:
         self._queues = MessageQueues(broker)
         await self._queues.load()
-        self._amqp = AmqpListener(self.settings, self._queues)
+        self._amqp = AmqpListener(self.settings, self._queues, self._slots)
         await self._amqp.start()
         if self.settings.amqp_management_port:
             calls = ManagementCalls(self._queues, self._amqp.declarations, self.settings)
-            self._management = HttpServer(calls.handle)
+            self._management = HttpServer(calls.handle, self._slots)
             await self._start_management(self._management)
 
     async def _start_management(self, server: HttpServer) -> None:

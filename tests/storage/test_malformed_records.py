@@ -15,8 +15,6 @@ from strom.wire.kafka.records import Marker, build_marker, read_records
 from tests.storage.world import START_MS, World, batch, batch_headers, undecodable
 
 
-
-
 def append_unchecked(world: World, data: bytearray, monkeypatch: pytest.MonkeyPatch) -> None:
     """Store a batch that an older version would have taken."""
     with monkeypatch.context() as patch:
@@ -113,16 +111,14 @@ def test_compaction_keeps_what_it_cannot_decode_and_compacts_the_rest(caplog):
     assert kept[-1] == b"new 11"
     assert "offset 6 " in caplog.text
     assert world.log.quarantined is None
-    assert [header.base_offset for header in batch_headers(world.log)][0] == 6
+    assert batch_headers(world.log)[0].base_offset == 6
     world.crash()
     assert values_of(world.log) == kept
 
 
 def test_a_marker_that_cannot_be_decoded_does_not_keep_the_log_from_opening(monkeypatch):
     world = World()
-    world.append(
-        batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    )
+    world.append(batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
     marker = build_marker(Marker(1, 0), producer_id=7, producer_epoch=0)
     noise = undecodable(producer_id=7, producer_epoch=0, transactional=True, control=True)
     assert read_header(noise).is_control

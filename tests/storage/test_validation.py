@@ -81,9 +81,7 @@ GARBAGE = signed(GOOD[:61] + b"garbage!", batch_length=49 + 8)
             signed(GOOD, record_count=3, last_offset_delta=2), "INVALID_RECORD", id="3 of 2 records"
         ),
         pytest.param(
-            signed(
-                GOOD[:61], batch_length=49, record_count=INT_MAX, last_offset_delta=INT_MAX - 1
-            ),
+            signed(GOOD[:61], batch_length=49, record_count=INT_MAX, last_offset_delta=INT_MAX - 1),
             "INVALID_RECORD",
             id="all offsets, no bytes",
         ),

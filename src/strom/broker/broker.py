@@ -64,7 +64,9 @@ class Broker:
         self.directory = directory
         self.clock = clock
         self.metadata = ClusterMetadata()
-        self.commit = GroupCommit(asyncio.get_running_loop(), self._go_offline)
+        self.commit = GroupCommit(
+            asyncio.get_running_loop(), self._go_offline, max(1, directory.open_file_limit // 4)
+        )
         self.start_settings = settings
         """As given at the start, before what was changed at run time."""
         self.when_topic_is_deleted: list[Callable[[str], None]] = []

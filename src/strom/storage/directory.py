@@ -110,6 +110,11 @@ class DataDirectory:
         """Take the directory offline until a restart."""
         return self._disk.fail(error)
 
+    @property
+    def open_file_limit(self) -> int:
+        """How many files all logs together may hold open."""
+        return self._disk.files.open_file_limit()
+
     def space(self) -> Space:
         """How large the medium is, and how much is left."""
         return self._disk.files.space(self.path)

@@ -367,6 +367,8 @@ class Log:
                 self._met_aborted = any(segment.aborted for segment in self._segments)
             except CorruptData:
                 self._met_aborted = True  # whoever reads that part of the log will be told
+            except OSError:
+                return True  # so that the read itself meets it, and reports it
         return self._met_aborted
 
     def _limit(self, committed_only: bool) -> Limit:

@@ -82,7 +82,8 @@ def read_lazily(
     length = _length(segment, first, max_bytes, limit, at_least_one)
     if not length:
         return b""
-    if length >= LAZY_FROM and segment.is_checked(first.position, first.position + length):
+    may_stay = length >= LAZY_FROM and segment.can_be_pinned
+    if may_stay and segment.is_checked(first.position, first.position + length):
         return segment.region(first.position, length)
     return _read(state, segment, first, max(first.size_bytes, min(length, EAGER_AT_MOST)))
 

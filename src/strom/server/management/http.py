@@ -10,6 +10,8 @@ from http import HTTPStatus
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from strom.server.process_limits import ConnectionSlots
+
 log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 16 * 1024
@@ -57,9 +59,10 @@ Handle: TypeAlias = Callable[[Request], Awaitable[Answer]]
 class HttpServer:
     """Reads requests, one after the other on each connection, and writes what the handler answers."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, slots: ConnectionSlots | None = None) -> None:
         self.port = 0
         self._handle = handle
+        self._slots = slots or ConnectionSlots(MAX_CONNECTIONS)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[Any]] = set()
 
@@ -81,13 +84,14 @@ class HttpServer:
         assert task is not None  # noqa: S101 - a task runs this
         self._connections.add(task)
         try:
-            if len(self._connections) <= MAX_CONNECTIONS:
+            if len(self._connections) <= MAX_CONNECTIONS and self._slots.take(task):
                 while await self._serve_one(reader, writer):
                     pass
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             self._connections.discard(task)
+            self._slots.release(task)
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
