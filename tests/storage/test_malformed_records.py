@@ -11,7 +11,7 @@ from strom.storage.log import Log
 from strom.storage.log_reading import FoundOffset
 from strom.storage.validation import Validated
 from strom.wire.kafka.batch import headers, read_header
-from strom.wire.kafka.records import Marker, build_marker, read_records
+from strom.wire.kafka.records import ControlType, Marker, build_marker, read_records
 from tests.storage.world import START_MS, World, batch, batch_headers, undecodable
 
 
@@ -119,7 +119,7 @@ def test_compaction_keeps_what_it_cannot_decode_and_compacts_the_rest(caplog):
 def test_a_marker_that_cannot_be_decoded_does_not_keep_the_log_from_opening(monkeypatch):
     world = World()
     world.append(batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True))
-    marker = build_marker(Marker(1, 0), producer_id=7, producer_epoch=0)
+    marker = build_marker(Marker(ControlType.COMMIT, 0), producer_id=7, producer_epoch=0)
     noise = undecodable(producer_id=7, producer_epoch=0, transactional=True, control=True)
     assert read_header(noise).is_control
     monkeypatch.setattr(log_module, "read_marker", lambda *_: None)

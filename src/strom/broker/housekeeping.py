@@ -13,6 +13,9 @@ from strom.storage.log import Log
 
 log = logging.getLogger(__name__)
 
+METADATA_RETRY_MS = 1000
+"""How often a start that found no space tries again to write what it has decided."""
+
 
 class Housekeeping:
     """Runs every kind of background work in its own rhythm until stopped."""
@@ -27,6 +30,7 @@ class Housekeeping:
         self.every(lambda: broker.settings.retention_check_interval_ms, self.delete_old_segments)
         self.every(lambda: broker.settings.cleaner_backoff_ms, self.compact)
         self.every(lambda: broker.settings.recovery_point_interval_ms, self.checkpoint)
+        self.every(lambda: METADATA_RETRY_MS, broker.commit_metadata)
 
     def every(self, interval_ms: Callable[[], int], work: Callable[[], Awaitable[None]]) -> None:
         """Do some work again and again, with pauses that may change."""

@@ -13,9 +13,10 @@ from contextlib import suppress
 class DescriptorReserve:
     """Spare descriptors, held open until they are needed; any thread."""
 
-    def __init__(self, count: int = 0) -> None:
+    def __init__(self, count: int) -> None:
         self._count = count
-        self._lock = threading.Lock()
+        # A file may be closed, and so refill, wherever the garbage collector runs: in here too.
+        self._lock = threading.RLock()
         self._spares: list[int] = []
         self.refill()
 

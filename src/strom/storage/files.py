@@ -162,6 +162,11 @@ def is_out_of_space(error: OSError) -> bool:
     return error.errno in _NO_SPACE
 
 
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Whether the process, or the system, has as many files open as it may."""
+    return error.errno in _NO_DESCRIPTORS
+
+
 def make_durable_directory(files: Files, path: str) -> None:
     """Make a folder and its parents so that a crash does not undo it."""
     parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
@@ -287,7 +292,7 @@ class DiskFiles:
     """The operating system's files; the reserve helps out when descriptors have run out."""
 
     def __init__(self, reserve: DescriptorReserve | None = None) -> None:
-        self._reserve = reserve or DescriptorReserve()
+        self._reserve = DescriptorReserve(0) if reserve is None else reserve
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open a file for reading and appending."""
@@ -390,8 +395,9 @@ class DiskLock:
             owner = os.read(self._descriptor, 32).decode("ascii", "replace").strip()
             os.close(self._descriptor)
             raise AlreadyLocked(owner or "unknown") from None
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # on a full disk it is not said who holds the lock
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         """Let others have it."""

@@ -112,6 +112,10 @@ class Unflushed:
         self._segments: list[Segment] = []
         self._snapshots: list[Snapshot] = []
         self._entries_version = 0
+        if state.unsaved is not None:
+            for segment in state.unsaved.segments:
+                self.note_segment(segment)
+            self._snapshots.append(state.unsaved.snapshot)
 
     @property
     def entries_dirty(self) -> bool:
