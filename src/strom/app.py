@@ -30,7 +30,6 @@ from strom.server.process_limits import (
     make_connection_slots,
     raise_open_file_limit,
 )
-from strom.storage.descriptor_reserve import DescriptorReserve
 from strom.storage.files import DiskFiles, Files
 
 log = logging.getLogger(__name__)
@@ -70,7 +69,7 @@ class Node:
         self.settings = settings
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Set when the data directory goes offline: the node is of no use any more."""
-        self._files = files or DiskFiles(DescriptorReserve(SPARE_DESCRIPTORS))
+        self._files = files or DiskFiles(SPARE_DESCRIPTORS)
         self._slots = make_connection_slots(settings.max_connections, self._files.open_file_limit())
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None

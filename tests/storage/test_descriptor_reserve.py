@@ -7,12 +7,11 @@ import pytest
 
 SCRIPT = """
 import os, resource, sys
-from strom.storage.descriptor_reserve import DescriptorReserve
 from strom.storage.files import DirectoryNotOpened, DiskFiles
 
 folder = sys.argv[1]
-reserve = DescriptorReserve(2)
-files = DiskFiles(reserve)
+files = DiskFiles(2)
+reserve = files._reserve
 resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 try:
     while True:

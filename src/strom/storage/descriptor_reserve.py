@@ -5,16 +5,20 @@ file of the log then gives up a spare, so that the next attempt succeeds; a file
 the reserve.
 """
 
-import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 
 class DescriptorReserve:
     """Spare descriptors, held open until they are needed; any thread."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(
+        self, count: int, open_one: Callable[[], int], close_one: Callable[[int], None]
+    ) -> None:
         self._count = count
+        self._open_one = open_one
+        self._close_one = close_one
         # A file may be closed, and so refill, wherever the garbage collector runs: in here too.
         self._lock = threading.RLock()
         self._spares: list[int] = []
@@ -28,7 +32,7 @@ class DescriptorReserve:
         with self._lock:
             if not self._spares:
                 return False
-            os.close(self._spares.pop())
+            self._close_one(self._spares.pop())
             return True
 
     def refill(self) -> None:
@@ -37,8 +41,8 @@ class DescriptorReserve:
             return
         with self._lock, suppress(OSError):
             while len(self._spares) < self._count:
-                self._spares.append(os.open(os.devnull, os.O_RDONLY))
+                self._spares.append(self._open_one())
 
     def __del__(self) -> None:
         for spare in self._spares:
-            os.close(spare)
+            self._close_one(spare)

@@ -288,11 +288,15 @@ def _choose_datasync() -> Callable[[int], None]:
 _datasync = _choose_datasync()
 
 
-class DiskFiles:
-    """The operating system's files; the reserve helps out when descriptors have run out."""
+def _open_nothing() -> int:
+    return os.open(os.devnull, os.O_RDONLY)
 
-    def __init__(self, reserve: DescriptorReserve | None = None) -> None:
-        self._reserve = DescriptorReserve(0) if reserve is None else reserve
+
+class DiskFiles:
+    """The operating system's files; spare descriptors help out when all others are in use."""
+
+    def __init__(self, spare_descriptors: int = 0) -> None:
+        self._reserve = DescriptorReserve(spare_descriptors, _open_nothing, os.close)
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open a file for reading and appending."""
