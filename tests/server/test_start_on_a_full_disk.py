@@ -162,7 +162,7 @@ def test_nothing_is_written_in_a_leader_epoch_that_is_not_on_disk(monkeypatch):
 def test_a_change_to_the_metadata_waits_out_a_shortage_of_descriptors(monkeypatch):
     async def test():
         files = MemoryFiles()
-        async with running_node(files) as node:
+        async with running_node(files, recovery_point_interval_ms=3_600_000) as node:
             caller = await node.caller()
             await caller.call(create_request("first"), CREATE)
             log = node.broker._metadata_log.partition.log
