@@ -28,7 +28,11 @@ from strom.server.kafka.dispatch import Dispatcher
 from strom.server.listener import Listener
 from strom.server.management.calls import ManagementCalls
 from strom.server.management.http import HttpServer
-from strom.server.process_limits import raise_open_file_limit
+from strom.server.process_limits import (
+    SPARE_DESCRIPTORS,
+    make_connection_slots,
+    raise_open_file_limit,
+)
 from strom.storage.files import DiskFiles, Files
 
 log = logging.getLogger(__name__)
@@ -71,7 +75,8 @@ class Node:
         self.settings = settings
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Set when the data directory goes offline: the node is of no use any more."""
-        self._files = files or DiskFiles()
+        self._files = files or DiskFiles(SPARE_DESCRIPTORS)
+        self._slots = make_connection_slots(settings.max_connections, self._files.open_file_limit())
         self._clock = clock or SystemClock()
         self._broker: Broker | None = None
         self._groups: Groups | None = None
@@ -88,7 +93,7 @@ class Node:
         began = time.perf_counter()
         settings = self.settings
         dispatcher = Dispatcher()
-        listener = Listener(settings, dispatcher)
+        listener = Listener(settings, dispatcher, self._slots)
         broker = await Broker.open(settings, self._files, self._clock, self._broker_failed)
         self._broker = broker
         self._groups = groups = Groups(broker)
@@ -149,7 +154,7 @@ class Node:
     async def _start_queues(self, broker: Broker) -> None:
         self._queues = MessageQueues(broker)
         await self._queues.load()
-        self._amqp = AmqpListener(self.settings, self._queues)
+        self._amqp = AmqpListener(self.settings, self._queues, self._slots)
         await self._amqp.start()
         if self.settings.amqp_management_port:
             calls = ManagementCalls(self._queues, self._amqp.declarations, self.settings)
@@ -158,7 +163,7 @@ class Node:
                 self.settings.http_allowed_hosts,
                 advertised=self.settings.advertised_host,
             )
-            self._management = HttpServer(calls.handle, guard)
+            self._management = HttpServer(calls.handle, guard, self._slots)
             await self._start_management(self._management)
 
     async def _start_management(self, server: HttpServer) -> None:

@@ -15,6 +15,7 @@ from strom.testing import MemoryFiles
 from strom.wire.kafka.records import Record, build_batch
 from tests.broker.opened import safe
 from tests.broker.sharing import OTHER, Sharing, sharing
+from tests.storage.world import undecodable
 
 ACCEPT, RELEASE, REJECT = Verdict.ACCEPT, Verdict.RELEASE, Verdict.REJECT
 TOPIC = "dlq.t"
@@ -65,6 +66,21 @@ def test_a_rejected_record_is_copied_with_a_note():
                 "message": "The record was rejected by a consumer.",
             }
             assert it.shared.shared.partition.start_offset == 1
+
+    run(test())
+
+
+def test_records_that_cannot_be_decoded_leave_a_note():
+    async def test():
+        async with sharing() as it:
+            await with_dead_letters(it)
+            now_ms = it.world.clock.now_ms()
+            await safe(it.source, it.source.append(undecodable(2, timestamp=now_ms), now_ms))
+            await it.world.produce(it.source, b"fine")
+            it.acquired()
+            assert await it.acknowledge(0, 2, REJECT) is ErrorCode.NONE
+            assert [notes(letter)["offset"] for letter in letters(it)] == ["0", "1", "2"]
+            assert [letter.value for letter in letters(it)] == [None, None, b"fine"]
 
     run(test())
 

@@ -60,13 +60,52 @@ def failures():
     return []
 
 
-def in_a_loop(test, failures):
+def in_a_loop(test, failures, **more):
     async def run():
-        commit = GroupCommit(asyncio.get_running_loop(), failures.append)
+        commit = GroupCommit(asyncio.get_running_loop(), failures.append, **more)
         await test(commit)
         await asyncio.wait_for(commit.stop(), 10)
 
     asyncio.run(run())
+
+
+def test_a_round_has_no_more_partitions_than_files_may_be_kept_open(disk, failures):
+    class Counted(Flushed):
+        begun = most_begun = 0
+
+        def begin_flush(self) -> Disk | None:
+            Counted.begun += 1
+            Counted.most_begun = max(Counted.begun, Counted.most_begun)
+            return super().begin_flush()
+
+        def finish_flush(self, done: object) -> None:
+            Counted.begun -= 1
+            super().finish_flush(done)
+
+    async def test(commit):
+        items = [Counted(disk) for _ in range(10)]
+        for item in items:
+            commit.mark_dirty(item)
+        await commit.finish_all()
+        assert [item.done for item in items] == [1] * 10
+        assert Counted.most_begun == 3
+
+    in_a_loop(test, failures, most_at_once=3)
+
+
+def test_partitions_with_nothing_to_sync_do_not_hold_up_the_rest(disk, failures):
+    class Clean(Flushed):
+        def begin_flush(self) -> Disk | None:
+            return None
+
+    async def test(commit):
+        items = [*[Clean(disk) for _ in range(7)], Flushed(disk)]
+        for item in items:
+            commit.mark_dirty(item)
+        await commit.finish_all()
+        assert items[-1].done == 1
+
+    in_a_loop(test, failures, most_at_once=3)
 
 
 def test_one_sync_serves_everything_that_was_marked_in_one_turn(disk, failures):

@@ -1,9 +1,11 @@
 import asyncio
+import errno
 
 import pytest
 
 from strom.model.errors import ApiError, ErrorCode
-from tests.broker.opened import new_partition, opened
+from strom.testing import MemoryFiles
+from tests.broker.opened import new_partition, opened, safe
 
 
 def run(test):
@@ -47,6 +49,24 @@ def test_with_flush_os_readers_see_records_at_once():
             appended = world.append(partition, b"1")
             assert (reader.looks, partition.log.high_watermark) == (1, 1)
             assert partition.is_safe(appended)
+
+    run(test())
+
+
+def test_a_flush_that_a_shortage_kept_from_the_disk_is_retried():
+    async def test():
+        files = MemoryFiles()
+        async with opened(files) as world:
+            partition = await new_partition(world)
+            files.fail(1, errno.EMFILE, only="open_directory")
+            appended = world.append(partition, b"1")
+            assert await safe(partition, appended) is ErrorCode.KAFKA_STORAGE_ERROR
+            assert partition.log.high_watermark == 0
+            files.heal()
+            partition.flush_if_overdue(world.clock.now_ms())
+            await world.broker.commit.finish_all()
+            assert partition.log.high_watermark == 1
+            assert world.broker.directory.offline is None
 
     run(test())
 

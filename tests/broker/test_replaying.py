@@ -1,11 +1,12 @@
-"""Replaying a state topic: what may be left out changes nothing, and neither does compaction."""
+"""Replaying a topic: what may be left out changes nothing, and neither does compaction."""
 
+import logging
 from collections.abc import Iterable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.broker.replaying import Replayed, batches_of, last_batches_of
+from strom.broker.replaying import Replayed, batches_of, committed_records, last_batches_of
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.pending_offsets import OpenTransaction
@@ -21,7 +22,7 @@ from strom.coordination.groups.records import (
 from strom.model.broker_settings import BrokerSettings
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.records import ControlType, Marker, Record, build_batch, build_marker
-from tests.storage.world import START_MS, World
+from tests.storage.world import PARTITION, START_MS, World, batch, undecodable
 
 GROUPS = ("g", "h")
 PARTITIONS = (TopicPartition("t", 0), TopicPartition("t", 1))
@@ -135,3 +136,24 @@ def test_of_many_commits_for_a_key_one_is_replayed():
     (only,) = last_batches_of(log, is_offset_key)
     assert [decode(one.key, one.value) for one in only.records] == [commit(50)]
     assert sum(len(one.records) for one in last_batches_of(log, lambda _: False)) == 100
+
+
+def test_records_that_cannot_be_decoded_do_not_hold_up_those_behind_them(caplog):
+    world = World()
+    world.append(batch(b"before"))
+    world.append(undecodable(3))
+    world.append(batch(b"after"))
+    world.flush()
+    with caplog.at_level(logging.ERROR):
+        records, after = committed_records(world.log.read(0, 1 << 20), 0, PARTITION)
+    assert [(record.offset, record.value) for record in records] == [(0, b"before"), (4, b"after")]
+    assert after == 5
+    assert f"{PARTITION}: skipped offsets 1 to 3" in caplog.text
+
+
+def test_records_that_compress_very_well_are_not_taken_for_malformed():
+    world = World(segment_bytes=1 << 20)
+    world.append(batch(bytes(3 << 20), codec=4))
+    world.flush()
+    records, _ = committed_records(world.log.read(0, 1 << 20), 0, PARTITION)
+    assert [len(record.value or b"") for record in records] == [3 << 20]

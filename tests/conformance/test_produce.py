@@ -27,6 +27,7 @@ PAIR = batch(b"first", b"second")
 CORRUPT = with_bytes_at(PAIR, len(PAIR) - 2, b"!", fix_checksum=False)
 # Where a batch (format 2) keeps things.
 LENGTH, MAGIC, ATTRIBUTES, LAST_OFFSET_DELTA, MAX_TIMESTAMP, COUNT = 8, 16, 21, 23, 35, 57
+LOG_OVERHEAD, HEADER_BYTES = 12, 61
 
 
 def int16(value: int) -> bytes:
@@ -39,6 +40,22 @@ def int32(value: int) -> bytes:
 
 def int64(value: int) -> bytes:
     return struct.pack(">q", value)
+
+
+def with_body(data: bytes, body: bytes) -> bytes:
+    """The batch with other bytes where its records were."""
+    header = with_bytes_at(data, LENGTH, int32(HEADER_BYTES - LOG_OVERHEAD + len(body)))
+    return with_bytes_at(header[:HEADER_BYTES] + body, 0, b"")
+
+
+def claiming(data: bytes, count: int) -> bytes:
+    """The batch with another number of records, and a last offset that agrees with it."""
+    counted = with_bytes_at(data, COUNT, int32(count))
+    return with_bytes_at(counted, LAST_OFFSET_DELTA, int32(count - 1))
+
+
+NOISE = b"\xff" * 50
+EMPTY = with_body(PAIR, b"")
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
@@ -165,6 +182,12 @@ REFUSED = {
         with_bytes_at(PAIR, LAST_OFFSET_DELTA, int32(9)),
         ErrorCode.invalid_record,
     ),
+    "a negative count and last offset": (claiming(PAIR, -1), ErrorCode.invalid_record),
+    "more records than bytes for them": (claiming(PAIR, 100), ErrorCode.invalid_record),
+    "no bytes for the most records that a count can claim": (
+        claiming(EMPTY, 2**31 - 1),
+        ErrorCode.invalid_record,
+    ),
     "a base offset": (with_bytes_at(PAIR, 0, int64(99)), ErrorCode.invalid_record),
     "a control batch": (with_bytes_at(PAIR, ATTRIBUTES, int16(0x20)), ErrorCode.invalid_record),
 }
@@ -185,6 +208,11 @@ UNREADABLE = {
     "an unknown codec": with_bytes_at(PAIR, ATTRIBUTES, int16(5)),
     "plain bytes called gzip": with_bytes_at(PAIR, ATTRIBUTES, int16(1)),
     "records that are noise": with_bytes_at(PAIR, 61, b"\xff" * 8),
+    "nothing but noise": claiming(with_body(PAIR, NOISE), 1),
+    "noise for more records than bytes for them": claiming(with_body(PAIR, NOISE), 50),
+    "a compressed batch without bytes": claiming(
+        with_bytes_at(EMPTY, ATTRIBUTES, int16(4)), 2**31 - 1
+    ),
 }
 
 

@@ -7,7 +7,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 FS_IOC_SHUTDOWN = 0x8004587D
@@ -38,6 +38,13 @@ def small_disk(folder: Path, size_mib: int) -> Iterator[Path]:
         yield folder
     finally:
         _run("umount", "--lazy", str(folder))
+
+
+def use_up(disk: Path) -> None:
+    """Leave not a byte free."""
+    with (disk / "used-up").open("wb", buffering=0) as rest, suppress(OSError):
+        while True:
+            rest.write(bytes(4096))
 
 
 class LosableDisk:

@@ -1,5 +1,6 @@
 """A full disk: producers are refused, consumers go on, and all is well when there is space again."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,20 +84,45 @@ def test_producers_are_refused_consumers_read_on_and_nothing_acknowledged_is_los
         assert "Traceback" not in server.words()
 
 
-def test_a_broker_that_was_killed_on_a_full_disk_starts_when_there_is_space_again(disk):
+def refusals(server: BrokerProcess) -> list[str]:
+    return [line for line in server.words().splitlines() if "are refused" in line]
+
+
+def test_a_broker_that_was_killed_on_a_full_disk_starts_there_and_reads(disk):
+    numbers = iter(range(10_000))
     ledger = Ledger()
     ballast = disk / "ballast"
-    ballast.write_bytes(bytes(MIB))
+    ballast.write_bytes(bytes(2 * MIB))
     with BrokerProcess(data=str(disk / "data")) as server:
         admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
-        admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(30)
-        fill_until_refused(producer_for(server), ledger, iter(range(10_000)))
+        configs = {"segment.bytes": str(MIB)}
+        admin.create_topics([NewTopic(TOPIC, 1, config=configs)])[TOPIC].result(30)
+        fill_until_refused(producer_for(server), ledger, numbers)
+        (line,) = refusals(server)
+        assert "ERROR" in line
+        assert str(disk / "data") in line
+        assert "bytes are free" in line
         server.kill()
-        try:
-            server.start()
-        except RuntimeError:
-            assert "No space left" in server.words()
-            ballast.unlink()
-            server.start()
-        assert "Traceback" not in server.words()
+        mounts.use_up(disk)
+        server.start()
+        assert len(refusals(server)) == 2, "one line for each life"
+        ledger.check(read_topic(server.bootstrap_servers, TOPIC, 1))
+        producer = producer_for(server)
+        refused = len(ledger.refused)
+        send(producer, ledger, next(numbers))
+        assert len(ledger.refused) == refused + 1
+        ballast.unlink()
+        acked = len(ledger.acked)
+        for _ in range(300):
+            send(producer, ledger, next(numbers))
+            if len(ledger.acked) > acked:
+                break
+            time.sleep(0.1)
+        assert len(ledger.acked) > acked, "it stayed read-only"
+        ledger.check(read_topic(server.bootstrap_servers, TOPIC, 1))
+        for word in ("Traceback", "quarantined", "backup"):
+            assert word not in server.words()
+        assert len(refusals(server)) == 2
+        server.kill()
+        server.start()
         ledger.check(read_topic(server.bootstrap_servers, TOPIC, 1))

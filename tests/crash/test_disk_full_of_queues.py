@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pika
 import pytest
-from pika.exceptions import NackError
+from pika.exceptions import AMQPError, NackError
 
 from strom.testing import BrokerProcess
 from tests.crash import mounts
@@ -73,6 +73,44 @@ def test_publishers_are_refused_and_nothing_confirmed_is_lost(disk):
             server.start()
             check(server, confirmed)
         assert "Traceback" not in server.words()
+
+
+def test_a_start_on_a_full_disk_serves_consumers_and_then_publishers(disk):
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(2 * MIB))
+    with BrokerProcess(data=str(disk / "data"), queues=True) as server:
+        blocked = pika.BlockingConnection(pika.URLParameters(server.amqp_url))
+        channel = blocked.channel()
+        channel.queue_declare("q", durable=True)
+        channel.confirm_delivery()
+        confirmed = fill(channel)
+        server.kill()
+        with pytest.raises(AMQPError):
+            blocked.process_data_events(10)
+        mounts.use_up(disk)
+        server.start()
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            assert channel.basic_get("q")[2] == body(
+                confirmed[0]
+            )  # and it goes back unacknowledged
+            with pytest.raises(NackError):
+                channel.basic_publish("", "q", body(4000), PERSISTENT)
+            ballast.unlink()
+            for _ in range(300):
+                try:
+                    channel.basic_publish("", "q", body(5000), PERSISTENT)
+                    break
+                except NackError:
+                    connection.sleep(0.1)
+            else:
+                raise AssertionError("it stayed read-only")
+        server.kill()
+        server.start()
+        check(server, [*confirmed, 5000])
+        for word in ("Traceback", "quarantined"):
+            assert word not in server.words()
 
 
 def check(server: BrokerProcess, confirmed: list[int]) -> None:

@@ -435,6 +435,37 @@ def test_a_failed_sync_is_never_tried_again(error):
     assert world.log.high_watermark == 1
 
 
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_folder_that_cannot_be_opened_is_no_failed_sync(error):
+    world = World()
+    world.fill(4)
+    for _ in range(8):
+        world.append(batch(b"x" * 100))
+    flush = world.log.begin_flush()
+    world.files.fail(1, error, only="open_directory")
+    with pytest.raises(ApiError) as caught:
+        flush.sync()
+    assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    world.log.abandon_flush(flush)
+    assert world.directory.offline is None
+    assert world.log.flushed_offset == 4
+    world.flush()
+    assert world.log.flushed_offset == 12
+    world.crash()
+    assert len(read_all(world.log)) == 12
+
+
+def test_a_sync_of_a_folder_that_failed_is_final():
+    world = World()
+    world.fill(4)
+    for _ in range(8):
+        world.append(batch(b"x" * 100))
+    world.files.fail(1, errno.EIO, only="sync_directory")
+    with pytest.raises(DirectoryOffline):
+        world.flush()
+    assert world.directory.offline is not None
+
+
 def test_no_space_for_an_index_does_not_hold_up_the_data():
     world = World()
     world.fill(4)

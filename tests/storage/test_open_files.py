@@ -37,6 +37,16 @@ def test_a_pinned_file_stays_open(files):
     pool.unpin(pinned)
 
 
+def test_half_of_the_pool_may_be_pinned_before_it_is_crowded(files):
+    pool = OpenFiles(files, limit=4)
+    pinned = [pool.pin("a", "a"), pool.pin("a", "a"), pool.pin("b", "b")]
+    assert pool.is_crowded
+    pool.forget("b")
+    assert pool.is_crowded, "its descriptor is still in use"
+    pool.unpin(pinned.pop())
+    assert not pool.is_crowded
+
+
 def test_a_forgotten_file_is_closed_when_its_last_user_is_done(files):
     pool = OpenFiles(files, limit=5)
     pinned = pool.pin("a", "a")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.settings import MIB
+from strom.model.settings import INT_MAX, MIB
 from strom.model.topic_settings import TopicSettings
 from strom.storage.validation import validate
 from strom.wire.kafka.batch import checksum, checksum_holds, pack_header, read_header
@@ -74,7 +74,23 @@ GARBAGE = signed(GOOD[:61] + b"garbage!", batch_length=49 + 8)
         pytest.param(signed(GOOD, record_count=1), "INVALID_RECORD", id="count 1 of 2"),
         pytest.param(signed(GOOD, record_count=0), "INVALID_RECORD", id="count 0"),
         pytest.param(signed(GOOD, record_count=-1), "INVALID_RECORD", id="count -1"),
+        pytest.param(
+            signed(GOOD, record_count=-1, last_offset_delta=-2), "INVALID_RECORD", id="offset -2"
+        ),
+        pytest.param(
+            signed(GOOD, record_count=3, last_offset_delta=2), "INVALID_RECORD", id="3 of 2 records"
+        ),
+        pytest.param(
+            signed(GOOD[:61], batch_length=49, record_count=INT_MAX, last_offset_delta=INT_MAX - 1),
+            "INVALID_RECORD",
+            id="all offsets, no bytes",
+        ),
         # Kafka: UNKNOWN_SERVER_ERROR
+        pytest.param(
+            signed(GOOD, attributes=4, record_count=INT_MAX, last_offset_delta=INT_MAX - 1),
+            "INVALID_RECORD",
+            id="all offsets, compressed",
+        ),
         pytest.param(signed(GOOD, attributes=5), "UNSUPPORTED_COMPRESSION_TYPE", id="codec 5"),
         pytest.param(signed(GOOD, attributes=7), "UNSUPPORTED_COMPRESSION_TYPE", id="codec 7"),
         pytest.param(batch(control=True), "INVALID_RECORD", id="control batch"),
@@ -94,6 +110,26 @@ GARBAGE = signed(GOOD[:61] + b"garbage!", batch_length=49 + 8)
 )
 def test_it_is_refused_with_kafkas_code(data, code):
     assert refusal(data) == code
+
+
+def test_the_smallest_records_and_the_best_compressed_ones_are_accepted():
+    for codec in Codec:
+        data = batch(50_000, key=None, value=None, codec=codec)
+        assert validate(data, settings(), now_ms=NOW).header.record_count == 50_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(signed(GOOD, record_count=0), id="no records"),
+        pytest.param(signed(GOOD, record_count=3), id="more records than offsets"),
+        pytest.param(
+            signed(GOOD, record_count=9, last_offset_delta=8), id="more records than bytes"
+        ),
+    ],
+)
+def test_the_count_of_the_brokers_own_batches_is_checked_too(data):
+    assert refusal(data, from_client=False) == "INVALID_RECORD"
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
 from strom.storage.log import Appended, Log
 from strom.testing.memory_files import MemoryFiles
-from strom.wire.kafka.batch import BatchHeader, headers
-from strom.wire.kafka.records import Record, build_batch, read_records
+from strom.wire.kafka.batch import BatchHeader, headers, read_header
+from strom.wire.kafka.records import Record, assemble, build_batch, read_records
 
 PATH = "data"
 PARTITION = TopicPartition("clicks", 0)
@@ -23,6 +23,12 @@ def batch(*values: bytes, key: bytes = b"k", timestamp: int = START_MS, **more) 
     """A batch as a client sends it, a record for every value."""
     records = [Record(at, timestamp, key, value) for at, value in enumerate(values)]
     return build_batch(records, **more)
+
+
+def undecodable(count: int = 1, body: bytes = b"\xff" * 50, **more) -> bytearray:
+    """A batch as a client may send it: the checksum is true, the records are noise."""
+    header = read_header(batch(b"", **more))
+    return assemble(header._replace(record_count=count, last_offset_delta=count - 1), body, 0)
 
 
 def read_all(log: Log, *, max_bytes: int = 400, committed_only: bool = False) -> list[Record]:

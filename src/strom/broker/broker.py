@@ -47,6 +47,10 @@ log = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = uuid.UUID(int=1)
 
+_NO_EPOCH_YET = (
+    "The disk was full at the start: nothing is written before its leader epoch is on disk."
+)
+
 T = TypeVar("T")
 
 
@@ -64,7 +68,9 @@ class Broker:
         self.directory = directory
         self.clock = clock
         self.metadata = ClusterMetadata()
-        self.commit = GroupCommit(asyncio.get_running_loop(), self._go_offline)
+        self.commit = GroupCommit(
+            asyncio.get_running_loop(), self._go_offline, max(1, directory.open_file_limit // 4)
+        )
         self.start_settings = settings
         """As given at the start, before what was changed at run time."""
         self.when_topic_is_deleted: list[Callable[[str], None]] = []
@@ -77,6 +83,8 @@ class Broker:
         self._hosted_by_id: dict[bytes, HostedTopic] = {}
         self.topics_image = HostedTopics(self._hosted, self._hosted_by_id)
         self._metadata_log: MetadataLog | None = None
+        self._uncommitted: list[MetadataRecord] = []
+        """What the start has decided, and the disk had no space for yet."""
         self._changing = asyncio.Lock()
         self._producer_ids = range(0)
         self._disk_work: set[asyncio.Future[Any]] = set()
@@ -112,21 +120,42 @@ class Broker:
             for index in range(unfinished.partitions):
                 partition = TopicPartition(unfinished.name, index)
                 self.directory.delete_leftover(partition, unfinished.id)
-            await self._write(TopicGone(unfinished.id))
+            self._uncommitted.append(TopicGone(unfinished.id))
         if not self.directory.was_clean and not is_new:
             epoch = LeaderEpoch(self.metadata.leader_epoch + 1)
-            await self._metadata_log.commit(epoch, now_ms=self.clock.now_ms())
+            self._uncommitted.append(epoch)
+            self.metadata.replay(epoch)
+        await self.commit_metadata()
         self._apply_broker_configs()
         for topic in self.metadata.topics():
             self._host(topic)
         self._report_strays()
 
+    async def commit_metadata(self) -> None:
+        """Write what a start has decided; without space nothing is appended before that has worked.
+
+        A leader epoch must be on disk before anything is written in it: after a crash another leader
+        would take the same one.
+        """
+        if self._uncommitted:
+            async with self._changing:
+                try:
+                    await self._write()
+                except ApiError:  # storage has reported it
+                    self.directory.check_online()
+
     def _open_metadata_log(self, is_new: bool) -> MetadataLog:
         directory = self.directory
         open_or_create = directory.create_log if is_new else directory.open_log
-        metadata_log = open_or_create(
-            METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_SETTINGS, leader_epoch=0
-        )
+        try:
+            metadata_log = open_or_create(
+                METADATA_PARTITION, METADATA_TOPIC_ID, METADATA_SETTINGS, leader_epoch=0
+            )
+        except ApiError as error:
+            raise UserError(
+                f"A list of topics cannot be created in {self.settings.data}: {error} Free space on its "
+                "file system, then start again."
+            ) from error
         try:
             load(metadata_log, self.metadata)
         except CorruptData as error:
@@ -141,7 +170,8 @@ class Broker:
         await self.commit.stop()
         if self._disk_work:
             await asyncio.wait(self._disk_work)
-        self.directory.close(self.all_logs(), clean=self.directory.offline is None)
+        is_clean = self.directory.offline is None and not self._uncommitted
+        self.directory.close(self.all_logs(), clean=is_clean)
 
     def _go_offline(self, error: Exception) -> None:
         """A write or sync failed: nothing unanswered is answered with success, ever."""
@@ -329,10 +359,15 @@ class Broker:
 
     # --- inside --------------------------------------------------------------------------------
 
-    async def _write(self, record: MetadataRecord) -> None:
+    async def _write(self, *records: MetadataRecord) -> None:
         assert self._metadata_log is not None  # noqa: S101 - open() made it
+        now_ms = self.clock.now_ms()
         with self._storage_errors():
-            await self._metadata_log.commit(record, now_ms=self.clock.now_ms())
+            await self._metadata_log.commit(*self._uncommitted, *records, now_ms=now_ms)
+        if self._uncommitted:
+            self._uncommitted.clear()
+            for log in self.all_logs():
+                log.read_only = None
 
     def _topics_have_changed(self) -> None:
         for tell in self.when_topics_change:
@@ -355,6 +390,8 @@ class Broker:
             )
             if opened.quarantined:
                 log.error("Partition %s is offline: %s", opened.partition, opened.quarantined)
+            if self._uncommitted:
+                opened.read_only = _NO_EPOCH_YET
             hosted.partitions.append(self._partition(opened, self.metadata.leader_epoch))
         self._hosted[topic.name] = self._hosted_by_id[topic.id.bytes] = hosted
 

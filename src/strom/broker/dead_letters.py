@@ -12,10 +12,11 @@ from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.topics import HostedTopic
 from strom.coordination.shares.share_partition import DeadReason, DeadRecords
-from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, MalformedRecords
 from strom.model.group_settings import GroupSettings
 from strom.storage.log import Appended, Log
-from strom.wire.kafka.batch import headers
+from strom.wire.kafka.batch import BatchHeader, headers
+from strom.wire.kafka.compression import MAX_DECOMPRESSED_BYTES
 from strom.wire.kafka.records import Record, build_batch, read_records
 
 PREFIX = "__dlq.errors."
@@ -148,14 +149,27 @@ def _read(log: Log, first: int, last: int) -> Iterator[Record]:
         before = offset
         for position, header in headers(data):
             if not header.is_control:
-                for record in read_records(data, position, header):
-                    if first <= record.offset <= last:
-                        yield record
+                yield from _records_between(data, position, header, offset, last)
             offset = header.next_offset
             if offset > last:
                 return
         if offset == before:
             return
+
+
+def _records_between(
+    data: bytes, position: int, header: BatchHeader, first: int, last: int
+) -> list[Record]:
+    """The records of a batch between two offsets; empty ones if they cannot be decoded.
+
+    Nobody can have a copy of those, but a note of where they are.
+    """
+    try:
+        records = read_records(data, position, header, MAX_DECOMPRESSED_BYTES)
+    except MalformedRecords:
+        offsets = range(max(first, header.base_offset), min(last, header.last_offset) + 1)
+        records = [Record(offset, header.max_timestamp, None, None) for offset in offsets]
+    return [record for record in records if first <= record.offset <= last]
 
 
 def _batches(letters: Iterator[Record]) -> Iterator[list[Record]]:

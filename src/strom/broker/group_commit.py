@@ -10,6 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from strom.model.errors import ApiError
@@ -61,10 +62,15 @@ class GroupCommit:
     """Syncs dirty partitions in rounds, off the event loop."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_failure: Callable[[Exception], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_failure: Callable[[Exception], None],
+        most_at_once: int = 1000,
     ) -> None:
+        """A round has `most_at_once` partitions or fewer: each keeps a file open meanwhile."""
         self._loop = loop
         self._on_failure = on_failure
+        self._most_at_once = most_at_once
         self._dirty: dict[Flushable, None] = {}
         self._round_is_due = False
         self._round_runs = False
@@ -103,7 +109,9 @@ class GroupCommit:
 
     def _start_round(self) -> None:
         self._round_is_due = False
-        dirty, self._dirty = self._dirty, {}
+        dirty = list(islice(self._dirty, self._most_at_once))
+        for partition in dirty:
+            del self._dirty[partition]
         try:
             work = [] if self._failed else _begin(dirty)
         except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged
@@ -112,6 +120,9 @@ class GroupCommit:
         if work:
             self._round_runs = True
             self._work.put(work)
+        elif self._dirty:
+            self._round_is_due = True
+            self._loop.call_soon(self._start_round)
         else:
             self._idle.set()
 

@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 STATE_CHECK_MS = 1000
 """How often it is checked whether the broker's own topics are too dirty for a fast start."""
+METADATA_RETRY_MS = 1000
+"""How often a start that found no space tries again to write what it has decided."""
 
 
 class Housekeeping:
@@ -35,6 +37,7 @@ class Housekeeping:
         self.every(lambda: broker.settings.cleaner_backoff_ms, self.compact)
         self.every(lambda: STATE_CHECK_MS, self.compact_state_topics)
         self.every(lambda: broker.settings.recovery_point_interval_ms, self.checkpoint)
+        self.every(lambda: METADATA_RETRY_MS, broker.commit_metadata)
 
     def every(self, interval_ms: Callable[[], int], work: Callable[[], Awaitable[None]]) -> None:
         """Do some work again and again, with pauses that may change."""

@@ -9,10 +9,11 @@ from strom.coordination.metadata.records import MetadataRecord, decode, encode
 from strom.model.errors import DirectoryOffline, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
-from strom.storage.log import Log
+from strom.storage.log import Appended, Log
 from strom.wire.kafka.records import Record, build_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
+RETRY_S = 1.0
 METADATA_SETTINGS = TopicSettings(cleanup_policy=("compact",), flush="disk", segment_bytes=1 << 20)
 
 
@@ -32,14 +33,24 @@ class MetadataLog:
             ]
         )
         appended = self.partition.append(batch, now_ms, from_client=False)
-        if not self.partition.is_safe(appended):
-            flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-            self.partition.when_safe(appended, flushed.set_result)
-            if await flushed is not ErrorCode.NONE:
-                # It may be there after the next start, or not: nobody can go on from here.
-                raise DirectoryOffline("a change to the metadata could not be synced")
+        while not self.partition.is_safe(appended):
+            if not await self._is_flushed(appended):
+                # It is in the log, so there is no way back: a shortage has to be waited out.
+                await asyncio.sleep(RETRY_S)
         for record in records:
             self._metadata.replay(record)
+
+    async def _is_flushed(self, appended: Appended) -> bool:
+        """Whether it has reached the disk; False if a shortage has kept it from that for now."""
+        flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        self.partition.when_safe(appended, flushed.set_result)
+        self.partition.sync_soon()
+        if await flushed is ErrorCode.NONE:
+            return True
+        if self.partition.log.offline is not None or self.partition.log.quarantined is not None:
+            # It may be there after the next start, or not: nobody can go on from here.
+            raise DirectoryOffline("a change to the metadata could not be synced")
+        return False
 
 
 def load(log: Log, metadata: ClusterMetadata) -> None:

@@ -39,6 +39,7 @@ class Partition:
         self._waiting_for_records: dict[RecordsWaiter, None] = {}
         self._unflushed_records = 0
         self._unflushed_since_ms = 0
+        self._flush_was_refused = False
 
     def append(
         self, batches: bytearray | memoryview, now_ms: int, *, from_client: bool = True
@@ -76,10 +77,13 @@ class Partition:
         self._commit.mark_dirty(self)
 
     def flush_if_overdue(self, now_ms: int) -> None:
-        """Have all synced if `flush.ms` has passed since the oldest record, or a segment is full."""
+        """Have all synced if `flush.ms` has passed since the oldest record, or a segment is full.
+
+        So too if a shortage kept it from being synced before, whether or not more is appended.
+        """
         since = self._unflushed_since_ms
         overdue = since and now_ms - since >= self.log.settings.flush_ms
-        if overdue or self.log.wants_flush:
+        if overdue or self.log.wants_flush or self._flush_was_refused:
             self._commit.mark_dirty(self)
 
     def wait_for_records(self, waiter: RecordsWaiter) -> None:
@@ -95,9 +99,11 @@ class Partition:
         if self.deleted:
             return None
         self._unflushed_records = self._unflushed_since_ms = 0
+        self._flush_was_refused = False
         try:
             return self.log.begin_flush()
         except ApiError as error:  # this log alone is damaged; the others of the round go on
+            self._flush_was_refused = True
             self.fail(error.code)
             return None
 
@@ -114,6 +120,7 @@ class Partition:
         """For the group commit: not on disk. Who waits is told; the next append tries again."""
         assert isinstance(refused, Flush)  # noqa: S101 - it is the one that begin_flush gave
         self.log.abandon_flush(refused)
+        self._flush_was_refused = True
         self.fail(error.code)
 
     def fail(self, code: ErrorCode) -> None:

@@ -1,13 +1,18 @@
 """Reading a whole log again, as what is rebuilt from it at start-up needs it."""
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from strom.model.errors import ApiError, CorruptData
+from strom.model.errors import ApiError, CorruptData, MalformedRecords
+from strom.model.topics import TopicPartition
 from strom.storage.log import Log
 from strom.storage.log_reading import Chunk
 from strom.wire.kafka.batch import BatchHeader, headers
+from strom.wire.kafka.compression import MAX_DECOMPRESSED_BYTES
 from strom.wire.kafka.records import Marker, Record, read_marker, read_records
+
+logger = logging.getLogger(__name__)
 
 _READ_BYTES = 1 << 20
 
@@ -79,8 +84,14 @@ def last_batches_of(log: Log, counts_last: Callable[[bytes], bool]) -> list[Repl
     return [batch for batch in found if batch is not None]
 
 
-def committed_records(chunk: Chunk, start: int) -> tuple[list[Record], int]:
-    """The records from an offset on that no transaction took back, and the offset after them."""
+def committed_records(
+    chunk: Chunk, start: int, partition: TopicPartition
+) -> tuple[list[Record], int]:
+    """The records from an offset on that no transaction took back, and the offset after them.
+
+    A batch whose records cannot be decoded is passed over, and reported: clients write these topics,
+    and what one of them got wrong must not hold up the others' records behind it.
+    """
     found: list[Record] = []
     after = start
     for position, header in headers(chunk.data):
@@ -90,10 +101,17 @@ def committed_records(chunk: Chunk, start: int) -> tuple[list[Record], int]:
             for one in chunk.aborted
         )
         if not header.is_control and not aborted:
-            found += [
-                record
-                for record in read_records(chunk.data, position, header)
-                if record.offset >= start
-            ]
+            try:
+                records = read_records(chunk.data, position, header, MAX_DECOMPRESSED_BYTES)
+            except MalformedRecords as error:
+                records = []
+                logger.error(
+                    "%s: skipped offsets %d to %d, their records cannot be decoded: %s",
+                    partition,
+                    header.base_offset,
+                    header.last_offset,
+                    error,
+                )
+            found += [record for record in records if record.offset >= start]
         after = header.next_offset
     return found, after

@@ -82,7 +82,7 @@ class SchemaIds:
     def _read(self, log: Log) -> None:
         while self._next < log.last_stable_offset:
             chunk = log.read(max(self._next, log.start_offset), _READ_BYTES, committed_only=True)
-            records, after = committed_records(chunk, self._next)
+            records, after = committed_records(chunk, self._next, log.partition)
             if after == self._next:  # compaction has taken the rest
                 after = log.last_stable_offset
             self._next = after

@@ -32,6 +32,7 @@ from strom.coordination.transactions.records import (
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from strom.storage.log import Appended
+from strom.storage.producer_state import ProducerFacts
 from strom.wire.kafka.records import Record, build_batch
 
 log = logging.getLogger(__name__)
@@ -280,7 +281,16 @@ class Transactions:
                     continue
                 if producer.producer_epoch > known.get((producer.producer_id, name), NO_EPOCH):
                     log.warning("An unfinished transaction of nobody in %s is aborted", name)
-                    self.markers.abort_orphan(partition, producer)
+                    self._abort_orphan(partition, producer)
+
+    def _abort_orphan(self, partition: Partition, producer: ProducerFacts) -> None:
+        if producer not in partition.log.producers():
+            return  # it was ended in another way meanwhile
+        try:
+            self.markers.abort_orphan(partition, producer)
+        except ApiError as error:
+            log.warning("%s cannot be told of it yet: %s", partition.log.partition, error)
+            self.markers.try_again(lambda: self._abort_orphan(partition, producer))
 
 
 def _give(

@@ -161,7 +161,9 @@ class BrokerSettings(ShareBrokerSettings):
         "max.connections",
         Kind.INT,
         12_000,
-        "How many connections may be open at once.",
+        "How many connections may be open at once, those of queue clients and of the management "
+        "interface included. Fewer if `ulimit -n` is low: half of those files are for the log, 64 for "
+        "the rest of the process.",
         minimum=1,
         live=False,
     )

@@ -6,6 +6,7 @@ StromError
 │   └── AmqpError       with a reply code for the client (`wire/amqp/protocol.py`)
 ├── StorageError        the disk or the data on it
 │   ├── CorruptData     bytes on disk that are not what was written
+│   │   └── MalformedRecords  a batch as it was written, whose records cannot be decoded
 │   └── DirectoryOffline  a write or sync failed; nothing in it can be trusted until a restart
 └── UserError           a mistake of the user, told in one line with what to do about it
 """
@@ -365,6 +366,13 @@ class StorageError(StromError):
 
 class CorruptData(StorageError):
     """Bytes on disk that are not what was written."""
+
+
+class MalformedRecords(CorruptData):
+    """Records that cannot be decoded although their batch may be just what a client sent.
+
+    Only the readers of that batch have a problem. The log that holds it is sound.
+    """
 
 
 class DirectoryOffline(StorageError):

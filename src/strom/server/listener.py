@@ -11,6 +11,7 @@ from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
 from strom.server.connection import Connection, Dispatch
 from strom.server.memory import MemoryPool
+from strom.server.process_limits import ConnectionSlots
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +24,15 @@ SLOWEST_BYTES_PER_SECOND = 1024 * 1024
 class Listener:
     """One listening socket, with all connections that came through it."""
 
-    def __init__(self, settings: BrokerSettings, dispatch: Dispatch) -> None:
+    def __init__(
+        self, settings: BrokerSettings, dispatch: Dispatch, slots: ConnectionSlots | None = None
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.memory = MemoryPool(settings.max_bytes_in_flight)
         self.connections: set[Connection] = set()
         self._settings = settings
         self._dispatch = dispatch
+        self._slots = slots or ConnectionSlots(settings.max_connections)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -71,11 +75,12 @@ class Listener:
     def connected(self, connection: Connection) -> bool:
         """Take in a connection, unless there are too many."""
         self.connections.add(connection)
-        return len(self.connections) <= self._settings.max_connections
+        return self._slots.take(connection)
 
     def disconnected(self, connection: Connection) -> None:
         """Forget a connection."""
         self.connections.discard(connection)
+        self._slots.release(connection)
 
     def frame_limit(self, *, trusted: bool) -> int:
         """The largest request that a connection may send; none is larger than the whole pool."""

@@ -13,16 +13,17 @@ A run has two passes over chunks of whole batches, so that memory stays bounded:
 One cleaner does all groups of a run, in the order of the log and from its start, since it has to
 see a transaction's data before its marker. Both passes check every batch's checksum and raise
 CorruptData: nothing damaged is signed anew. The old segments are then still whole; leave such a log
-uncompacted.
+uncompacted. A batch with a true checksum whose records cannot be decoded stays as it is.
 """
 
+import logging
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from strom.model.errors import CorruptData
+from strom.model.errors import CorruptData, MalformedRecords
 from strom.model.topic_settings import TopicSettings
 from strom.storage.compaction_plan import CompactionPlan
 from strom.storage.producer_state import ProducerFacts
@@ -43,6 +44,8 @@ from strom.wire.kafka.records import (
     read_body,
     read_keys,
 )
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_KEYS = 256 * 1024
 """How many keys a key map holds at most: about 50 MB."""
@@ -77,6 +80,8 @@ class KeyMap:
         self._last_offsets: dict[bytes, int] = {}
         self._sorted_last_offsets: list[int] | None = None
         self._first_offset = first_offset
+        self._undecodable: set[int] = set()
+        """The base offsets of batches whose keys are not in the map."""
         self.end_offset = first_offset
         """Every record from the first dirty offset up to here is in the map."""
         self.full = False
@@ -95,6 +100,10 @@ class KeyMap:
         self.end_offset = offset + 1
         return True
 
+    def add_undecodable(self, header: BatchHeader) -> None:
+        """Remember a batch whose keys cannot be told: nothing supersedes it."""
+        self._undecodable.add(header.base_offset)
+
     def is_superseded(self, key: bytes, offset: int) -> bool:
         """Whether the map knows a later record of this key."""
         return self._last_offsets.get(_fingerprint(key), -1) > offset
@@ -102,6 +111,8 @@ class KeyMap:
     def supersedes_all(self, header: BatchHeader) -> bool:
         """Whether the map, now complete, covers a batch, and no record in it is the last of its key."""
         if header.base_offset < self._first_offset or header.next_offset > self.end_offset:
+            return False
+        if header.base_offset in self._undecodable:
             return False
         if self._sorted_last_offsets is None:
             self._sorted_last_offsets = sorted(self._last_offsets.values())
@@ -148,8 +159,18 @@ def _add_batch(
 ) -> None:
     if header.record_count == 0:
         return
-    body = read_body(chunk, position, header, MAX_DECOMPRESSED_BYTES)
-    for record in read_keys(body, header):
+    try:
+        body = read_body(chunk, position, header, MAX_DECOMPRESSED_BYTES)
+        records = read_keys(body, header)
+    except MalformedRecords as error:
+        logger.warning(
+            "The batch at offset %d is kept as it is, its records cannot be decoded: %s",
+            header.base_offset,
+            error,
+        )
+        keys.add_undecodable(header)
+        return
+    for record in records:
         if (
             record.key is not None
             and record.offset >= first_offset
@@ -214,7 +235,12 @@ class Cleaner:
         for position, header in _whole_batches(view):
             batch = CleanedBatch(header, view[position : position + header.size_bytes])
             self.bytes_read += header.size_bytes
-            cleaned = self._clean_marker(batch) if header.is_control else self._clean_data(batch)
+            try:
+                cleaned = (
+                    self._clean_marker(batch) if header.is_control else self._clean_data(batch)
+                )
+            except MalformedRecords:
+                cleaned = batch  # whatever keys it has, nobody's older values were superseded
             if cleaned is None and self._is_last_of_its_producer(header):
                 cleaned = _emptied(batch)
             if cleaned is not None:

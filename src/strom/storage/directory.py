@@ -17,6 +17,7 @@ from strom.storage.files import (
     Files,
     Lock,
     Space,
+    is_temporary,
     make_durable_directory,
     read_whole,
     replace_whole,
@@ -85,30 +86,39 @@ class DataDirectory:
             cluster_id = _identify(files, path, node_id)
             was_clean, suspects = _take_clean_stop(files, path)
             _remove_deleted_folders(files, path)
+            return cls(
+                Disk(files, path),
+                path,
+                lock,
+                cluster_id,
+                was_clean=was_clean,
+                suspects=suspects,
+                now_ms=now_ms,
+            )
         except OSError as error:
             lock.release()
             raise _cannot_use(path, error) from error
         except UserError:
             lock.release()
             raise
-        return cls(
-            Disk(files),
-            path,
-            lock,
-            cluster_id,
-            was_clean=was_clean,
-            suspects=suspects,
-            now_ms=now_ms,
-        )
 
     @property
     def offline(self) -> DirectoryOffline | None:
         """Why nothing can be written here any more, None while all is well."""
         return self._disk.offline
 
+    def check_online(self) -> None:
+        """Raise DirectoryOffline after a failure."""
+        self._disk.check_online()
+
     def fail(self, error: BaseException) -> DirectoryOffline:
         """Take the directory offline until a restart."""
         return self._disk.fail(error)
+
+    @property
+    def open_file_limit(self) -> int:
+        """How many files all logs together may hold open."""
+        return self._disk.files.open_file_limit()
 
     def space(self) -> Space:
         """How large the medium is, and how much is left."""
@@ -157,19 +167,26 @@ class DataDirectory:
     ) -> Log:
         """Open a log and recover it if need be.
 
-        Damage never raises: the log is then quarantined. DirectoryOffline if the disk fails.
+        Damage never raises: the log is then quarantined. DirectoryOffline if the disk fails,
+        UserError if a shortage keeps it from being read: that is no damage.
         """
-        reason = self._identity_problem(partition, topic_id)
-        if reason is not None:
-            return self._quarantined(partition, topic_id, settings, reason)
         point = self._points.get((str(partition), topic_id), RecoveryPoint())
         folder = self.folder(partition)
         recovery = Recovery(
             self._disk, folder, settings, point, leader_epoch=leader_epoch, now_ms=self._now_ms
         )
         try:
+            reason = self._identity_problem(partition, topic_id)
+            if reason is not None:
+                return self._quarantined(partition, topic_id, settings, reason)
             state = recovery.open(clean=self.was_clean and str(partition) not in self._suspects)
-        except (CorruptData, FutureEpoch, ApiError, OSError) as error:
+        except ApiError as error:
+            raise _short_of(folder, error.message.rstrip(".")) from error
+        except OSError as error:
+            if is_temporary(error):
+                raise _short_of(folder, error.strerror) from error
+            return self._quarantined(partition, topic_id, settings, str(error))
+        except (CorruptData, FutureEpoch) as error:
             return self._quarantined(partition, topic_id, settings, str(error))
         state.epochs.assign(leader_epoch, state.end_offset)
         return Log(self._disk, folder, partition, topic_id, settings, state)
@@ -188,6 +205,8 @@ class DataDirectory:
                 return f"its folder {folder} is missing"
             text = read_whole(self._disk.files, f"{folder}/{PARTITION_FILE}").decode()
         except (OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and is_temporary(error):
+                raise
             return f"{folder}/{PARTITION_FILE} cannot be read: {error}"
         if f"topic_id: {_encode_id(topic_id)}" not in text.splitlines():
             return f"{folder} belongs to another topic of that name"
@@ -214,7 +233,8 @@ class DataDirectory:
         self._disk.forget_garbage(folder)
         self._points.pop((str(partition), topic_id), None)
         doomed = f"{self.path}/{str(partition)[:200]}.{uuid.uuid4().hex}-deleted"
-        problem = self._identity_problem(partition, topic_id)
+        with self._disk.writing():
+            problem = self._identity_problem(partition, topic_id)
         if not files.exists(folder):
             pass
         elif problem is not None and not self._is_unwritten(folder):
@@ -263,6 +283,7 @@ class DataDirectory:
         ]
         with self._disk.writing():
             replace_whole(self._disk.files, self.path, CHECKPOINT_FILE, encode_lines(lines))
+        self._disk.shortage.write_succeeded()
 
     def _read_checkpoint(self) -> dict[tuple[str, uuid.UUID], RecoveryPoint]:
         points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
@@ -274,6 +295,9 @@ class DataDirectory:
         except FileNotFoundError:
             return {}
         except (CorruptData, ValueError, OSError) as error:
+            if isinstance(error, OSError) and is_temporary(error):
+                # Without it, damage would pass for what a crash has torn off.
+                raise _short_of(self.path, error.strerror) from error
             logger.warning("%s: the checkpoint cannot be read (%s); checking all", self.path, error)
             self.was_clean = False
             return {}
@@ -285,19 +309,26 @@ class DataDirectory:
 
     def close(self, logs: Iterable[Log], *, clean: bool = True) -> None:
         """Bring all logs to the disk, note that all is well, and let go of the directory."""
-        logs = list(logs)
         try:
             if clean and self.offline is None:
-                for log in logs:
-                    log.close()
-                self.checkpoint(logs)
-                suspects = [str(log.partition) for log in logs if log.quarantined is not None]
-                with self._disk.writing():
-                    data = encode_lines(suspects)
-                    replace_whole(self._disk.files, self.path, CLEAN_STOP_FILE, data)
+                self._note_clean_stop(list(logs))
+        except ApiError as error:
+            logger.warning(
+                "%s: this stop could not be noted (%s), so the next start checks the logs.",
+                self.path,
+                error,
+            )
         finally:
             self._disk.open_files.close()
             self._lock.release()
+
+    def _note_clean_stop(self, logs: list[Log]) -> None:
+        for log in logs:
+            log.close()
+        self.checkpoint(logs)
+        suspects = [str(log.partition) for log in logs if log.quarantined is not None]
+        with self._disk.writing():
+            replace_whole(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(suspects))
 
 
 def _check_not_foreign(files: Files, path: str) -> None:
@@ -364,7 +395,16 @@ def _remove_deleted_folders(files: Files, path: str) -> None:
 
 def _cannot_use(path: str, error: OSError) -> UserError:
     reason = error.strerror or str(error)
+    if is_temporary(error):
+        return _short_of(path, reason)
     return UserError(f"cannot use {path}: {reason}; choose another folder with --data.")
+
+
+def _short_of(path: str, reason: str | None) -> UserError:
+    return UserError(
+        f"cannot open {path}: {reason}. Nothing in it was changed or lost. Free space on its file "
+        "system, memory, or open files (`ulimit -n`), then start again."
+    )
 
 
 def _encode_id(identifier: uuid.UUID) -> str:

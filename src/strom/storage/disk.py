@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.storage.files import Files, is_temporary
 from strom.storage.open_files import OpenFiles
+from strom.storage.shortage import Shortage
 
 LOADED_INDEXES = 64
 """How many closed segments keep their indexes in memory; a full one takes up to 5 MB."""
@@ -36,8 +37,9 @@ class Disk:
     read from the page cache can be trusted.
     """
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, path: str) -> None:
         self.files = files
+        self.shortage = Shortage(files, path)
         self.open_files = OpenFiles(files, files.open_file_limit())
         self.offline: DirectoryOffline | None = None
         self._loaded: OrderedDict[HasLoadedIndexes, None] = OrderedDict()
@@ -55,17 +57,22 @@ class Disk:
             raise self.offline
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Turn a failure of the medium into DirectoryOffline, a lack of space into ApiError."""
+    def writing(self, *, optional: bool = False) -> Iterator[None]:
+        """Turn a failure of the medium into DirectoryOffline, a shortage into ApiError.
+
+        Optional work may want more space than there is without any client being refused.
+        """
         self.check_online()
         try:
             yield
         except OSError as error:
-            raise self.write_error(error) from error
+            raise self.write_error(error, optional=optional) from error
 
-    def write_error(self, error: OSError) -> ApiError | DirectoryOffline:
+    def write_error(self, error: OSError, *, optional: bool = False) -> ApiError | DirectoryOffline:
         """What to raise for a failed write."""
         if is_temporary(error):
+            if not optional:
+                self.shortage.refused(error)
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot write: {error.strerror}.")
         return self.fail(error)
 

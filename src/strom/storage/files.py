@@ -12,12 +12,17 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
+from strom.storage.descriptor_reserve import DescriptorReserve
 from strom.wire.kafka.batch import Buffer
 
+T = TypeVar("T")
+
 _WINDOWS = sys.platform == "win32"
-_TEMPORARY = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+_TEMPORARY = _NO_SPACE | _NO_DESCRIPTORS | {errno.ENOMEM}
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _SENDFILE = sys.platform == "linux"
 """macOS has sendfile too, but tells the bytes sent only through an error when it would block."""
@@ -38,6 +43,10 @@ class AlreadyLocked(Exception):
     def __init__(self, owner: str) -> None:
         super().__init__(owner)
         self.owner = owner
+
+
+class DirectoryNotOpened(OSError):
+    """A folder could not even be opened to be synced: no sync has failed, and a retry is sound."""
 
 
 class File(Protocol):
@@ -124,7 +133,10 @@ class Files(Protocol):
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Return when creations, renames and removals in a folder are on the medium."""
+        """Return when creations, renames and removals in a folder are on the medium.
+
+        DirectoryNotOpened if it was not tried; after any other failure never call it again.
+        """
         ...
 
     def lock(self, path: str) -> Lock:
@@ -141,8 +153,18 @@ class Files(Protocol):
 
 
 def is_temporary(error: OSError) -> bool:
-    """Whether a failure is one of space or descriptors, which passes, and not one of the medium."""
+    """Whether a failure is a shortage (space, descriptors, memory) that passes, not damage."""
     return error.errno in _TEMPORARY
+
+
+def is_out_of_space(error: OSError) -> bool:
+    """Whether the medium, or the quota on it, is full."""
+    return error.errno in _NO_SPACE
+
+
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Whether the process, or the system, has as many files open as it may."""
+    return error.errno in _NO_DESCRIPTORS
 
 
 def make_durable_directory(files: Files, path: str) -> None:
@@ -189,10 +211,11 @@ def replace_whole(files: Files, folder: str, name: str, data: Buffer) -> None:
 class DiskFile:
     """A file of the operating system."""
 
-    __slots__ = ("_descriptor", "_reading")
+    __slots__ = ("_descriptor", "_reading", "_reserve")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, reserve: DescriptorReserve) -> None:
         self._descriptor = descriptor
+        self._reserve = reserve
         self._reading = threading.Lock() if _WINDOWS else None
 
     def append(self, data: Buffer) -> None:
@@ -248,6 +271,7 @@ class DiskFile:
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self._descriptor)
+        self._reserve.refill()
 
 
 def _choose_datasync() -> Callable[[int], None]:
@@ -264,13 +288,30 @@ def _choose_datasync() -> Callable[[int], None]:
 _datasync = _choose_datasync()
 
 
+def _open_nothing() -> int:
+    return os.open(os.devnull, os.O_RDONLY)
+
+
 class DiskFiles:
-    """The operating system's files."""
+    """The operating system's files; spare descriptors help out when all others are in use."""
+
+    def __init__(self, spare_descriptors: int = 0) -> None:
+        self._reserve = DescriptorReserve(spare_descriptors, _open_nothing, os.close)
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
         """Open a file for reading and appending."""
         flags = _OPEN_FLAGS | os.O_CREAT if create else _OPEN_FLAGS
-        return DiskFile(os.open(path, flags, 0o644))
+        descriptor = self._with_reserve(lambda: os.open(path, flags, 0o644))
+        return DiskFile(descriptor, self._reserve)
+
+    def _with_reserve(self, call: Callable[[], T]) -> T:
+        """Make a call that needs a descriptor, if need be with one of the reserve's."""
+        while True:
+            try:
+                return call()
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTORS or not self._reserve.give_up_one():
+                    raise
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder, over the target if there is one."""
@@ -282,11 +323,14 @@ class DiskFiles:
 
     def remove_tree(self, path: str) -> None:
         """Remove a folder and everything in it."""
-        shutil.rmtree(path)
+        self._with_reserve(lambda: shutil.rmtree(path))
+        self._reserve.refill()
 
     def list(self, path: str) -> "list[str]":
         """Names in a folder, sorted."""
-        return sorted(os.listdir(path))
+        names = self._with_reserve(lambda: os.listdir(path))
+        self._reserve.refill()
+        return sorted(names)
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder of that name."""
@@ -312,11 +356,18 @@ class DiskFiles:
         """Return when the folder's entries are on the medium; Windows does that by itself."""
         if _WINDOWS:
             return
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        flags = os.O_RDONLY | os.O_DIRECTORY
+        try:
+            descriptor = self._with_reserve(lambda: os.open(path, flags))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise DirectoryNotOpened(error.errno, error.strerror, path) from error
         try:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+            self._reserve.refill()
 
     def lock(self, path: str) -> "DiskLock":
         """Take the lock of that name."""
@@ -348,8 +399,9 @@ class DiskLock:
             owner = os.read(self._descriptor, 32).decode("ascii", "replace").strip()
             os.close(self._descriptor)
             raise AlreadyLocked(owner or "unknown") from None
-        os.ftruncate(self._descriptor, 0)
-        os.write(self._descriptor, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # on a full disk it is not said who holds the lock
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         """Let others have it."""

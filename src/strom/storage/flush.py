@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from strom.storage.disk import Disk
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
-from strom.storage.files import is_temporary, write_whole
+from strom.storage.files import DirectoryNotOpened, is_temporary, write_whole
 from strom.storage.log_state import LogState
 from strom.storage.open_files import OpenFile
 from strom.storage.segment import Segment
@@ -64,7 +64,7 @@ class Flush:
         """Return when all of it is on the disk, any thread; DirectoryOffline if the disk failed.
 
         If there is no space for an index the data is synced all the same. A log that was deleted
-        meanwhile has nothing to sync.
+        meanwhile has nothing to sync. ApiError for a shortage that kept a sync from being tried.
         """
         try:
             self._disk.check_online()
@@ -73,6 +73,9 @@ class Flush:
                 dirty.open_file.file.datasync()
             if self._sync_folder:
                 self._disk.files.sync_directory(self._folder)
+        except DirectoryNotOpened as error:
+            if not self._state.gone:
+                raise self._disk.write_error(error) from error
         except OSError as error:
             # Final even for want of space: the kernel has dropped what it could not write.
             if not self._state.gone:
@@ -109,6 +112,10 @@ class Unflushed:
         self._segments: list[Segment] = []
         self._snapshots: list[Snapshot] = []
         self._entries_version = 0
+        if state.unsaved is not None:
+            for segment in state.unsaved.segments:
+                self.note_segment(segment)
+            self._snapshots.append(state.unsaved.snapshot)
 
     @property
     def entries_dirty(self) -> bool:

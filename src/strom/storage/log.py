@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from strom.model.errors import ApiError, CorruptData, ErrorCode
+from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.model.settings import INT_MAX
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
@@ -80,6 +80,8 @@ class Log:
         self.settings = settings
         self.folder = folder
         self.quarantined = quarantined
+        self.read_only: str | None = None
+        """Why nothing can be appended for now, though all is well with the log itself."""
         self._disk = disk
         state = state or LogState.nothing(disk.files, folder)
         self._state = state
@@ -91,7 +93,9 @@ class Log:
         """The next offset to be given."""
         self.flushed_offset = state.end_offset
         """Everything before it is on disk."""
-        self.recovery_point = state.end_offset
+        self.recovery_point = (
+            state.end_offset if state.recovery_point is None else state.recovery_point
+        )
         """Everything before it needs no check after a crash."""
         self.high_watermark = state.end_offset
         """Readers see what lies before it."""
@@ -135,6 +139,11 @@ class Log:
         return self._unflushed.entries_dirty
 
     @property
+    def offline(self) -> DirectoryOffline | None:
+        """Why nothing in the data directory can be written any more, None while it can."""
+        return self._disk.offline
+
+    @property
     def size_bytes(self) -> int:
         """Size of all segments."""
         return sum(segment.size_bytes for segment in self._segments)
@@ -162,6 +171,8 @@ class Log:
         The caller answers its client when the high watermark has passed the last offset.
         """
         self._check_usable()
+        if self.read_only is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, self.read_only)
         header, data = validate(batches, self.settings, now_ms=now_ms, from_client=from_client)
         marker = read_marker(data, 0, header) if header.is_control else None
         if header.has_producer:
@@ -196,6 +207,8 @@ class Log:
             segment.append(data, header, self.settings.index_interval_bytes)
         except OSError as error:
             self._undo_write(segment, error)
+        if self._disk.shortage.is_on:
+            self._disk.shortage.write_succeeded()
         if not segment.dirty:
             self._unflushed.note_segment(segment)
         self.end_offset = segment.next_offset
@@ -395,6 +408,8 @@ class Log:
                 self._met_aborted = any(segment.aborted for segment in self._segments)
             except CorruptData:
                 self._met_aborted = True  # whoever reads that part of the log will be told
+            except OSError:
+                return True  # so that the read itself meets it, and reports it
         return self._met_aborted
 
     def _limit(self, committed_only: bool) -> Limit:

@@ -88,7 +88,7 @@ class Compaction:
     def run(self) -> None:
         """Write the new segments; any thread. CorruptData if an old one is damaged: all stays."""
         try:
-            with self._disk.writing():
+            with self._disk.writing(optional=True):
                 self._write_replacements()
                 self._commit()
         except BaseException:

@@ -8,7 +8,7 @@ points to.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from strom.model.errors import CorruptData
+from strom.model.errors import CorruptData, MalformedRecords
 from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
 from strom.storage.region import Region
@@ -82,7 +82,8 @@ def read_lazily(
     length = _length(segment, first, max_bytes, limit, at_least_one)
     if not length:
         return b""
-    if length >= LAZY_FROM and segment.is_checked(first.position, first.position + length):
+    may_stay = length >= LAZY_FROM and segment.can_be_pinned
+    if may_stay and segment.is_checked(first.position, first.position + length):
         return segment.region(first.position, length)
     return _read(state, segment, first, max(first.size_bytes, min(length, EAGER_AT_MOST)))
 
@@ -244,7 +245,13 @@ def _find_in_batch(
     data = segment.read(position, header.size_bytes)
     if not checksum_holds(data, 0, header):
         raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong checksum")
-    for record in read_records(data, 0, header):
+    try:
+        records = read_records(data, 0, header)
+    except MalformedRecords:
+        # Not the place to lose records: a reader that begins with this batch passes over none.
+        offset = max(header.base_offset, state.start_offset)
+        return FoundOffset(offset, header.max_timestamp, header.leader_epoch)
+    for record in records:
         if record.timestamp >= timestamp and record.offset >= state.start_offset:
             return FoundOffset(record.offset, record.timestamp, header.leader_epoch)
     return None

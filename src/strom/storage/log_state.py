@@ -1,13 +1,22 @@
 """What a log consists of, as recovery hands it over."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from strom.storage.cleaned import NEVER, Cleaned
 from strom.storage.epochs import LeaderEpochs
 from strom.storage.files import Files
 from strom.storage.producer_state import ProducerStates
+from strom.storage.segment import Segment
 from strom.storage.segments import Segments
-from strom.storage.snapshots import SnapshotFiles
+from strom.storage.snapshots import Snapshot, SnapshotFiles
+
+
+class Unsaved(NamedTuple):
+    """What recovery would have saved beside the data, had there been space; the next flush does."""
+
+    segments: list[Segment]
+    snapshot: Snapshot
 
 
 @dataclass
@@ -19,6 +28,9 @@ class LogState:
     start_offset: int = 0
     end_offset: int = 0
     cleaned: Cleaned = NEVER
+    recovery_point: int | None = None
+    """Everything before it needs no check after a crash; None if that holds up to the end."""
+    unsaved: Unsaved | None = None
     epochs_saved: int = 0
     """Which version of the epochs is on disk."""
     entries_synced: int = 0

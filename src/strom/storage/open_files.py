@@ -28,6 +28,12 @@ class OpenFiles:
         self._files = files
         self._limit = limit
         self._open: OrderedDict[object, OpenFile] = OrderedDict()
+        self._pinned = 0
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many files are pinned that only those should be for which there is no other way."""
+        return self._pinned >= self._limit // 2
 
     def __len__(self) -> int:
         return len(self._open)
@@ -44,11 +50,13 @@ class OpenFiles:
         """The owner's file, kept open until it is unpinned."""
         entry = self._open.get(owner) or self._enter(owner, path)
         entry.pins += 1
+        self._pinned += entry.pins == 1
         return entry
 
     def unpin(self, entry: OpenFile) -> None:
         """One user fewer; the last one closes a file that has left the log meanwhile."""
         entry.pins -= 1
+        self._pinned -= not entry.pins
         if entry.forgotten and not entry.pins:
             entry.file.close()
         self._close_surplus()

@@ -4,6 +4,9 @@ The *recovery point* is an offset up to which everything was on disk for certain
 After a crash every batch in the segments that reach it is checked. What is wrong beyond it is a
 write that the crash cut short: the log ends before it. What is wrong below it is damage to data
 that was safe: then nothing is cut or removed, and the caller quarantines the partition.
+
+None of this needs space on the disk. What recovery saves to spare the next one does: if there is none,
+that is left to the first flush that finds some, as at run time, and the recovery point stays behind.
 """
 
 import logging
@@ -17,9 +20,9 @@ from strom.storage.cleaned import Cleaned, read_cleaned
 from strom.storage.disk import Disk
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
 from strom.storage.epochs import LeaderEpochs
-from strom.storage.files import read_whole, replace_whole
+from strom.storage.files import is_temporary, read_whole, replace_whole
 from strom.storage.folder import FolderContents, complete_interrupted_work
-from strom.storage.log_state import LogState
+from strom.storage.log_state import LogState, Unsaved
 from strom.storage.producer_state import ProducerStates
 from strom.storage.replay import rebuild_aborted, replay_segment
 from strom.storage.segment import Segment
@@ -241,12 +244,24 @@ class Recovery:
     def _make_durable(self, state: LogState, checked: list[Segment]) -> None:
         """Sync what the crash may have left in memory only, so that all of the log is on disk."""
         for segment in checked:
-            if not segment.active:
-                segment.save_indexes()
-                segment.indexes_saved = True
             segment.file().datasync()
-        snapshot = state.producers.snapshot(state.end_offset)
-        state.snapshots.write(Snapshot(state.end_offset, snapshot))
+        snapshot = Snapshot(state.end_offset, state.producers.snapshot(state.end_offset))
+        closed = [segment for segment in checked if not segment.active]
+        try:
+            self._save_beside(state, closed, snapshot)
+        except OSError as error:
+            if not is_temporary(error):
+                raise
+            self._disk.files.sync_directory(self._folder)
+            self._disk.shortage.refused(error)
+            state.unsaved = Unsaved(closed, snapshot)
+            state.recovery_point = self._point.flushed_offset
+
+    def _save_beside(self, state: LogState, closed: list[Segment], snapshot: Snapshot) -> None:
+        for segment in closed:
+            segment.save_indexes()
+            segment.indexes_saved = True
+        state.snapshots.write(snapshot)
         replace_whole(self._disk.files, self._folder, EPOCHS_FILE, state.epochs.encode())
         state.epochs_saved = state.epochs.version
 

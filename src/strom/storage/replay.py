@@ -1,10 +1,17 @@
 """Working out from the log what its producers did."""
 
+import logging
+
+from strom.model.errors import MalformedRecords
+from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerStates
 from strom.storage.segment import Segment
 from strom.storage.transaction_index import AbortedTransaction
-from strom.wire.kafka.records import read_marker
+from strom.wire.kafka.batch import BatchHeader, checksum_holds
+from strom.wire.kafka.records import Marker, read_marker
+
+logger = logging.getLogger(__name__)
 
 
 def replay_segment(
@@ -19,7 +26,7 @@ def replay_segment(
     for at, header in segment.headers(position):
         marker = None
         if header.is_control:
-            marker = read_marker(segment.read(at, header.size_bytes), 0, header)
+            marker = _read_marker(segment, at, header)
         completed = producers.update(header, marker)
         if completed is not None and completed.aborted:
             first_open = producers.first_open_offset
@@ -30,6 +37,20 @@ def replay_segment(
                 )
             )
     return aborted
+
+
+def _read_marker(segment: Segment, position: int, header: BatchHeader) -> Marker | None:
+    """The marker in a control batch, None if there is none that can be decoded."""
+    data = segment.read(position, header.size_bytes)
+    try:
+        return read_marker(data, 0, header)
+    except MalformedRecords as error:
+        if not checksum_holds(data, 0, header):
+            raise DamagedBatch(
+                position, f"{segment.log_path} has a batch with a wrong checksum"
+            ) from None
+        logger.warning("%s: ignored the marker at %d: %s", segment.log_path, position, error)
+        return None
 
 
 def rebuild_aborted(state: LogState, segments: list[Segment]) -> None:

@@ -267,6 +267,11 @@ class Segment:
             raise DamagedBatch(position, f"{self.log_path} is shorter than it was")
         return data
 
+    @property
+    def can_be_pinned(self) -> bool:
+        """Whether its file may be kept open for a client: all clients together have half the pool."""
+        return not self._disk.open_files.is_crowded
+
     def region(self, position: int, length: int) -> Region:
         """Bytes of the log file, to be sent from there."""
         return Region(self._disk.open_files, self, position, length)

@@ -5,6 +5,7 @@ UNKNOWN_SERVER_ERROR, which makes Java's producer lose its sequence, a code that
 
 The usual case (the producer's own compression and time, a topic without compaction) is decided by
 the header and the checksum alone. Only where a setting concerns single records are they looked at.
+So a log may hold a batch whose records nobody can decode; but its header is plausible, always.
 """
 
 from collections.abc import Sequence
@@ -29,8 +30,8 @@ from strom.wire.kafka.batch import (
     read_header,
     stamp_append_time,
 )
-from strom.wire.kafka.compression import Codec
-from strom.wire.kafka.records import RecordKey, assemble, read_body, read_keys
+from strom.wire.kafka.compression import MAX_DECOMPRESSED_BYTES, MAX_EXPANSION, Codec
+from strom.wire.kafka.records import MIN_RECORD_BYTES, RecordKey, assemble, read_body, read_keys
 
 _MAX_CODEC = max(Codec)
 _PLAIN_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_BIT
@@ -74,6 +75,7 @@ def validate(
         raise _too_large(size, settings)
     if not checksum_holds(batches, 0, header):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The batch does not have its checksum.")
+    _check_record_count(header)
     if from_client:
         _check_header_of_client(header)
     if header.codec > _MAX_CODEC:
@@ -120,13 +122,35 @@ def _only_batch(batches: bytearray | memoryview, header: BatchHeader) -> memoryv
     return memoryview(batches)[:size]
 
 
+def _check_record_count(header: BatchHeader) -> None:
+    """Refuse a number of records that the offsets or the bytes of the batch have no room for.
+
+    The offsets of the log move on by what the header claims, whatever the records are.
+    """
+    count = header.record_count
+    if not 0 < count <= header.last_offset_delta + 1:
+        raise _wrong_count(header)
+    body_bytes = header.size_bytes - HEADER_BYTES
+    most_bytes = (
+        min(body_bytes * MAX_EXPANSION, MAX_DECOMPRESSED_BYTES) if header.codec else body_bytes
+    )
+    if count * MIN_RECORD_BYTES > most_bytes:
+        raise ApiError(
+            ErrorCode.INVALID_RECORD, f"{count} records do not fit into {body_bytes} bytes."
+        )
+
+
+def _wrong_count(header: BatchHeader) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_RECORD,
+        f"{header.record_count} records do not fit the last offset {header.last_offset_delta}.",
+    )
+
+
 def _check_header_of_client(header: BatchHeader) -> None:
     """What Kafka checks of a client's batch, without its records."""
-    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        raise ApiError(
-            ErrorCode.INVALID_RECORD,
-            f"{header.record_count} records do not fit the last offset {header.last_offset_delta}.",
-        )
+    if header.record_count != header.last_offset_delta + 1:
+        raise _wrong_count(header)
     if header.base_offset != 0:
         raise ApiError(
             ErrorCode.INVALID_RECORD, f"The base offset must be 0, it is {header.base_offset}."

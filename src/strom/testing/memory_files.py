@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from strom.storage.files import AlreadyLocked, Space
+from strom.storage.files import AlreadyLocked, DirectoryNotOpened, Space
 from strom.wire.kafka.batch import Buffer
 
 _PAGE = 512
@@ -261,9 +261,12 @@ class MemoryFiles:
             folder = entry
 
     def sync_directory(self, path: str) -> None:
-        """Put the folder's entries on the medium."""
-        self._call("sync_directory")
+        """Put the folder's entries on the medium; to open it first is a call of its own."""
         folder = self._folder(path)
+        error = self.count("open_directory")
+        if error is not None:
+            raise DirectoryNotOpened(error.errno, error.strerror, path)
+        self._call("sync_directory")
         folder.durable, folder.changes = dict(folder.entries), []
 
     def lock(self, path: str) -> "MemoryLock":

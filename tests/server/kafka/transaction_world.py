@@ -45,7 +45,10 @@ class ManualCommit:
     """Stands in for the group commit: what is dirty is synced when the schedule says so."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, on_failure: Callable[[Exception], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_failure: Callable[[Exception], None],
+        most_at_once: int,
     ) -> None:
         self.dirty: dict[Flushable, None] = {}
         self.is_dead = False

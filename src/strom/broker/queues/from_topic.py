@@ -88,7 +88,7 @@ class PartitionReader:
             if start >= source.last_stable_offset:
                 return
             chunk = source.read(start, READ_BYTES, committed_only=True)
-            records, after = committed_records(chunk, start)
+            records, after = committed_records(chunk, start, source.partition)
         except (ApiError, CorruptData) as error:
             log.warning("Exchange %r cannot read its topic: %s", self._exchange, error)
             self._loop.call_later(RETRY_SECONDS, self.partition_changed)

@@ -98,7 +98,12 @@ class MessageQueues:
         for hosted in self.broker.topics():
             name = hosted.topic.name
             if name.startswith(QUEUE_TOPIC_PREFIX) and name not in used:
-                await self.broker.delete_topic(name)
+                try:
+                    await self.broker.delete_topic(name)
+                except ApiError as error:
+                    log.warning(
+                        "%s belongs to no queue, and is deleted by a later start: %s", name, error
+                    )
 
     def _restore(self, definition: Definition) -> None:
         match definition:

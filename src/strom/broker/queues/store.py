@@ -16,7 +16,7 @@ from strom.broker.partition import Partition
 from strom.broker.replaying import records_of
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
-from strom.model.errors import ApiError, CorruptData, ErrorCode, UserError
+from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.queues.acknowledged import Acknowledged, Range
 from strom.queues.message import Message
 from strom.queues.message_records import build_message_batch, read_message
@@ -107,6 +107,8 @@ class QueueStore:
         self._changes = 0
         self._is_due = False
         self._wants_topic = False
+        self._must_correct = False
+        """Whether the log says of positions that are still to be given that they are gone."""
         self._unsynced: dict[Partition, None] = {}
 
     # --- life ----------------------------------------------------------------------------------
@@ -131,14 +133,15 @@ class QueueStore:
         self.next_position = end
         self._delivered = self._delivered_written = progress.delivered
         self._returned = dict(progress.returned)
+        self._must_correct = must_correct
         if must_correct or changes.log.end_offset - changes.log.start_offset > 1:
             self._write_all()
         return progress
 
     async def loaded(self) -> None:
-        """Return when the record of what is gone is on disk as it was corrected.
+        """Return when the record of what is gone is on disk as it was corrected, or cannot be for now.
 
-        Until then no new message may take a position that an old record says is gone.
+        Until it is, no new message may take a position that an old record says is gone.
         """
         partition = self._progress
         if partition is not None and partition.log.flushed_offset < partition.log.end_offset:
@@ -146,8 +149,7 @@ class QueueStore:
             safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
             partition.when_safe(Appended(last, last, -1, 0, False), safe.set_result)
             partition.sync_soon()
-            if await safe is not ErrorCode.NONE:
-                raise UserError("The disk does not take the state of the message queues.")
+            await safe
 
     def close(self) -> None:
         """The queue is deleted."""
@@ -259,6 +261,7 @@ class QueueStore:
                 self._turn.need_topic(self)
             return
         try:
+            self._check_corrected()
             self._append_pending(self._messages)
         except ApiError as error:
             self._receipts = _refuse(self._receipts)
@@ -268,6 +271,14 @@ class QueueStore:
         self._unsynced[self._messages] = None
         if self._receipts:
             self._await_disk(self._messages)
+
+    def _check_corrected(self) -> None:
+        """Refuse to write messages at positions of which the disk may still say that they are gone."""
+        if self._must_correct:
+            self._write_all()
+            raise ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR, "The progress of the queue is not on disk yet."
+            )
 
     def _append_pending(self, partition: Partition) -> None:
         self._memory.pressed.discard(self)
@@ -346,6 +357,7 @@ class QueueStore:
 
         def cut(code: ErrorCode) -> None:
             if code is ErrorCode.NONE:
+                self._must_correct = False
                 partition.delete_before(appended.base_offset)
 
         partition.when_safe(appended, cut)

@@ -99,7 +99,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
         self.host = peer[0] if peer else ""
         self._connections.add(self)
-        if len(self._connections) > self.services.settings.max_connections:
+        if not self.services.slots.take(self):
             self.drop("there are too many connections")
             return
         seconds = self.services.settings.amqp_handshake_timeout_ms / 1000
@@ -109,6 +109,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
         """The client is gone: what it had goes back to the queues."""
         self._transport = None
         self._connections.discard(self)
+        self.services.slots.release(self)
         if self._timer is not None:
             self._timer.cancel()
         self._leave()

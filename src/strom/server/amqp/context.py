@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import MessageQueues
 from strom.model.broker_settings import BrokerSettings
+from strom.server.process_limits import ConnectionSlots
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 
@@ -31,3 +32,4 @@ class QueueServices:
     settings: BrokerSettings
     node: str
     half_received: HalfReceived
+    slots: ConnectionSlots

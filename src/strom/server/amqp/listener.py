@@ -9,12 +9,15 @@ from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
 from strom.server.amqp.connection import AmqpConnection
 from strom.server.amqp.context import HalfReceived, QueueServices
+from strom.server.process_limits import ConnectionSlots
 
 
 class AmqpListener:
     """One listening socket with its connections."""
 
-    def __init__(self, settings: BrokerSettings, queues: MessageQueues) -> None:
+    def __init__(
+        self, settings: BrokerSettings, queues: MessageQueues, slots: ConnectionSlots
+    ) -> None:
         self.connections: set[AmqpConnection] = set()
         self.declarations = Declarations(queues)
         self.port = 0
@@ -27,6 +30,7 @@ class AmqpListener:
             settings,
             f"strom@{settings.host}",
             HalfReceived(settings.max_bytes_in_flight),
+            slots,
         )
         queues.when_blocked.append(self._tell_blocked)
 

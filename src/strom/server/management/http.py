@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from strom.http.guard import Guard, RequestHead
+from strom.server.process_limits import ConnectionSlots
 
 log = logging.getLogger(__name__)
 
@@ -59,10 +60,11 @@ Handle: TypeAlias = Callable[[Request], Awaitable[Answer]]
 class HttpServer:
     """Reads requests, one after the other on each connection, and writes what the handler answers."""
 
-    def __init__(self, handle: Handle, guard: Guard) -> None:
+    def __init__(self, handle: Handle, guard: Guard, slots: ConnectionSlots | None = None) -> None:
         self.port = 0
         self._handle = handle
         self._guard = guard
+        self._slots = slots or ConnectionSlots(MAX_CONNECTIONS)
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[Any]] = set()
 
@@ -84,13 +86,14 @@ class HttpServer:
         assert task is not None  # noqa: S101 - a task runs this
         self._connections.add(task)
         try:
-            if len(self._connections) <= MAX_CONNECTIONS:
+            if len(self._connections) <= MAX_CONNECTIONS and self._slots.take(task):
                 while await self._serve_one(reader, writer):
                     pass
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             self._connections.discard(task)
+            self._slots.release(task)
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()

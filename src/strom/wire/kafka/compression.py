@@ -16,6 +16,8 @@ from strom.wire.kafka.batch import Buffer
 
 MAX_DECOMPRESSED_BYTES = 64 * MIB
 """No batch may unpack to more than this."""
+MAX_EXPANSION = 32 * 1024
+"""No codec unpacks a byte to more than this: a block of zstd has 4 bytes or more, and 128 KiB at most."""
 
 _FIRST_GUESS_BYTES = 64 * 1024
 _GROWTH = 4

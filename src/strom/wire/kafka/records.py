@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from strom.model.errors import CorruptData
+from strom.model.errors import CorruptData, MalformedRecords
 from strom.wire.kafka.batch import (
     APPEND_TIME_BIT,
     CODEC_MASK,
@@ -88,23 +88,26 @@ def read_body(
 ) -> bytes:
     """The uncompressed bytes of all records of the batch at a position.
 
-    CorruptData if they cannot be had, if there would be more than `limit` of them (by default what
-    `compression.default_limit` says), or too few for the number of records.
+    MalformedRecords if they cannot be had, if there would be more than `limit` of them (by default
+    what `compression.default_limit` says), or too few for the number of records.
     """
     start, end = position + HEADER_BYTES, position + header.size_bytes
     if not start <= end <= len(buffer):
         raise CorruptData(f"the batch at byte {position} is cut off")
     body = memoryview(buffer)[start:end]
-    data = decompress(header.codec, body, limit) if header.codec else bytes(body)
+    try:
+        data = decompress(header.codec, body, limit) if header.codec else bytes(body)
+    except CorruptData as error:
+        raise MalformedRecords(str(error)) from None
     if not 0 <= header.record_count * MIN_RECORD_BYTES <= len(data):
-        raise CorruptData(f"{header.record_count} records do not fit into {len(data)} bytes")
+        raise MalformedRecords(f"{header.record_count} records do not fit into {len(data)} bytes")
     return data
 
 
 def read_records(
     buffer: Buffer, position: int, header: BatchHeader, limit: int | None = None
 ) -> list[Record]:
-    """All records of the batch at a position; CorruptData if anything about them is wrong.
+    """All records of the batch at a position; MalformedRecords if anything about them is wrong.
 
     `limit` bounds what compressed records may unpack to, see `read_body`. Header keys that are no
     UTF-8 keep their bytes as surrogates, so that building the record again gives the same.
@@ -113,7 +116,7 @@ def read_records(
     try:
         return _read_records(data, header)
     except (IndexError, ValueError) as error:
-        raise CorruptData(f"malformed record: {error}") from None
+        raise MalformedRecords(f"malformed record: {error}") from None
 
 
 def _read_records(data: bytes, header: BatchHeader) -> list[Record]:
@@ -226,12 +229,12 @@ def _check_end(data: bytes, at: int, last_delta: int, header: BatchHeader) -> No
 def read_keys(data: bytes, header: BatchHeader) -> list[RecordKey]:
     """Keys and places of the records in `data`, which `read_body` gave for this header.
 
-    Values and headers are skipped unseen. CorruptData as for `read_records`.
+    Values and headers are skipped unseen. MalformedRecords as for `read_records`.
     """
     try:
         return _read_keys(data, header)
     except (IndexError, ValueError) as error:
-        raise CorruptData(f"malformed record: {error}") from None
+        raise MalformedRecords(f"malformed record: {error}") from None
 
 
 def _read_keys(data: bytes, header: BatchHeader) -> list[RecordKey]:
@@ -412,5 +415,5 @@ def read_marker(buffer: Buffer, position: int, header: BatchHeader) -> Marker | 
             return None
         _, coordinator_epoch = _MARKER_VALUE.unpack_from(record.value or b"")
     except struct.error:
-        raise CorruptData(f"malformed control record at offset {record.offset}") from None
+        raise MalformedRecords(f"malformed control record at offset {record.offset}") from None
     return Marker(ControlType(kind), coordinator_epoch)
