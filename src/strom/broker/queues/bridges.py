@@ -1,6 +1,6 @@
 """The two worlds joined: exchanges that feed topics, and topics that feed exchanges."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from strom.broker.queues.from_topic import TopicReader
@@ -32,7 +32,7 @@ class Bridges:
             await self._topic(name)
             find = self._queues.broker.find_topic
             self._feeds[exchange] = TopicFeed(
-                lambda: find(name), self._queues.turn, self._queues.clock
+                name, lambda: find(name), self._queues.turn, self._queues.clock
             )
         if exchange.from_topic is not None:
             topic = await self._topic(exchange.from_topic)
@@ -65,20 +65,26 @@ class Bridges:
         self._queues.publish(vhost, message, receipt)
 
     def feed(
-        self, exchanges: Iterable[Exchange], message: Message, receipt: Receipt | None
+        self,
+        exchanges: Iterable[Exchange],
+        message: Message,
+        receipt: Receipt | None,
+        again: Callable[[], Message | None] | None = None,
     ) -> bool:
         """Pass a message on to the topics of the exchanges that it goes through."""
         fed = False
         for exchange in exchanges:
             feed = self._feeds.get(exchange)
             if feed is not None:
-                feed.add(message, receipt)
+                feed.add(message, receipt, again)
                 fed = True
         return fed
 
     async def close(self, exchange: Exchange) -> None:
         """The exchange is gone."""
-        self._feeds.pop(exchange, None)
+        feed = self._feeds.pop(exchange, None)
+        if feed is not None:
+            feed.close()
         vhost, reader = self._readers.pop(exchange, (None, None))
         if vhost is not None and reader is not None:
             reader.stop()
@@ -102,4 +108,6 @@ class Bridges:
         """Read no more, and note down how far it went."""
         for _, reader in self._readers.values():
             reader.stop()
+        for feed in self._feeds.values():
+            feed.stop()
         await self.note_positions()

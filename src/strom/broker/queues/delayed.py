@@ -1,7 +1,8 @@
 """Delayed messages of one virtual host: a log like that of a queue, and a clock.
 
 A message with the header `x-delay` waits here before it is published to its exchange. A restart does not
-shorten or lose the wait.
+shorten or lose the wait. The messages of a transaction are here too, from its commit until the queues
+have them (`staging.py`); they have no delay, so a restart publishes them at once.
 """
 
 import asyncio
@@ -10,13 +11,16 @@ from collections.abc import Callable
 from strom.broker.queues.store import MemoryShare, QueueStore, Turn
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
-from strom.queues.delays import Delays, released
+from strom.queues.delays import Delays, delay_of, released
 from strom.queues.message import Message
 from strom.queues.queue import Departure, Receipt
 
+BATCH_BYTES = 8 * 1024 * 1024
+"""A transaction up to this size is one batch, which a crash cannot cut in two."""
 MOST_AT_ONCE = 1000
 """So many are published in one turn of the event loop."""
 LONGEST_SLEEP_S = 3600.0
+RETRY_MS = 1000
 
 
 class DelayedMessages:
@@ -27,9 +31,11 @@ class DelayedMessages:
         turn: Turn,
         clock: Clock,
         memory: MemoryShare,
-        publish: Callable[[Message, Receipt], None],
+        publish: Callable[[Message, Departure], bool],
     ) -> None:
-        self.store = QueueStore(turn, clock, memory, durable=True, keeps_all=True)
+        self.store = QueueStore(
+            turn, clock, memory, durable=True, keeps_all=True, batch_bytes=BATCH_BYTES
+        )
         self._clock = clock
         self._publish = publish
         self._delays = Delays()
@@ -51,6 +57,19 @@ class DelayedMessages:
         self._delays.add(self.store.add(message, receipt), message)
         self._set_timer()
 
+    def release(self, position: int, message: Message) -> bool:
+        """A message that was added to the store is to be published when it is due; False if no queue
+        is bound for it now.
+        """
+        if delay_of(message.headers or {}):
+            self._delays.add(position, message)
+            self._set_timer()
+            return True
+        departure = Departure(self.store, position)
+        routed = self._publish(message, departure)
+        departure.settle(safe=True)
+        return routed
+
     def stop(self) -> None:
         """Publish no more."""
         if self._timer is not None:
@@ -70,8 +89,10 @@ class DelayedMessages:
             if position is None:
                 break
             message = self.store.get(position)
+            if message is None:  # it cannot be read now
+                self._delays.add_due(position, now_ms + RETRY_MS)
+                continue
             departure = Departure(self.store, position)
-            if message is not None:
-                self._publish(released(message, now_ms), departure)
+            self._publish(released(message, now_ms), departure)
             departure.settle(safe=True)
         self._set_timer()
