@@ -80,6 +80,11 @@ class Bridges:
                 fed = True
         return fed
 
+    def refusal(self, exchange: Exchange, message: Message) -> str | None:
+        """Why the topic of an exchange would refuse a message as it is; None if it would not."""
+        feed = self._feeds.get(exchange)
+        return None if feed is None else feed.refusal(message)
+
     async def close(self, exchange: Exchange) -> None:
         """The exchange is gone."""
         feed = self._feeds.pop(exchange, None)

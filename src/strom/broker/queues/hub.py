@@ -225,6 +225,14 @@ class MessageQueues:
             return True
         return self._publish_to(found, receipt)
 
+    def publish_committed(self, vhost: VirtualHost, message: Message) -> bool:
+        """Publish a transient message of a committed transaction; False if no queue is bound for it."""
+        try:
+            return self._publish_to(find_destinations(vhost, message), None, is_committed=True)
+        except AmqpError as error:  # its exchange was there when the transaction was checked
+            log.warning("A message of a transaction is dropped: %s", error)
+            return False
+
     def _publish_to(
         self,
         found: Destinations,

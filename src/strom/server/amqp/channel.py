@@ -295,7 +295,7 @@ class Channel:
                 left.append(queue)
         messages, self.unacked = list(self.unacked.values()), {}
         if self.transaction is not None:
-            messages += [one for batch, _ in self.transaction.settled for one in batch]
+            messages += self.transaction.abandon()
         self.settle(sorted(messages, key=lambda one: one.position), True)
         if self.confirms is not None:
             self.connection.unconfirmed -= self.confirms.close()
