@@ -1,7 +1,7 @@
 """Queues and topics without sockets, on a disk in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -112,6 +112,16 @@ class QueueWorld:
             self.hub.turn.end()
             await self.broker.commit.finish_all()
 
+    async def until(self, look: Callable[[], Any], expected: Any = True) -> None:
+        """Return when it is so."""
+        try:
+            async with asyncio.timeout(20):
+                while look() != expected:
+                    await asyncio.sleep(0.001)
+                    await self.settled()
+        except TimeoutError:
+            raise AssertionError(f"{look()!r} stayed, {expected!r} was expected") from None
+
     def lose_power(self) -> None:
         self.broker.directory.fail(OSError("the power went"))
         self.files.crash()
@@ -143,5 +153,6 @@ async def queue_world(
             if broker.broker.directory.offline is None:
                 await hub.stop()
             else:
+                hub.bridges.stop()
                 for delayed in hub._delayed.values():
                     delayed.stop()

@@ -44,11 +44,11 @@ def test_a_dead_letter_that_is_too_large_stays_in_its_queue_until_the_topic_take
             await letters(world, LARGE, max_message_bytes="1000")
             await world.settled()
             assert (world.values("t"), world.live("q"), world.waiting("q")) == ([], 1, [])
-            world.feed("x")._retry()
+            world.feed("x").retry()
             await world.settled()
             assert (world.values("t"), world.live("q")) == ([], 1)
             await world.broker.set_topic_configs("t", {})
-            world.feed("x")._retry()
+            world.feed("x").retry()
             await world.settled()
             assert (world.values("t"), world.live("q")) == ([LARGE], 0)
 
@@ -76,7 +76,7 @@ def test_dead_letters_survive_a_full_disk():
             assert world.files.has_failed
             assert (world.values("t"), world.live("q")) == ([], 2)
             world.files.heal()
-            world.feed("x")._retry()
+            world.feed("x").retry()
             await world.settled()
             assert (world.values("t"), world.live("q")) == ([b"1", b"2"], 0)
 
@@ -92,7 +92,7 @@ def test_dead_letters_wait_for_a_topic_that_is_gone():
             await world.settled()
             assert world.live("q") == 1
             await world.topic("t")
-            world.feed("x")._retry()
+            world.feed("x").retry()
             await world.settled()
             assert (world.values("t"), world.live("q")) == ([b"1"], 0)
 
@@ -141,7 +141,7 @@ def test_a_refused_dead_letter_is_not_repeated_to_those_who_took_it():
             await reject_all(world)
             await world.settled()
             for _ in range(3):
-                world.feed("x")._retry()
+                world.feed("x").retry()
                 await world.settled()
             assert world.waiting("other") == [LARGE]
 
@@ -153,7 +153,7 @@ def test_refused_dead_letters_are_not_kept_in_memory():
         async with queue_world() as world:
             await letters(world, *[LARGE] * 5, max_message_bytes="1000")
             await world.settled()
-            world.feed("x")._retry()
+            world.feed("x").retry()
             await world.settled()
             assert [item.record for item in world.feed("x")._backlog] == [None] * 5
 
@@ -167,7 +167,7 @@ def test_a_dead_letter_whose_queue_is_deleted_is_retried_no_more():
             await world.settled()
             await world.declarations.delete_queue(world.vhost, world.vhost.queues["q"])
             await world.settled()
-            world.feed("x")._retry()
+            world.feed("x").retry()
             assert not world.feed("x")._backlog
 
     asyncio.run(test())
@@ -199,7 +199,7 @@ def test_a_delayed_message_stays_until_the_topic_takes_it():
             await world.settled()
             assert (world.values("t"), list(store.acknowledged.live_before(1))) == ([], [0])
             await world.broker.set_topic_configs("t", {})
-            world.feed("x")._retry()
+            world.feed("x").retry()
             await world.settled()
             assert (world.values("t"), list(store.acknowledged.live_before(1))) == ([LARGE], [])
 

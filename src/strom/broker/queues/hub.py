@@ -124,7 +124,7 @@ class MessageQueues:
             for exchange in vhost.exchanges.values():
                 try:
                     cursor = cursors.get((vhost.name, exchange.name))
-                    await self.bridges.open(vhost, exchange, cursor)
+                    await self.bridges.restored(vhost, exchange, cursor)
                 except AmqpError as error:
                     log.warning("Exchange %r is not joined to its topic: %s", exchange.name, error)
 
@@ -181,11 +181,12 @@ class MessageQueues:
         self._timers.clear()
         for delayed in self._delayed.values():
             delayed.stop()
-        with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
-            await self.bridges.stop()
+        self.bridges.stop()
         self.turn.end()
         await self.broker.commit.finish_all()
         self.turn.end()  # dead letters are safe now: write that their sources are gone
+        with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
+            await self.bridges.note_positions()  # what topics sent is safe now, too
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
 

@@ -1,8 +1,8 @@
 """The messages of a transaction: in one log, durable, before any queue sees them.
 
-So a commit is one decision: either nothing of it was applied and the client gets an error, or all of it is,
-whatever happens to the queues, the disk or the process afterwards. The log is that of delayed messages. Once
-it is durable the messages go on to their queues, and leave the log when they are durable there.
+So a commit is one decision: either nothing of it was applied and the client gets an error, or all of it
+is, whatever happens to the queues, the disk or the process afterwards. The log is that of delayed
+messages. Once it is durable the messages go on to their queues, and leave it when they are durable there.
 """
 
 from collections.abc import Callable, Sequence

@@ -264,9 +264,9 @@ class TopicFeed:
         item.unload()
         self._backlog.append(item)
         if self._timer is None and not self._stopped:
-            self._timer = self._loop.call_later(self._retry_s, self._retry)
+            self._timer = self._loop.call_later(self._retry_s, self.retry)
 
-    def _retry(self) -> None:
+    def retry(self) -> None:
         """Try some of the backlog again; the rest follows as soon as these are taken."""
         self._timer = None
         self._is_unavailable = False
@@ -287,7 +287,7 @@ class TopicFeed:
             longest = LONGEST_RETRY_S if self._is_unavailable else LONGEST_RETRY_OF_A_RECORD_S
             delay = self._retry_s
             self._retry_s = min(2 * delay, longest)
-        self._timer = self._loop.call_later(delay, self._retry)
+        self._timer = self._loop.call_later(delay, self.retry)
 
     def _loaded(self, items: list[FeedItem]) -> Iterator[FeedItem]:
         for item in items:
