@@ -65,7 +65,7 @@ class QueueWorld:
         wanted = ExchangeDefinition(DEFAULT_VHOST, name, kind, arguments=given)
         await self.declarations.declare_exchange(self.vhost, wanted, passive=False)
 
-    async def topic(self, name: str, partitions: int = 1, **configs: str) -> HostedTopic:
+    async def topic(self, name: str, partitions: int = 1, **configs: Any) -> HostedTopic:
         texts = {key.replace("_", "."): value for key, value in configs.items()}
         return await self.broker.create_topic(name, partitions, texts)
 

@@ -19,7 +19,7 @@ from strom.wire.kafka.records import Record, read_records
 from tests.broker.queue_world import QueueWorld, queue_world
 
 FROM_TOPIC = {"x_strom_from_topic": "t"}
-FULL = {"x_max_length": 2, "x_overflow": "reject-publish"}
+FULL: dict[str, Any] = {"x_max_length": 2, "x_overflow": "reject-publish"}
 
 
 async def joined(world: QueueWorld, **arguments: Any) -> None:
@@ -292,7 +292,7 @@ def test_what_a_full_queue_dead_letters_is_not_retried():
         async with queue_world() as world:
             await joined(world)
             await world.queue("last")
-            rule = {"x_max_length": 1, "x_overflow": "reject-publish-dlx"}
+            rule: dict[str, Any] = {"x_max_length": 1, "x_overflow": "reject-publish-dlx"}
             to_last = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "last"}
             await world.queue("full", bound_to="x", **rule, **to_last)
             world.produce("t", b"1", b"2", b"3")

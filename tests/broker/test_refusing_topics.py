@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+from typing import Any
 
 import pytest
 
@@ -23,13 +24,13 @@ async def reject_all(world: QueueWorld, queue: str = "q") -> None:
         found.reject(got.position)
 
 
-async def letters(world: QueueWorld, *bodies: bytes, **configs: str) -> None:
+async def letters(world: QueueWorld, *bodies: bytes, **configs: Any) -> None:
     """Let messages of a queue become dead letters on their way into a topic."""
     await waiting(world, *bodies, **configs)
     await reject_all(world)
 
 
-async def waiting(world: QueueWorld, *bodies: bytes, **configs: str) -> None:
+async def waiting(world: QueueWorld, *bodies: bytes, **configs: Any) -> None:
     await world.topic("t", **configs)
     await world.exchange("x", **TO_TOPIC)
     await world.queue("q", **TO_EXCHANGE)

@@ -25,7 +25,7 @@ RETRY_SECONDS = 1.0
 PATIENCE_S = 1.0
 """So long a read waits for the slowest of its targets before it goes on without it."""
 FIRST_BACKOFF_S = 0.05
-LONGEST_BACKOFF_S = 5.0
+LONGEST_BACKOFF_S = 1.0
 
 
 class BatchReceipt:

@@ -97,6 +97,7 @@ class TopicFeed:
         """Whether the topic refuses everything, not only single records."""
         self._retry_s = FIRST_RETRY_S
         self._timer: asyncio.TimerHandle | None = None
+        self._has_warned = False
         self._stopped = False
         self._closed = False
 
@@ -135,8 +136,7 @@ class TopicFeed:
     def stop(self) -> None:
         """Retry no more; what was refused is still where it came from."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._cancel_retry()
 
     def close(self) -> None:
         """The exchange is deleted: as with any missing exchange, its messages are dropped."""
@@ -240,7 +240,8 @@ class TopicFeed:
         patient = [item for item in items if item.is_patient]
         if len(patient) < len(items):
             log.warning("Messages did not get into topic %s: %s", self.name, error)
-        if patient and not self._backlog:
+        if patient and not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "Topic %s refuses %d messages: %s They stay where they come from and are retried. %s",
                 self.name,
@@ -263,31 +264,42 @@ class TopicFeed:
             return
         item.unload()
         self._backlog.append(item)
-        if self._timer is None and not self._stopped:
-            self._timer = self._loop.call_later(self._retry_s, self.retry)
+        if self._timer is None:
+            self._retry_in(self._retry_s)
 
-    def retry(self) -> None:
-        """Try some of the backlog again; the rest follows as soon as these are taken."""
-        self._timer = None
-        self._is_unavailable = False
-        before = len(self._backlog)
-        tried = [self._backlog.popleft() for _ in range(min(before, RETRIED_AT_ONCE))]
-        self._write(list(self._loaded(tried)))
+    def _retry_in(self, seconds: float) -> None:
+        self._cancel_retry()
+        if not self._stopped:
+            self._timer = self._loop.call_later(seconds, self.retry)
+
+    def _cancel_retry(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def retry(self) -> None:
+        """Try some of the backlog again; the rest follows as soon as these are taken."""
+        before = len(self._backlog)
+        tried = [self._backlog.popleft() for _ in range(min(before, RETRIED_AT_ONCE))]
+        self._is_unavailable = False
+        self._write(list(self._loaded(tried)))
+        refused = len(self._backlog) - (before - len(tried))
         if not self._backlog:
+            self._cancel_retry()
             self._retry_s = FIRST_RETRY_S
+            self._has_warned = False
             log.info("Topic %s takes messages again.", self.name)
-            return
-        if len(self._backlog) < before:
+        elif refused < len(tried):
             self._retry_s = FIRST_RETRY_S
-            delay = 0.0
+            self._retry_in(0)
         else:
+            if (
+                self._is_unavailable
+            ):  # then they keep their order; else others get their chance first
+                self._backlog.rotate(refused)
             longest = LONGEST_RETRY_S if self._is_unavailable else LONGEST_RETRY_OF_A_RECORD_S
-            delay = self._retry_s
-            self._retry_s = min(2 * delay, longest)
-        self._timer = self._loop.call_later(delay, self.retry)
+            self._retry_in(self._retry_s)
+            self._retry_s = min(2 * self._retry_s, longest)
 
     def _loaded(self, items: list[FeedItem]) -> Iterator[FeedItem]:
         for item in items:

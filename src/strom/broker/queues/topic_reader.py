@@ -1,6 +1,6 @@
 """The topic that feeds an exchange, with whatever happens to it: it grows, goes, and comes again."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from strom.broker.partition import Partition
 from strom.broker.queues.from_topic import Delivery, PartitionReader, Route
@@ -68,7 +68,7 @@ class TopicReader:
             self.has_moved = True
 
     def _read(
-        self, partition: Partition, position: int, lagging: dict[str, int] | None = None
+        self, partition: Partition, position: int, lagging: Mapping[str, int] | None = None
     ) -> None:
         # A power cut may have taken records that were routed; their offsets are given again.
         position = min(position, partition.log.end_offset)
