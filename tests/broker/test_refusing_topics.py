@@ -207,6 +207,24 @@ def test_a_delayed_message_stays_until_the_topic_takes_it():
     asyncio.run(test())
 
 
+def test_what_is_dead_or_due_at_a_restart_gets_into_the_topic():
+    async def test() -> None:
+        files, clock = MemoryFiles(), ManualClock()
+        async with queue_world(files, clock) as world:
+            await world.topic("t")
+            await world.exchange("x", **TO_TOPIC)
+            await world.queue("q", **TO_EXCHANGE, x_message_ttl=1000)
+            world.publish(b"dead", "q")
+            world.publish(b"due", exchange="x", headers={DELAY: 1000})
+            await world.settled()
+            world.hub.delayed_of("/").stop()
+        clock.advance(1001)
+        async with queue_world(files, clock) as world:
+            await world.until(lambda: sorted(map(str, world.values("t"))), ["b'dead'", "b'due'"])
+
+    asyncio.run(test())
+
+
 def test_one_message_that_is_too_large_does_not_refuse_its_neighbours():
     async def test() -> None:
         async with queue_world() as world:

@@ -48,7 +48,9 @@ class Bridges:
 
     async def declared(self, vhost: VirtualHost, exchange: Exchange) -> None:
         """Join a new exchange to its topics, which are made if they are not there."""
-        await self._open_feed(exchange)
+        if exchange.to_topic is not None:
+            await self._topic(exchange.to_topic)
+            self.open_feed(exchange)
         if exchange.from_topic is not None:
             topic = await self._topic(exchange.from_topic)
             joined = self._join(vhost, exchange, exchange.from_topic)
@@ -60,7 +62,8 @@ class Bridges:
 
     async def restored(self, vhost: VirtualHost, exchange: Exchange, cursor: Cursor | None) -> None:
         """Join an exchange again after a restart. Its source may be gone: then it waits for it."""
-        await self._open_feed(exchange)
+        if exchange.to_topic is not None:
+            await self._topic(exchange.to_topic)
         if exchange.from_topic is not None:
             topic = self._queues.broker.find_topic(exchange.from_topic)
             reader = self._join(vhost, exchange, exchange.from_topic).reader
@@ -71,10 +74,13 @@ class Bridges:
                 reader.begin(topic, from_first=is_first)
             reader.has_moved = True
 
-    async def _open_feed(self, exchange: Exchange) -> None:
+    def open_feed(self, exchange: Exchange) -> None:
+        """Let what passes an exchange get into its topic, if it has one.
+
+        After a restart this comes first: messages may be due, or dead, before anything else is ready.
+        """
         name = exchange.to_topic
         if name is not None:
-            await self._topic(name)
             find = self._queues.broker.find_topic
             self._feeds[exchange] = TopicFeed(
                 name, lambda: find(name), self._queues.turn, self._queues.clock

@@ -109,7 +109,8 @@ class MessageQueues:
             case VirtualHostDefinition():
                 self.add_vhost(definition.name)
             case ExchangeDefinition():
-                self.vhosts[definition.vhost].add_exchange(definition)
+                exchange = self.vhosts[definition.vhost].add_exchange(definition)
+                self.bridges.open_feed(exchange)
             case QueueDefinition():
                 self._restore_queue(definition)
             case Binding():
@@ -270,9 +271,10 @@ class MessageQueues:
 
     def _publish_delayed(self, vhost: str, message: Message, departure: Departure) -> bool:
         """The time of a message has come; its exchange may be gone by now."""
+        now_ms = message.timestamp_ms
 
         def again() -> Message:
-            return released(_still_there(departure), message.timestamp_ms)
+            return released(_still_there(departure), now_ms)
 
         try:
             found = find_destinations(self.vhosts[vhost], message)
