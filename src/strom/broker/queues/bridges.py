@@ -13,6 +13,7 @@ from strom.broker.queues.to_topic import TopicFeed
 from strom.broker.queues.topic_reader import TopicReader
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError
+from strom.model.topics import is_internal
 from strom.queues.definitions import Cursor
 from strom.queues.message import Message
 from strom.queues.queue import Queue, Receipt
@@ -80,7 +81,7 @@ class Bridges:
         After a restart this comes first: messages may be due, or dead, before anything else is ready.
         """
         name = exchange.to_topic
-        if name is not None:
+        if name is not None and not is_internal(name):
             find = self._queues.broker.find_topic
             self._feeds[exchange] = TopicFeed(
                 name, lambda: find(name), self._queues.turn, self._queues.clock

@@ -52,14 +52,10 @@ class Transaction:
             channel.settle(messages, requeue)
 
     def rollback(self, channel: "Channel") -> None:
-        """Forget all of it: what was settled is unacknowledged again."""
-        self.published.clear()
-        settled, self.settled = self.settled, []
-        for messages, _ in settled:
-            channel.restore(messages)
+        """Forget all of it: what was settled is unacknowledged again.
 
-    def abandon(self) -> "list[Unacked]":
-        """The channel ends: a commit that is in progress is not applied; what it would have settled."""
+        If the channel ends during a commit, that is not applied either.
+        """
         if self._committing is not None:
             staged, done = self._committing
             self._committing = None
@@ -68,4 +64,4 @@ class Transaction:
                 done.set_result(False)
         self.published.clear()
         settled, self.settled = self.settled, []
-        return [one for messages, _ in settled for one in messages]
+        channel.restore([one for messages, _ in settled for one in messages])
