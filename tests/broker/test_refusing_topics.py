@@ -192,8 +192,7 @@ def test_a_delayed_message_stays_until_the_topic_takes_it():
             await world.topic("t", max_message_bytes="1000")
             await world.exchange("x", **TO_TOPIC)
             delayed = world.publish(LARGE, exchange="x", headers={DELAY: 5})
-            await world.settled()
-            assert delayed.outcome
+            await world.until(lambda: delayed.outcome)
             world.clock.advance(5)
             store = world.hub.delayed_of("/").store
             world.hub.delayed_of("/")._release()
@@ -215,8 +214,8 @@ def test_what_is_dead_or_due_at_a_restart_gets_into_the_topic():
             await world.exchange("x", **TO_TOPIC)
             await world.queue("q", **TO_EXCHANGE, x_message_ttl=1000)
             world.publish(b"dead", "q")
-            world.publish(b"due", exchange="x", headers={DELAY: 1000})
-            await world.settled()
+            delayed = world.publish(b"due", exchange="x", headers={DELAY: 1000})
+            await world.until(lambda: delayed.outcome)
             world.hub.delayed_of("/").stop()
         clock.advance(1001)
         async with queue_world(files, clock) as world:
