@@ -24,10 +24,7 @@ def delay_of(headers: Table) -> int:
 
 def released(message: Message, now_ms: int) -> Message:
     """The message as it is published when its time has come."""
-    delay = (message.headers or {}).get(DELAY)
-    if delay is None:  # it belongs to a transaction, and never had to wait
-        return message
-    properties = change_properties(message.properties, {DELAY: -delay})
+    properties = change_properties(message.properties, {DELAY: -delay_of(message.headers or {})})
     return Message(message.exchange, message.routing_key, properties, message.body, now_ms)
 
 

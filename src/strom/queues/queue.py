@@ -200,7 +200,7 @@ class Queue:
         position = self.store.add(message, receipt)
         self.ready.push(position, message.priority if rules.max_priority else 0)
         self.ready_bytes += len(message.body)
-        if rules.is_limited:
+        if rules.is_limited and not rules.rejects:
             self._drop_over_limit()
         if self._may_expire or message.expiration_ms is not None:
             self._may_expire = True

@@ -8,7 +8,10 @@ import pika
 import pytest
 
 from strom.broker.queues.declaring import Declarations
+from strom.broker.queues.staging import StagedMessages
 from strom.model.errors import ErrorCode
+from strom.queues.arguments import QueueRules
+from strom.queues.definitions import Binding
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.connection import AmqpConnection
 from strom.server.amqp.context import HalfReceived, QueueServices
@@ -245,6 +248,37 @@ def test_a_transaction_leaves_nothing_behind_in_its_log():
         async with queue_world(files, clock) as world:
             await world.settled()
             assert outcome(world) == APPLIED
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("delay", [None, 0, -5])
+def test_what_was_committed_before_a_crash_is_published_as_it_is(delay):
+    async def test() -> None:
+        files, clock = MemoryFiles(), ManualClock()
+        async with queue_world(files, clock) as world:
+            queue = await world.queue("q", x_max_length=0, x_overflow="reject-publish")
+            await world.queue("other")
+            headers = None if delay is None else {"x-delay": delay}
+            staged = StagedMessages(
+                world.hub, world.vhost, [world.message(b"1", "other", "", headers)]
+            )
+            durable: list[bool] = []
+            staged.write(durable.append)
+            await world.until(lambda: durable, [True])
+            binding = Binding("/", "amq.fanout", "queue", "q")
+            await world.declarations.bind(world.vhost, binding)
+            message = world.message(b"2", "", "amq.fanout", headers)
+            queue.rules = QueueRules()  # it has room when the transaction is checked
+            StagedMessages(world.hub, world.vhost, [message]).write(durable.append)
+            await world.until(lambda: durable, [True, True])
+            world.lose_power()
+        async with queue_world(files, clock) as world:
+            await world.until(lambda: world.vhost.queues["q"].waiting, 1)
+            for name, body in (("other", b"1"), ("q", b"2")):
+                got = world.vhost.queues[name].get(clock.now_ms(), no_ack=True)
+                assert got is not None
+                assert (got.message.body, got.message.headers) == (body, headers)
 
     asyncio.run(test())
 

@@ -31,7 +31,7 @@ class DelayedMessages:
         turn: Turn,
         clock: Clock,
         memory: MemoryShare,
-        publish: Callable[[Message, Departure], bool],
+        publish: Callable[[Message, Departure, bool], bool],
     ) -> None:
         self.store = QueueStore(
             turn, clock, memory, durable=True, keeps_all=True, batch_bytes=BATCH_BYTES
@@ -65,10 +65,7 @@ class DelayedMessages:
             self._delays.add(position, message)
             self._set_timer()
             return True
-        departure = Departure(self.store, position)
-        routed = self._publish(message, departure)
-        departure.settle(safe=True)
-        return routed
+        return self._leave(position, message, self._clock.now_ms())
 
     def stop(self) -> None:
         """Publish no more."""
@@ -92,7 +89,15 @@ class DelayedMessages:
             if message is None:  # it cannot be read now
                 self._delays.add_due(position, now_ms + RETRY_MS)
                 continue
-            departure = Departure(self.store, position)
-            self._publish(released(message, now_ms), departure)
-            departure.settle(safe=True)
+            self._leave(position, message, now_ms)
         self._set_timer()
+
+    def _leave(self, position: int, message: Message, now_ms: int) -> bool:
+        """Publish a message; it is gone from here when it is durable elsewhere."""
+        departure = Departure(self.store, position)
+        is_committed = not delay_of(message.headers or {})  # it never had to wait
+        if not is_committed:
+            message = released(message, now_ms)
+        routed = self._publish(message, departure, is_committed)
+        departure.settle(safe=True)
+        return routed

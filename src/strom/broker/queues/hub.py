@@ -32,7 +32,7 @@ from strom.queues.definitions import (
     QueueDefinition,
     VirtualHostDefinition,
 )
-from strom.queues.delays import DELAY, released
+from strom.queues.delays import released
 from strom.queues.message import Message
 from strom.queues.queue import Departure, Queue, Receipt
 from strom.queues.ready import FifoReady
@@ -262,26 +262,28 @@ class MessageQueues:
                 self.turn,
                 self.clock,
                 self.memory,
-                lambda message, receipt: self._publish_delayed(vhost, message, receipt),
+                lambda *delayed: self._publish_delayed(vhost, *delayed),
             )
             self._delayed[vhost] = delayed
             topic = topic_of(vhost, NO_QUEUE)
             self._stores[delayed.store] = QueueDefinition(vhost, NO_QUEUE, topic=topic)
         return delayed
 
-    def _publish_delayed(self, vhost: str, message: Message, departure: Departure) -> bool:
+    def _publish_delayed(
+        self, vhost: str, message: Message, departure: Departure, is_committed: bool
+    ) -> bool:
         """The time of a message has come; its exchange may be gone by now."""
         now_ms = message.timestamp_ms
 
         def again() -> Message:
-            return released(_still_there(departure), now_ms)
+            stored = _still_there(departure)
+            return stored if is_committed else released(stored, now_ms)
 
         try:
             found = find_destinations(self.vhosts[vhost], message)
         except AmqpError as error:
             log.warning("A delayed message is dropped: %s", error)
             return False
-        is_committed = DELAY not in (message.headers or {})
         return self._publish_to(found, departure, again, is_committed=is_committed)
 
     def give_up(self, queue: Queue, message: Message, reason: str, receipt: Receipt | None) -> None:
