@@ -1,11 +1,13 @@
 """A full disk: publishers are refused and held back, consumers go on, and it ends with the shortage."""
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pika
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from pika.exceptions import AMQPError, NackError
 
 from strom.testing import BrokerProcess
@@ -113,12 +115,57 @@ def test_a_start_on_a_full_disk_serves_consumers_and_then_publishers(disk):
             assert word not in server.words()
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_dead_letters_of_a_full_broker_are_in_their_queue_or_in_the_topic(disk, is_killed):
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(2 * MIB))
+    with BrokerProcess(data=str(disk / "data"), queues=True) as server:
+        connection = pika.BlockingConnection(pika.URLParameters(server.amqp_url))
+        channel = connection.channel()
+        channel.exchange_declare(
+            "x", "fanout", durable=True, arguments={"x-strom-to-topic": "dead"}
+        )
+        channel.queue_declare("q", durable=True, arguments={"x-dead-letter-exchange": "x"})
+        channel.confirm_delivery()
+        confirmed = fill(channel)
+        with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as other:
+            refusing = other.channel()
+            for _ in range(10):
+                refusing.basic_reject(refusing.basic_get("q")[0].delivery_tag, requeue=False)
+        if is_killed:
+            server.kill()
+        ballast.unlink()
+        if is_killed:
+            server.start()
+        found = set(waiting(server))
+        deadline = time.monotonic() + 30
+        while not set(confirmed) <= found:
+            assert time.monotonic() < deadline, f"lost: {set(confirmed) - found}"
+            found |= dead(server)
+        with contextlib.suppress(AMQPError):  # after a kill it is closed already
+            connection.close()
+        assert "Traceback" not in server.words()
+
+
+def dead(server: BrokerProcess) -> set[int]:
+    consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "g"})
+    consumer.assign([TopicPartition("dead", 0, 0)])
+    messages = consumer.consume(100, timeout=1)
+    consumer.close()
+    return {int((message.value() or b"")[:6]) for message in messages if not message.error()}
+
+
 def check(server: BrokerProcess, confirmed: list[int]) -> None:
     """All that was confirmed waits, in order."""
+    found = waiting(server)
+    assert found == sorted(found)
+    assert set(confirmed) <= set(found)
+
+
+def waiting(server: BrokerProcess) -> list[int]:
     with pika.BlockingConnection(pika.URLParameters(server.amqp_url)) as connection:
         channel = connection.channel()
         found = []
         while (got := channel.basic_get("q"))[0] is not None:
             found.append(int(got[2][:6]))
-        assert found == sorted(found)
-        assert set(confirmed) <= set(found)
+        return found

@@ -33,6 +33,7 @@ VALUES = st.recursive(
 )
 ARGUMENTS = st.dictionaries(st.text(max_size=9), VALUES, max_size=3)
 NAMES = st.text(max_size=20)
+POSITIONS = st.dictionaries(st.integers(0, 9).map(str), st.integers())
 
 
 @given(
@@ -40,7 +41,7 @@ NAMES = st.text(max_size=20)
     | st.builds(ExchangeDefinition, NAMES, NAMES, NAMES, arguments=ARGUMENTS)
     | st.builds(QueueDefinition, NAMES, NAMES, arguments=ARGUMENTS, topic=NAMES)
     | st.builds(Binding, NAMES, NAMES, NAMES, NAMES, NAMES, ARGUMENTS)
-    | st.builds(Cursor, NAMES, NAMES, st.dictionaries(st.integers(0, 9).map(str), st.integers()))
+    | st.builds(Cursor, NAMES, NAMES, POSITIONS, NAMES, st.dictionaries(NAMES, POSITIONS))
 )
 def test_records_say_what_was_defined(definition):
     key, value = encode(definition)
@@ -52,6 +53,13 @@ def test_times_and_decimals_survive():
     arguments = {"at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC), "price": decimal.Decimal("1.50")}
     definition = QueueDefinition("/", "q", arguments=arguments)
     assert decode(*encode(definition)) == definition
+
+
+def test_cursors_of_earlier_versions_are_read():
+    cursor = decode(
+        b'["cursor", "/", "x"]', b'{"vhost": "/", "exchange": "x", "positions": {"0": 7}}'
+    )
+    assert cursor == Cursor("/", "x", {"0": 7}, topic_id="", lagging={})
 
 
 def test_bindings_that_differ_in_anything_are_others():

@@ -78,6 +78,10 @@ class Cursor:
     vhost: str
     exchange: str
     positions: Mapping[str, int] = field(default_factory=dict)
+    topic_id: str = ""
+    """In hexadecimal; empty in records that strom wrote before 0.1.1."""
+    lagging: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By partition and target: how far the records have got that are behind the others."""
 
 
 Definition: TypeAlias = (

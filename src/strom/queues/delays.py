@@ -24,8 +24,7 @@ def delay_of(headers: Table) -> int:
 
 def released(message: Message, now_ms: int) -> Message:
     """The message as it is published when its time has come."""
-    delay = (message.headers or {}).get(DELAY, 0)
-    properties = change_properties(message.properties, {DELAY: -delay})
+    properties = change_properties(message.properties, {DELAY: -delay_of(message.headers or {})})
     return Message(message.exchange, message.routing_key, properties, message.body, now_ms)
 
 
@@ -40,7 +39,10 @@ class Delays:
 
     def add(self, position: int, message: Message) -> None:
         """One more."""
-        due_ms = message.timestamp_ms + delay_of(message.headers or {})
+        self.add_due(position, message.timestamp_ms + delay_of(message.headers or {}))
+
+    def add_due(self, position: int, due_ms: int) -> None:
+        """One more, due at that time."""
         heapq.heappush(self._due, (due_ms, position))
 
     @property

@@ -99,16 +99,24 @@ class Departure:
         self._store = store
         self._position = position
         self._waiting = 1
+        self._refused = False
         store.leaving(position)
+
+    def message(self) -> Message | None:
+        """The message once more, from where it still is; None if it cannot be read now."""
+        message = self._store.get(self._position)
+        self._store.leaving(self._position)
+        return message
 
     def expect(self) -> None:
         """One more queue has to make it safe."""
         self._waiting += 1
 
     def settle(self, *, safe: bool) -> None:
-        """One has, or does not want it: then nobody waits for it either."""
+        """One has, or never will: then the message stays, and a restart offers it again."""
         self._waiting -= 1
-        if not self._waiting:
+        self._refused = self._refused or not safe
+        if not self._waiting and not self._refused:
             self._store.gone(self._position)
 
 
@@ -159,22 +167,40 @@ class Queue:
 
     # --- in ------------------------------------------------------------------------------------
 
-    def publish(self, message: Message, now_ms: int, receipt: Receipt | None = None) -> bool:
-        """Take a message; False if the queue is full and refuses it."""
+    def refuses(self, count: int, size: int) -> bool:
+        """Whether so many messages of so many bytes together are more than it takes now."""
+        rules = self.rules
+        if not rules.is_limited or not rules.rejects or not self._is_over(count, size):
+            return False
+        return len(self.ready) > 0 or not any(consumer.can_take for consumer in self.consumers)
+
+    def publish(
+        self,
+        message: Message,
+        now_ms: int,
+        receipt: Receipt | None = None,
+        *,
+        is_committed: bool = False,
+    ) -> bool:
+        """Take a message; False if the queue is full and refuses it.
+
+        One that is part of a committed transaction is taken in any case.
+        """
         if not len(self.ready):
             consumer = self.consumers.next()
             if consumer is not None:
                 self._hand_over(consumer, message, receipt)
                 return True
         rules = self.rules
-        if rules.is_limited and rules.rejects and self._is_over(1, len(message.body)):
+        is_over = rules.is_limited and rules.rejects and self._is_over(1, len(message.body))
+        if is_over and not is_committed:
             if rules.overflow == "reject-publish-dlx":
                 self._host.give_up(self, message, MAX_LENGTH, receipt)
             return False
         position = self.store.add(message, receipt)
         self.ready.push(position, message.priority if rules.max_priority else 0)
         self.ready_bytes += len(message.body)
-        if rules.is_limited:
+        if rules.is_limited and not rules.rejects:
             self._drop_over_limit()
         if self._may_expire or message.expiration_ms is not None:
             self._may_expire = True

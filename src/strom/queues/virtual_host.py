@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
-from strom.model.topics import is_internal, is_of_queues
+from strom.model.errors import ApiError
+from strom.model.topics import check_topic_name, is_internal, is_of_queues
 from strom.queues.definitions import EXCHANGE, QUEUE, Arguments, Binding, ExchangeDefinition
 from strom.queues.exchanges.direct import Direct
 from strom.queues.exchanges.fanout import Fanout
@@ -24,6 +25,8 @@ FROM_TOPIC = "x-strom-from-topic"
 """An exchange with this argument gets every record of a Kafka topic."""
 FROM_OFFSET = "x-strom-offset"
 """Where such an exchange begins to read: at the `first` record, or with the `next` one (default)."""
+DEAD_LETTER_TOPIC = "x-strom-dead-letter-topic"
+"""Where such an exchange puts records that cannot be routed; by default `dlq.` and the topic's name."""
 _MAX_KNOWN_ROUTES = 4096
 
 _KINDS: dict[str, type[Matcher[Any]]] = {
@@ -72,7 +75,23 @@ def _topics_of(definition: ExchangeDefinition) -> tuple[str | None, str | None]:
         raise precondition_failed("a topic cannot feed the exchange that feeds it")
     if arguments.get(FROM_OFFSET, "next") not in ("first", "next"):
         raise precondition_failed(f"invalid {FROM_OFFSET}: it must be first or next")
+    _check_dead_letter_topic(arguments.get(DEAD_LETTER_TOPIC), source=topics[1])
     return topics
+
+
+def _check_dead_letter_topic(name: object, source: str | None) -> None:
+    if name is None:
+        return
+    if not isinstance(name, str):
+        raise precondition_failed(f"invalid {DEAD_LETTER_TOPIC}: {name!r} is no name of a topic")
+    try:
+        check_topic_name(name)
+    except ApiError as error:
+        raise precondition_failed(f"invalid {DEAD_LETTER_TOPIC}: {error}") from error
+    if name == source or is_internal(name):
+        raise precondition_failed(
+            f"invalid {DEAD_LETTER_TOPIC}: {name!r} is the topic that is read, or an internal one"
+        )
 
 
 def refuse_internal_topics(exchange: Exchange) -> None:

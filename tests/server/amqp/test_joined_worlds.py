@@ -5,7 +5,7 @@ from typing import Any
 import pika
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from strom.testing import LocalBroker
 from tests.conformance_amqp.asking import bodies, closes_channel, count, eventually
@@ -26,6 +26,11 @@ def read(broker, topic, expected, partition=0):
         found.append(message)
     consumer.close()
     return found
+
+
+def topics(broker):
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    return admin.list_topics(timeout=20).topics
 
 
 def produce(broker, topic, *records):
@@ -108,6 +113,68 @@ def test_records_of_a_topic_are_routed_by_key_and_headers(broker, channel):
     assert (method.routing_key, properties.headers, body) == ("de.berlin", {"size": "big"}, b"1")
 
 
+@pytest.mark.parametrize("headers", [{"x-delay": "abc"}, {"CC": "no list"}])
+def test_a_record_that_cannot_be_routed_goes_to_a_dead_letter_topic(broker, channel, headers):
+    create(broker, "orders")
+    channel.exchange_declare("x", "fanout", arguments={"x-strom-from-topic": "orders"})
+    channel.queue_declare("q")
+    channel.queue_bind("q", "x")
+    produce(broker, "orders", ("k", b"1", {}), ("k", b"bad", headers), ("k", b"2", {}))
+    eventually(lambda: count(channel, "q"), 2)
+    assert bodies(channel, "q") == [b"1", b"2"]
+    eventually(lambda: "dlq.orders" in topics(broker))
+    [letter] = read(broker, "dlq.orders", 1)
+    assert (letter.key(), letter.value()) == (b"k", b"bad")
+    assert dict(letter.headers())["__dlq.errors.offset"] == b"1"
+
+
+def test_a_delay_of_a_record_is_text(broker, channel):
+    create(broker, "orders")
+    channel.exchange_declare("x", "fanout", arguments={"x-strom-from-topic": "orders"})
+    channel.queue_declare("q")
+    channel.queue_bind("q", "x")
+    produce(broker, "orders", ("k", b"later", {"x-delay": "300"}), ("k", b"now", {}))
+    eventually(lambda: count(channel, "q"), 2)
+    assert bodies(channel, "q") == [b"now", b"later"]
+
+
+def test_a_full_queue_holds_up_no_other_and_gets_the_rest_when_there_is_room(broker, channel):
+    create(broker, "orders")
+    channel.exchange_declare("x", "fanout", arguments={"x-strom-from-topic": "orders"})
+    channel.queue_declare("q")
+    channel.queue_declare("full", arguments={"x-max-length": 2, "x-overflow": "reject-publish"})
+    for queue in ("q", "full"):
+        channel.queue_bind(queue, "x")
+    values = [b"%d" % number for number in range(5)]
+    produce(broker, "orders", *[("k", value, {}) for value in values])
+    eventually(lambda: (count(channel, "q"), count(channel, "full")), (5, 2))
+    taken: list[bytes] = []
+
+    def take():
+        taken.extend(bodies(channel, "full"))
+        return taken
+
+    eventually(take, values)
+    assert bodies(channel, "q") == values
+
+
+def test_partitions_that_are_added_and_topics_that_come_again_are_read(broker, channel):
+    create(broker, "orders")
+    channel.exchange_declare("x", "fanout", arguments={"x-strom-from-topic": "orders"})
+    channel.queue_declare("q")
+    channel.queue_bind("q", "x")
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions("orders", 2)])["orders"].result(20)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("orders", b"added", partition=1)
+    assert producer.flush(20) == 0
+    eventually(lambda: bodies(channel, "q"), [b"added"])
+    admin.delete_topics(["orders"])["orders"].result(20)
+    create(broker, "orders")
+    produce(broker, "orders", ("k", b"again", {}))
+    eventually(lambda: bodies(channel, "q"), [b"again"])
+
+
 def test_only_committed_records_are_routed(broker, channel):
     create(broker, "orders")
     produce(broker, "orders", ("k", b"before", {}))
@@ -146,6 +213,7 @@ def test_after_a_restart_reading_goes_on_where_it_was(tmp_path):
         {"x-strom-to-topic": "not a name!"},
         {"x-strom-to-topic": "t", "x-strom-from-topic": "t"},
         {"x-strom-from-topic": "t", "x-strom-offset": "somewhere"},
+        {"x-strom-from-topic": "t", "x-strom-dead-letter-topic": "t"},
     ],
 )
 def test_what_cannot_be_joined_is_refused(channel, arguments):

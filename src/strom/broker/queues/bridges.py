@@ -1,25 +1,46 @@
 """The two worlds joined: exchanges that feed topics, and topics that feed exchanges."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from strom.broker.queues.from_topic import TopicReader
+from strom.broker.partition import Partition
+from strom.broker.queues.bridge_letters import BridgeLetters
+from strom.broker.queues.destinations import find_destinations
+from strom.broker.queues.from_topic import Delivery
 from strom.broker.queues.to_topic import TopicFeed
+from strom.broker.queues.topic_reader import TopicReader
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError
+from strom.model.topics import is_internal
 from strom.queues.definitions import Cursor
 from strom.queues.message import Message
-from strom.queues.queue import Receipt
+from strom.queues.queue import Queue, Receipt
 from strom.queues.refusals import precondition_failed
+from strom.queues.topic_messages import message_from_record
 from strom.queues.virtual_host import (
     FROM_OFFSET,
     Exchange,
     VirtualHost,
     refuse_internal_topics,
 )
+from strom.wire.amqp.protocol import AmqpError
+from strom.wire.kafka.records import Record
 
 if TYPE_CHECKING:
     from strom.broker.queues.hub import MessageQueues
+
+log = logging.getLogger(__name__)
+
+
+class JoinedTopic(NamedTuple):
+    """A topic that feeds an exchange."""
+
+    name: str
+    vhost: VirtualHost
+    reader: TopicReader
+    letters: BridgeLetters
 
 
 class Bridges:
@@ -28,21 +49,49 @@ class Bridges:
     def __init__(self, queues: "MessageQueues") -> None:
         self._queues = queues
         self._feeds: dict[Exchange, TopicFeed] = {}
-        self._readers: dict[Exchange, tuple[VirtualHost, TopicReader]] = {}
+        self._joined: dict[Exchange, JoinedTopic] = {}
+        queues.broker.when_topics_change.append(self._topics_changed)
 
-    async def open(self, vhost: VirtualHost, exchange: Exchange, cursor: Cursor | None) -> None:
-        """Join an exchange to its topics, which are made if they are not there."""
-        refuse_internal_topics(exchange)  # one that an older version has stored
-        name = exchange.to_topic
-        if name is not None:
-            await self._topic(name)
-            find = self._queues.broker.find_topic
-            self._feeds[exchange] = TopicFeed(
-                lambda: find(name), self._queues.turn, self._queues.clock
-            )
+    async def declared(self, vhost: VirtualHost, exchange: Exchange) -> None:
+        """Join a new exchange to its topics, which are made if they are not there."""
+        if exchange.to_topic is not None:
+            await self._topic(exchange.to_topic)
+            self.open_feed(exchange)
         if exchange.from_topic is not None:
             topic = await self._topic(exchange.from_topic)
-            self._readers[exchange] = vhost, self._read(vhost, exchange, topic, cursor)
+            joined = self._join(vhost, exchange, exchange.from_topic)
+            is_first = exchange.definition.arguments.get(FROM_OFFSET) == "first"
+            joined.reader.begin(topic, from_first=is_first)
+            joined.reader.has_moved = True
+            # Else a crash before the first note would leave out what came in between.
+            await self.note_positions()
+
+    async def restored(self, vhost: VirtualHost, exchange: Exchange, cursor: Cursor | None) -> None:
+        """Join an exchange again after a restart. Its source may be gone: then it waits for it."""
+        refuse_internal_topics(exchange)  # version 0.1.0 stored such exchanges
+        if exchange.to_topic is not None:
+            await self._topic(exchange.to_topic)
+        if exchange.from_topic is not None:
+            topic = self._queues.broker.find_topic(exchange.from_topic)
+            reader = self._join(vhost, exchange, exchange.from_topic).reader
+            if cursor is not None:
+                reader.resume(topic, cursor)
+            elif topic is not None:
+                is_first = exchange.definition.arguments.get(FROM_OFFSET) == "first"
+                reader.begin(topic, from_first=is_first)
+            reader.has_moved = True
+
+    def open_feed(self, exchange: Exchange) -> None:
+        """Let what passes an exchange get into its topic, if it has one.
+
+        After a restart this comes first: messages may be due, or dead, before anything else is ready.
+        """
+        name = exchange.to_topic
+        if name is not None and not is_internal(name):
+            find = self._queues.broker.find_topic
+            self._feeds[exchange] = TopicFeed(
+                name, lambda: find(name), self._queues.turn, self._queues.clock
+            )
 
     async def _topic(self, name: str) -> HostedTopic:
         broker = self._queues.broker
@@ -54,58 +103,129 @@ class Bridges:
         except ApiError as error:
             raise precondition_failed(f"there is no topic {name!r}: {error}") from error
 
-    def _read(
-        self, vhost: VirtualHost, exchange: Exchange, topic: HostedTopic, cursor: Cursor | None
-    ) -> TopicReader:
-        positions = cursor.positions if cursor is not None else {}
-        return TopicReader(
-            topic,
-            {int(index): position for index, position in positions.items()},
+    def _join(self, vhost: VirtualHost, exchange: Exchange, name: str) -> JoinedTopic:
+        letters = BridgeLetters(self._queues, exchange, name)
+        reader = TopicReader(
+            vhost.name,
             exchange.name,
-            lambda message, receipt: self._route(vhost, message, receipt),
-            self._queues.clock,
-            from_first=exchange.definition.arguments.get(FROM_OFFSET) == "first",
+            partial(self._deliveries, vhost, exchange, letters),
+            lambda: vhost.exchanges.get(exchange.name) is exchange,
         )
+        joined = self._joined[exchange] = JoinedTopic(name, vhost, reader, letters)
+        return joined
 
-    def _route(self, vhost: VirtualHost, message: Message, receipt: Receipt) -> None:
-        self._queues.publish(vhost, message, receipt)
+    def _topics_changed(self) -> None:
+        for joined in self._joined.values():
+            joined.reader.follow(self._queues.broker.find_topic(joined.name))
+
+    # --- from a topic --------------------------------------------------------------------------
+
+    def _deliveries(
+        self,
+        vhost: VirtualHost,
+        exchange: Exchange,
+        letters: BridgeLetters,
+        partition: Partition,
+        record: Record,
+    ) -> Iterator[Delivery]:
+        """Where a record goes; to the dead letter topic if it cannot be routed as it is."""
+        try:
+            message = message_from_record(
+                exchange.name,
+                record,
+                self._queues.clock.now_ms(),
+                max_body=self._queues.broker.settings.amqp_max_message_bytes,
+            )
+            found = find_destinations(vhost, message)
+        except (AmqpError, ValueError) as error:
+            reason = str(error)
+            yield Delivery(
+                f"dead letter topic {letters.topic}",
+                lambda receipt: letters.add(partition, record, reason, receipt),
+            )
+            return
+        if found.is_delayed:
+            yield Delivery("delayed messages", partial(self._delay, vhost, message))
+        for queue in found.queues:
+            yield Delivery(f"queue {queue.name}", partial(_enqueue, queue, found.message))
+        for through in found.feeding:
+            feed = self._feeds.get(through)
+            if feed is not None:
+                yield Delivery(f"exchange {through.name}", partial(_append, feed, found.message))
+
+    def _delay(self, vhost: VirtualHost, message: Message, receipt: Receipt) -> bool:
+        self._queues.delayed_of(vhost.name).add(message, receipt)
+        return True
+
+    # --- to a topic ----------------------------------------------------------------------------
 
     def feed(
-        self, exchanges: Iterable[Exchange], message: Message, receipt: Receipt | None
+        self,
+        exchanges: Iterable[Exchange],
+        message: Message,
+        receipt: Receipt | None,
+        again: Callable[[], Message | None] | None = None,
     ) -> bool:
         """Pass a message on to the topics of the exchanges that it goes through."""
         fed = False
         for exchange in exchanges:
             feed = self._feeds.get(exchange)
             if feed is not None:
-                feed.add(message, receipt)
+                feed.add(message, receipt, again)
                 fed = True
         return fed
 
+    def refusal(self, exchange: Exchange, message: Message) -> str | None:
+        """Why the topic of an exchange would refuse a message as it is; None if it would not."""
+        feed = self._feeds.get(exchange)
+        return None if feed is None else feed.refusal(message)
+
+    # --- life ----------------------------------------------------------------------------------
+
     async def close(self, exchange: Exchange) -> None:
         """The exchange is gone."""
-        self._feeds.pop(exchange, None)
-        vhost, reader = self._readers.pop(exchange, (None, None))
-        if vhost is not None and reader is not None:
-            reader.stop()
-            await self._queues.topology.write(gone=[Cursor(vhost.name, exchange.name)])
+        feed = self._feeds.pop(exchange, None)
+        if feed is not None:
+            feed.close()
+        joined = self._joined.pop(exchange, None)
+        if joined is not None:
+            joined.reader.stop()
+            joined.letters.feed.close()
+            await self._queues.topology.write(gone=[Cursor(joined.vhost.name, exchange.name)])
 
     async def note_positions(self) -> None:
         """Note down how far topics were read."""
-        cursors = [
-            Cursor(
-                vhost.name,
-                exchange.name,
-                {str(index): position for index, position in reader.positions().items()},
-            )
-            for exchange, (vhost, reader) in self._readers.items()
-            if reader.has_moved and exchange.definition.durable
+        moved = [
+            joined.reader
+            for exchange, joined in self._joined.items()
+            if joined.reader.has_moved and exchange.definition.durable
         ]
+        cursors = [reader.cursor() for reader in moved]
         if cursors:
-            await self._queues.topology.write(cursors)
+            try:
+                await self._queues.topology.write(cursors)
+            except ApiError as error:
+                log.warning("How far topics were read is noted later: %s", error)
+                for reader in moved:
+                    reader.has_moved = True
 
-    async def stop(self) -> None:
-        """Read no more, and note down how far it went."""
-        for _, reader in self._readers.values():
-            reader.stop()
-        await self.note_positions()
+    def stop(self) -> None:
+        """Read no more."""
+        for joined in self._joined.values():
+            joined.reader.stop()
+            joined.letters.feed.stop()
+        for feed in self._feeds.values():
+            feed.stop()
+
+
+def _enqueue(queue: Queue, message: Message, receipt: Receipt) -> bool:
+    if queue.publish(message, message.timestamp_ms, receipt):
+        return True
+    # With this rule a queue that is full has sent the message to its dead letter exchange.
+    rules = queue.rules
+    return rules.overflow == "reject-publish-dlx" and rules.dead_letter_exchange is not None
+
+
+def _append(feed: TopicFeed, message: Message, receipt: Receipt) -> bool:
+    feed.add(message, receipt)
+    return True

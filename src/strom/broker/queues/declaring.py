@@ -67,7 +67,7 @@ class Declarations:
             if wanted.durable:
                 await self._write([wanted])
             exchange = vhost.add_exchange(wanted)
-            await self._queues.bridges.open(vhost, exchange, None)
+            await self._queues.bridges.declared(vhost, exchange)
 
     async def delete_exchange(self, vhost: VirtualHost, name: str, *, if_unused: bool) -> None:
         """Remove an exchange with its bindings; nothing if there is none."""

@@ -1,7 +1,8 @@
 """Delayed messages of one virtual host: a log like that of a queue, and a clock.
 
 A message with the header `x-delay` waits here before it is published to its exchange. A restart does not
-shorten or lose the wait.
+shorten or lose the wait. The messages of a transaction are here too, from its commit until the queues
+have them (`staging.py`); they have no delay, so a restart publishes them at once.
 """
 
 import asyncio
@@ -10,13 +11,16 @@ from collections.abc import Callable
 from strom.broker.queues.store import MemoryShare, QueueStore, Turn
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
-from strom.queues.delays import Delays, released
+from strom.queues.delays import Delays, delay_of, released
 from strom.queues.message import Message
 from strom.queues.queue import Departure, Receipt
 
+BATCH_BYTES = 8 * 1024 * 1024
+"""A transaction up to this size is one batch, which a crash cannot cut in two."""
 MOST_AT_ONCE = 1000
 """So many are published in one turn of the event loop."""
 LONGEST_SLEEP_S = 3600.0
+RETRY_MS = 1000
 
 
 class DelayedMessages:
@@ -27,9 +31,11 @@ class DelayedMessages:
         turn: Turn,
         clock: Clock,
         memory: MemoryShare,
-        publish: Callable[[Message, Receipt], None],
+        publish: Callable[[Message, Departure, bool], bool],
     ) -> None:
-        self.store = QueueStore(turn, clock, memory, durable=True, keeps_all=True)
+        self.store = QueueStore(
+            turn, clock, memory, durable=True, keeps_all=True, batch_bytes=BATCH_BYTES
+        )
         self._clock = clock
         self._publish = publish
         self._delays = Delays()
@@ -51,6 +57,16 @@ class DelayedMessages:
         self._delays.add(self.store.add(message, receipt), message)
         self._set_timer()
 
+    def release(self, position: int, message: Message) -> bool:
+        """A message that was added to the store is to be published when it is due; False if no queue
+        is bound for it now.
+        """
+        if delay_of(message.headers or {}):
+            self._delays.add(position, message)
+            self._set_timer()
+            return True
+        return self._leave(position, message, self._clock.now_ms())
+
     def stop(self) -> None:
         """Publish no more."""
         if self._timer is not None:
@@ -70,8 +86,18 @@ class DelayedMessages:
             if position is None:
                 break
             message = self.store.get(position)
-            departure = Departure(self.store, position)
-            if message is not None:
-                self._publish(released(message, now_ms), departure)
-            departure.settle(safe=True)
+            if message is None:  # it cannot be read now
+                self._delays.add_due(position, now_ms + RETRY_MS)
+                continue
+            self._leave(position, message, now_ms)
         self._set_timer()
+
+    def _leave(self, position: int, message: Message, now_ms: int) -> bool:
+        """Publish a message; it is gone from here when it is durable elsewhere."""
+        departure = Departure(self.store, position)
+        is_committed = not delay_of(message.headers or {})  # it never had to wait
+        if not is_committed:
+            message = released(message, now_ms)
+        routed = self._publish(message, departure, is_committed)
+        departure.settle(safe=True)
+        return routed

@@ -1,20 +1,20 @@
-"""An exchange that is fed by a topic: every record of it is routed to queues, by its key and headers.
+"""One partition of a topic that feeds an exchange: every record of it is routed, by its key and headers.
 
-How far each partition was read is noted down only after its records are safe in the queues. So after a
-crash some may be routed again, and none is left out.
+Each target (a queue, a topic, the delayed messages) gets the records in order. How far the partition was
+read is noted down only after they are durable: after a crash some may be routed again, and none is left
+out. A target that refuses a record, or takes too long to make one durable, falls behind: the others go on
+without it, and it reads the partition on its own from there until it has caught up.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 from strom.broker.partition import Partition
 from strom.broker.replaying import committed_records
-from strom.broker.topics import HostedTopic
-from strom.model.clock import Clock
 from strom.model.errors import ApiError, CorruptData
-from strom.queues.message import Message
-from strom.queues.properties import make_properties
 from strom.queues.queue import Receipt
 from strom.wire.kafka.records import Record
 
@@ -22,15 +22,18 @@ log = logging.getLogger(__name__)
 
 READ_BYTES = 256 * 1024
 RETRY_SECONDS = 1.0
+PATIENCE_S = 1.0
+"""So long a read waits for the slowest of its targets before it goes on without it."""
+FIRST_BACKOFF_S = 0.05
+LONGEST_BACKOFF_S = 1.0
 
 
 class BatchReceipt:
     """Waits until all messages of one read are safe."""
 
-    is_patient = False
-
-    def __init__(self, done: Callable[[bool], None]) -> None:
-        self._done = done
+    def __init__(self, done: Callable[[bool], None], *, is_patient: bool = False) -> None:
+        self.done = done
+        self.is_patient = is_patient
         self._waiting = 1
         self._failed = False
 
@@ -43,127 +46,233 @@ class BatchReceipt:
         self._waiting -= 1
         self._failed = self._failed or not safe
         if not self._waiting:
-            self._done(not self._failed)
+            self.done(not self._failed)
+
+
+class Delivery(NamedTuple):
+    """A record on its way to one target."""
+
+    target: str
+    deliver: Callable[[Receipt], bool]
+    """Hand it over; False if the target refuses it for now."""
+
+
+class Route(NamedTuple):
+    """What leads from the topic to the exchange."""
+
+    exchange: str
+    deliveries: Callable[[Partition, Record], Iterable[Delivery]]
+    is_open: Callable[[], bool]
+    """Whether the exchange is still there."""
+    on_moved: Callable[[], None]
+
+
+class Read(NamedTuple):
+    """Some records, and where the next ones begin."""
+
+    records: list[Record]
+    after: int
 
 
 class PartitionReader:
     """Routes the records of one partition, one read after the other."""
 
     def __init__(
-        self,
-        partition: Partition,
-        position: int,
-        exchange: str,
-        publish: Callable[[Message, Receipt], None],
-        moved: Callable[[], None],
-        clock: Clock,
+        self, route: Route, partition: Partition, position: int, lagging: Mapping[str, int]
     ) -> None:
+        self.route = route
+        self.partition = partition
         self.position = position
-        """All before it is safe in the queues."""
-        self._partition = partition
-        self._exchange = exchange
-        self._publish = publish
-        self._moved = moved
-        self._clock = clock
-        self._loop = asyncio.get_running_loop()
+        """All before it is durable, except in targets that lag."""
+        self.next = position
+        """All before it was routed, except to targets that lag."""
+        self.stopped = False
+        self.loop = asyncio.get_running_loop()
+        self._pending: dict[str, BatchReceipt] = {}
         self._is_reading = False
-        self._stopped = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._lagging: dict[str, LaggingTarget] = {}
+        for target, at in lagging.items():
+            self._lagging[target] = lagger = LaggingTarget(self, target, at, at)
+            lagger.read_after(0)
         partition.wait_for_records(self)
-        self._loop.call_soon(self.partition_changed)
+        self.loop.call_soon(self.partition_changed)
+
+    @property
+    def lagging(self) -> dict[str, int]:
+        """Up to where the records are durable in targets that fell behind."""
+        return {target: lagger.position for target, lagger in self._lagging.items()}
 
     def stop(self) -> None:
-        """Read no more."""
-        self._stopped = True
-        self._partition.stop_waiting(self)
+        """Read no more; what was routed may still become durable."""
+        self.stopped = True
+        self.partition.stop_waiting(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        for lagger in self._lagging.values():
+            lagger.stop()
 
     def partition_changed(self) -> None:
         """There may be more to read."""
-        if not self._is_reading and not self._stopped and not self._partition.deleted:
+        if not self._is_reading and self.can_read:
             self._read()
 
-    def _read(self) -> None:
-        source = self._partition.log
+    @property
+    def can_read(self) -> bool:
+        """Whether there still is something to read from, and to route to."""
+        return not self.stopped and not self.partition.deleted and self.route.is_open()
+
+    def fetch(self, start: int) -> Read | None:
+        """Committed records from an offset on; None if there are none, or none can be read now."""
+        source = self.partition.log
         try:
-            start = max(self.position, source.start_offset)
+            if start < source.start_offset:
+                log.warning(
+                    "Exchange %r misses the records %d to %d of %s: they were deleted before.",
+                    self.route.exchange,
+                    start,
+                    source.start_offset - 1,
+                    source.partition,
+                )
+                start = source.start_offset
             if start >= source.last_stable_offset:
-                return
+                return None
             chunk = source.read(start, READ_BYTES, committed_only=True)
             records, after = committed_records(chunk, start, source.partition)
         except (ApiError, CorruptData) as error:
-            log.warning("Exchange %r cannot read its topic: %s", self._exchange, error)
-            self._loop.call_later(RETRY_SECONDS, self.partition_changed)
-            return
-        if after == start:
+            log.warning("Exchange %r cannot read its topic: %s", self.route.exchange, error)
+            self.loop.call_later(RETRY_SECONDS, self.partition_changed)
+            return None
+        return None if after == start else Read(records, after)
+
+    def _read(self) -> None:
+        read = self.fetch(self.next)
+        if read is None:
             return
         self._is_reading = True
-        receipt = BatchReceipt(lambda safe: self._finish(after, safe))
-        for record in records:
-            self._publish(_message(self._exchange, record, self._clock.now_ms()), receipt)
-        receipt.settle(safe=True)
+        receipts = self._pending
+        for record in read.records:
+            for target, deliver in self.route.deliveries(self.partition, record):
+                if target in self._lagging:
+                    continue
+                receipt = receipts.get(target)
+                if receipt is None:
+                    done = partial(self._settled, target)
+                    receipt = receipts[target] = BatchReceipt(done, is_patient=True)
+                if not deliver(receipt):
+                    lagger = self._fall_behind(target, receipt, at=record.offset)
+                    lagger.is_refused = True
+                    receipt.settle(safe=True)
+        self.next = read.after
+        for receipt in tuple(receipts.values()):
+            receipt.settle(safe=True)
+        if not receipts:
+            self._finish()
+        elif self._is_reading:
+            self._timer = self.loop.call_later(PATIENCE_S, self._leave_behind)
 
-    def _finish(self, after: int, safe: bool) -> None:
+    def _settled(self, target: str, safe: bool) -> None:
+        receipt = self._pending.pop(target)
+        if not safe:  # read again for it, from where this read began
+            self._fall_behind(target, receipt, at=self.position).read_after(RETRY_SECONDS)
+        if not self._pending and self._timer is not None:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._is_reading = False
-        if safe:
-            self.position = after
-            self._moved()
-            self._loop.call_soon(self.partition_changed)
-        else:
-            self._loop.call_later(RETRY_SECONDS, self.partition_changed)
+        self.position = self.next
+        self.route.on_moved()
+        if not self.stopped:
+            self.loop.call_soon(self.partition_changed)
+
+    def _leave_behind(self) -> None:
+        """Go on without those that have not made the records of this read durable yet."""
+        for target, receipt in tuple(self._pending.items()):
+            self._fall_behind(target, receipt, at=self.next)
+        self._finish()
+
+    def _fall_behind(self, target: str, receipt: BatchReceipt, at: int) -> "LaggingTarget":
+        log.info("Exchange %r goes on without %s, which lags.", self.route.exchange, target)
+        self._pending.pop(target, None)
+        lagger = self._lagging[target] = LaggingTarget(self, target, self.position, at)
+        receipt.done = lagger.settled
+        return lagger
+
+    def caught_up(self, target: str) -> None:
+        """A target that lagged has everything that was routed."""
+        log.info("%s has caught up with exchange %r.", target, self.route.exchange)
+        del self._lagging[target]
+        self.route.on_moved()
 
 
-class TopicReader:
-    """All partitions of the topic that feeds an exchange."""
+class LaggingTarget:
+    """Reads a partition for one target only, up to where the others are."""
 
-    def __init__(
-        self,
-        topic: HostedTopic,
-        positions: dict[int, int],
-        exchange: str,
-        publish: Callable[[Message, Receipt], None],
-        clock: Clock,
-        *,
-        from_first: bool,
-    ) -> None:
-        self.has_moved = False
-        self._readers = [
-            PartitionReader(
-                partition,
-                positions.get(
-                    index,
-                    partition.log.start_offset if from_first else partition.log.high_watermark,
-                ),
-                exchange,
-                publish,
-                self._moved,
-                clock,
-            )
-            for index, partition in enumerate(topic.partitions)
-        ]
-
-    def _moved(self) -> None:
-        self.has_moved = True
-
-    def positions(self) -> dict[int, int]:
-        """How far each partition was read."""
-        self.has_moved = False
-        return {index: reader.position for index, reader in enumerate(self._readers)}
+    def __init__(self, reader: PartitionReader, target: str, position: int, following: int) -> None:
+        self.position = position
+        """All before it is durable in this target."""
+        self.is_refused = False
+        """Whether the target did not take the record at `_next`."""
+        self._reader = reader
+        self._target = target
+        self._next = following
+        self._backoff_s = FIRST_BACKOFF_S
+        self._timer: asyncio.TimerHandle | None = None
 
     def stop(self) -> None:
         """Read no more."""
-        for reader in self._readers:
-            reader.stop()
+        if self._timer is not None:
+            self._timer.cancel()
 
+    def read_after(self, seconds: float) -> None:
+        """Read on after a while."""
+        if not self._reader.stopped:
+            self._timer = self._reader.loop.call_later(seconds, self._read)
 
-def _message(exchange: str, record: Record, now_ms: int) -> Message:
-    key = (record.key or b"").decode("utf-8", "replace")
-    properties = make_properties(dict(_texts(record)), timestamp_ms=record.timestamp)
-    return Message(exchange, key[:255], properties, record.value or b"", now_ms)
+    def settled(self, safe: bool) -> None:
+        """Everything that the target took so far is durable."""
+        if safe:
+            self.position = self._next
+        else:
+            self._next = self.position
+            self.is_refused = True
+        self._reader.route.on_moved()
+        if self.is_refused:
+            self.read_after(self._backoff_s)
+            self._backoff_s = min(2 * self._backoff_s, LONGEST_BACKOFF_S)
+        else:
+            self.read_after(0)
 
+    def _read(self) -> None:
+        reader = self._reader
+        if not reader.can_read:
+            return
+        limit = reader.next
+        if self._next >= limit:
+            reader.caught_up(self._target)
+            return
+        read = reader.fetch(self._next)
+        if read is None:
+            self.read_after(RETRY_SECONDS)
+            return
+        receipt = BatchReceipt(self.settled, is_patient=True)
+        self._next = self._deliver(read, limit, receipt)
+        receipt.settle(safe=True)
 
-def _texts(record: Record) -> Iterator[tuple[str, object]]:
-    """Headers as AMQP has them: text where it is text."""
-    for name, value in record.headers:
-        try:
-            yield name[:128], None if value is None else value.decode()
-        except UnicodeDecodeError:
-            yield name[:128], value
+    def _deliver(self, read: Read, limit: int, receipt: BatchReceipt) -> int:
+        """Hand records over until one is refused; the offset to go on at."""
+        reader = self._reader
+        for record in read.records:
+            if record.offset >= limit:
+                break
+            for target, deliver in reader.route.deliveries(reader.partition, record):
+                if target == self._target:
+                    self.is_refused = not deliver(receipt)
+                    if self.is_refused:
+                        return record.offset
+                    self._backoff_s = FIRST_BACKOFF_S
+        self.is_refused = False
+        return min(read.after, limit)

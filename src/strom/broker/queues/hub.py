@@ -3,17 +3,25 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from strom.broker.broker import Broker
 from strom.broker.queues.bridges import Bridges
 from strom.broker.queues.delayed import DelayedMessages
+from strom.broker.queues.destinations import Destinations, find_destinations
 from strom.broker.queues.naming import topic_of
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.broker.queues.topology import TopologyLog
 from strom.broker.queues.turn import EndOfTurn
-from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StorageError, StromError
+from strom.model.errors import (
+    ApiError,
+    CorruptData,
+    DirectoryOffline,
+    ErrorCode,
+    StorageError,
+    StromError,
+)
 from strom.model.topics import QUEUE_TOPIC_PREFIX
 from strom.queues.dead_letters import dead_letter, is_circle
 from strom.queues.definitions import (
@@ -24,23 +32,19 @@ from strom.queues.definitions import (
     QueueDefinition,
     VirtualHostDefinition,
 )
-from strom.queues.delays import DELAY, delay_of
-from strom.queues.further_keys import BLIND_COPIES, COPIES, further_keys
+from strom.queues.delays import released
 from strom.queues.message import Message
-from strom.queues.properties import change_properties
-from strom.queues.queue import Queue, Receipt
+from strom.queues.queue import Departure, Queue, Receipt
 from strom.queues.ready import FifoReady
 from strom.queues.refusals import precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
-from strom.wire.amqp.table import Table
 
 log = logging.getLogger(__name__)
 
 DEFAULT_VHOST = "/"
 NO_QUEUE = ""
 """No queue has this name; the log of delayed messages goes by it."""
-SPECIAL_HEADERS = frozenset({COPIES, BLIND_COPIES})
 QUEUE_TOPIC_SETTINGS = {
     "flush": "os",  # what must be safe is synced by name
     "cleanup.policy": "delete",
@@ -90,7 +94,7 @@ class MessageQueues:
         for name in self.vhosts:
             topic = self.broker.find_topic(topic_of(name, NO_QUEUE))
             if topic is not None:
-                self._delayed_of(name).load(topic)
+                self.delayed_of(name).load(topic)
         for store in tuple(self._stores):
             await store.loaded()
         await self._restore_bridges(definitions)
@@ -110,7 +114,8 @@ class MessageQueues:
             case VirtualHostDefinition():
                 self.add_vhost(definition.name)
             case ExchangeDefinition():
-                self.vhosts[definition.vhost].add_exchange(definition)
+                exchange = self.vhosts[definition.vhost].add_exchange(definition)
+                self.bridges.open_feed(exchange)
             case QueueDefinition():
                 self._restore_queue(definition)
             case Binding():
@@ -125,7 +130,7 @@ class MessageQueues:
             for exchange in vhost.exchanges.values():
                 try:
                     cursor = cursors.get((vhost.name, exchange.name))
-                    await self.bridges.open(vhost, exchange, cursor)
+                    await self.bridges.restored(vhost, exchange, cursor)
                 except AmqpError as error:
                     log.warning("Exchange %r is not joined to its topic: %s", exchange.name, error)
 
@@ -182,11 +187,12 @@ class MessageQueues:
         self._timers.clear()
         for delayed in self._delayed.values():
             delayed.stop()
-        with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
-            await self.bridges.stop()
+        self.bridges.stop()
         self.turn.end()
         await self.broker.commit.finish_all()
         self.turn.end()  # dead letters are safe now: write that their sources are gone
+        with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
+            await self.bridges.note_positions()  # what topics sent is safe now, too
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
 
@@ -220,65 +226,70 @@ class MessageQueues:
                     receipt.expect()
                     receipt.settle(safe=False)
             return len(queues) > 0
-        if headers is not None and DELAY in headers and delay_of(headers):
-            vhost.exchange(message.exchange)
-            self._delayed_of(vhost.name).add(message, receipt)
+        found = find_destinations(vhost, message)
+        if found.is_delayed:
+            self.delayed_of(vhost.name).add(message, receipt)
             return True
-        return self._publish_now(vhost, message, receipt)
+        return self._publish_to(found, receipt)
 
-    def _publish_now(self, vhost: VirtualHost, message: Message, receipt: Receipt | None) -> bool:
-        headers = message.headers
-        if headers is not None and not SPECIAL_HEADERS.isdisjoint(headers):
-            message, queues = self._route_special(vhost, message, headers)
-        else:
-            queues = vhost.route(message.exchange, message.routing_key, headers)
-        for queue in queues:
-            if not queue.publish(message, message.timestamp_ms, receipt) and receipt is not None:
+    def publish_committed(self, vhost: VirtualHost, message: Message) -> bool:
+        """Publish a transient message of a committed transaction; False if no queue is bound for it."""
+        try:
+            return self._publish_to(find_destinations(vhost, message), None, is_committed=True)
+        except AmqpError as error:  # its exchange was there when the transaction was checked
+            log.warning("A message of a transaction is dropped: %s", error)
+            return False
+
+    def _publish_to(
+        self,
+        found: Destinations,
+        receipt: Receipt | None,
+        again: Callable[[], Message | None] | None = None,
+        *,
+        is_committed: bool = False,
+    ) -> bool:
+        message = found.message
+        for queue in found.queues:
+            taken = queue.publish(message, message.timestamp_ms, receipt, is_committed=is_committed)
+            # Who is patient waits for a disk, and not for a queue that is full: as in RabbitMQ, such a
+            # queue drops a message that nobody can be told about.
+            if not taken and receipt is not None and not receipt.is_patient:
                 receipt.expect()
                 receipt.settle(safe=False)
-        if vhost.has_feeds:
-            passed = vhost.exchanges_passed(message.exchange, message.routing_key, headers)
-            return self.bridges.feed(passed, message, receipt) or len(queues) > 0
-        return len(queues) > 0
+        fed = self.bridges.feed(found.feeding, message, receipt, again)
+        return fed or len(found.queues) > 0
 
-    def _delayed_of(self, vhost: str) -> DelayedMessages:
+    def delayed_of(self, vhost: str) -> DelayedMessages:
+        """What is to be published later in a virtual host."""
         delayed = self._delayed.get(vhost)
         if delayed is None:
             delayed = DelayedMessages(
                 self.turn,
                 self.clock,
                 self.memory,
-                lambda message, receipt: self._publish_delayed(vhost, message, receipt),
+                lambda *delayed: self._publish_delayed(vhost, *delayed),
             )
             self._delayed[vhost] = delayed
             topic = topic_of(vhost, NO_QUEUE)
             self._stores[delayed.store] = QueueDefinition(vhost, NO_QUEUE, topic=topic)
         return delayed
 
-    def _publish_delayed(self, vhost: str, message: Message, receipt: Receipt) -> None:
+    def _publish_delayed(
+        self, vhost: str, message: Message, departure: Departure, is_committed: bool
+    ) -> bool:
         """The time of a message has come; its exchange may be gone by now."""
+        now_ms = message.timestamp_ms
+
+        def again() -> Message:
+            stored = _still_there(departure)
+            return stored if is_committed else released(stored, now_ms)
+
         try:
-            self._publish_now(self.vhosts[vhost], message, receipt)
+            found = find_destinations(self.vhosts[vhost], message)
         except AmqpError as error:
             log.warning("A delayed message is dropped: %s", error)
-
-    def _route_special(
-        self, vhost: VirtualHost, message: Message, headers: Table
-    ) -> tuple[Message, Collection[Queue]]:
-        """Route a message that names further keys in its headers."""
-        found: dict[Queue, None] = {}
-        for key in (message.routing_key, *further_keys(headers)):
-            found.update(dict.fromkeys(vhost.route(message.exchange, key, headers)))
-        if BLIND_COPIES in headers:
-            properties = change_properties(message.properties, {}, without=(BLIND_COPIES,))
-            message = Message(
-                message.exchange,
-                message.routing_key,
-                properties,
-                message.body,
-                message.timestamp_ms,
-            )
-        return message, tuple(found)
+            return False
+        return self._publish_to(found, departure, again, is_committed=is_committed)
 
     def give_up(self, queue: Queue, message: Message, reason: str, receipt: Receipt | None) -> None:
         """A queue lets a message go; it may have to be sent on."""
@@ -304,20 +315,30 @@ class MessageQueues:
         assert exchange is not None  # noqa: S101 - give_up looked
         if exchange != DEFAULT and exchange not in vhost.exchanges:
             return
-        letter = dead_letter(
-            message,
-            queue=queue.name,
-            reason=reason,
-            exchange=exchange,
-            routing_key=queue.rules.dead_letter_routing_key,
-            now_ms=self.clock.now_ms(),
-        )
+        now_ms = self.clock.now_ms()
+
+        def letter_of(message: Message) -> Message:
+            return dead_letter(
+                message,
+                queue=queue.name,
+                reason=reason,
+                exchange=exchange,
+                routing_key=queue.rules.dead_letter_routing_key,
+                now_ms=now_ms,
+            )
+
+        def again() -> Message | None:
+            assert isinstance(receipt, Departure)  # noqa: S101 - no other has it
+            return None if queue.deleted else letter_of(_still_there(receipt))
+
+        letter = letter_of(message)
         for target in vhost.route(letter.exchange, letter.routing_key, letter.headers):
             if not is_circle(letter, target.name):
                 target.publish(letter, letter.timestamp_ms, receipt)
         if vhost.has_feeds:
             passed = vhost.exchanges_passed(letter.exchange, letter.routing_key, letter.headers)
-            self.bridges.feed(passed, letter, receipt)
+            can_repeat = isinstance(receipt, Departure)
+            self.bridges.feed(passed, letter, receipt, again if can_repeat else None)
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -362,7 +383,11 @@ class MessageQueues:
 
     async def _open_topic(self, store: QueueStore) -> None:
         definition = self._stores[store]
-        hosted = await self.create_topic(definition.topic)
+        try:
+            hosted = await self.create_topic(definition.topic)
+        except ApiError as error:
+            store.not_opened(error)
+            return
         if store.closed:
             await self.broker.delete_topic(definition.topic)
         else:
@@ -387,6 +412,14 @@ class MessageQueues:
         self.blocked = reason
         for tell in self.when_blocked:
             tell(reason)
+
+
+def _still_there(departure: Departure) -> Message:
+    """The message that is to leave its place; ApiError if it cannot be read now."""
+    message = departure.message()
+    if message is None:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The message cannot be read at the moment.")
+    return message
 
 
 def storage_refusal(error: ApiError | DirectoryOffline) -> AmqpError:

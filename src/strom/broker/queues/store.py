@@ -79,6 +79,7 @@ class QueueStore:
         *,
         durable: bool,
         keeps_all: bool = False,
+        batch_bytes: int = BATCH_BYTES,
     ) -> None:
         self.acknowledged = Acknowledged()
         self.next_position = 0
@@ -91,6 +92,7 @@ class QueueStore:
         self._durable = durable
         self._keeps_all = keeps_all
         """Whether even messages survive that do not ask for it."""
+        self._batch_bytes = batch_bytes
         self._messages: Partition | None = None
         self._progress: Partition | None = None
         self._pending: dict[int, Message] = {}
@@ -119,6 +121,12 @@ class QueueStore:
         self._messages, self._progress = topic.partitions[:2]
         self._wants_topic = False
         self._due()
+
+    def not_opened(self, error: ApiError) -> None:
+        """The topic cannot be created now; it is tried again with the next write."""
+        self._wants_topic = False
+        self._receipts = _refuse(self._receipts)
+        self._turn.failed(self, error)
 
     def load(self, topic: HostedTopic) -> Progress:
         """Take up the topic of a queue that was there before; what became of its messages."""
@@ -284,7 +292,7 @@ class QueueStore:
         self._memory.pressed.discard(self)
         now_ms = self._clock.now_ms()
         self._evict_delivered()
-        for batch in _batches(list(self._pending.items())):
+        for batch in _batches(list(self._pending.items()), self._batch_bytes):
             data = build_message_batch(batch, partition.log.end_offset)
             partition.append(data, now_ms, from_client=False)
             for position, message in batch:
@@ -465,12 +473,14 @@ class QueueStore:
         )
 
 
-def _batches(items: list[tuple[int, Message]]) -> Iterator[list[tuple[int, Message]]]:
+def _batches(
+    items: list[tuple[int, Message]], batch_bytes: int
+) -> Iterator[list[tuple[int, Message]]]:
     """Split messages into batches that are small enough to be read again for one of them."""
     start = size = 0
     for index, (_, message) in enumerate(items):
         size += len(message.body) + OVERHEAD
-        if size >= BATCH_BYTES:
+        if size >= batch_bytes:
             yield items[start : index + 1]
             start, size = index + 1, 0
     if start < len(items):

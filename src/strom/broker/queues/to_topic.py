@@ -2,23 +2,77 @@
 
 The routing key is the record's key, the body its value, the message's headers are its headers. Keys go
 to partitions as Kafka's own producers send them there, so both kinds of producers agree.
+
+A publisher whose message the topic refuses gets a nack. A dead letter, a delayed message or a record of
+another topic has nobody to go back to: it is retried until the topic takes it, and its source keeps it
+until the copy is durable.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
+from strom.broker.partition import Partition
 from strom.broker.queues.turn import EndOfTurn
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.queues.message import Message
 from strom.queues.queue import Receipt
+from strom.storage.log import Appended
+from strom.wire.kafka.batch import HEADER_BYTES
 from strom.wire.kafka.partitioner import partition_of
 from strom.wire.kafka.records import Record, build_batch
 
 log = logging.getLogger(__name__)
 
 BATCH_RECORDS = 1000
+BATCH_BYTES = 512 * 1024
+RECORD_OVERHEAD = 64
+"""More than the numbers of a record take besides its key, value and headers."""
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 5.0
+"""For trouble that ends by itself: a full disk, a topic that is not there."""
+LONGEST_RETRY_OF_A_RECORD_S = 60.0
+"""For a record that the topic refuses as it is: somebody has to change the topic."""
+RETRIED_AT_ONCE = 100
+
+
+@dataclass(slots=True, eq=False)
+class FeedItem:
+    """A record for the topic, and who waits for it."""
+
+    record: Record | None
+    """None while it waits in the backlog and can be made again."""
+    receipt: Receipt | None
+    again: Callable[[], Message | None] | None = None
+    """Reads the message again from where it is kept; None if nobody needs it any more."""
+    partition: int | None = None
+    """None: the key decides."""
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether to retry rather than to report a refusal."""
+        return self.receipt is not None and self.receipt.is_patient
+
+    def settle(self, *, safe: bool) -> None:
+        """Report the outcome."""
+        if self.receipt is not None:
+            self.receipt.settle(safe=safe)
+
+    def load(self) -> Record | None:
+        """The record; ApiError if it cannot be read now, None if nobody needs it any more."""
+        if self.record is None and self.again is not None:
+            message = self.again()
+            self.record = None if message is None else record_of(message)
+        return self.record
+
+    def unload(self) -> None:
+        """Let go of the bytes, if they can be read again."""
+        if self.again is not None:
+            self.record = None
 
 
 class TopicFeed:
@@ -26,71 +80,268 @@ class TopicFeed:
 
     def __init__(
         self,
+        name: str,
         topic: Callable[[], HostedTopic | None],
         turn: EndOfTurn,
         clock: Clock,
     ) -> None:
+        self.name = name
         self._topic = topic
         self._turn = turn
         self._clock = clock
-        self._waiting: list[tuple[Message, Receipt | None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[FeedItem] = []
+        self._backlog: deque[FeedItem] = deque()
+        """Refused, and to be retried."""
+        self._is_unavailable = False
+        """Whether the topic refuses everything, not only single records."""
+        self._retry_s = FIRST_RETRY_S
+        self._timer: asyncio.TimerHandle | None = None
+        self._has_warned = False
+        self._stopped = False
+        self._closed = False
 
-    def add(self, message: Message, receipt: Receipt | None) -> None:
-        """One more."""
-        if receipt is not None:
-            receipt.expect()
+    def add(
+        self,
+        message: Message,
+        receipt: Receipt | None,
+        again: Callable[[], Message | None] | None = None,
+    ) -> None:
+        """Append a message at the end of the turn."""
+        self._add(FeedItem(record_of(message), receipt, again))
+
+    def add_record(self, record: Record, receipt: Receipt, partition: int) -> None:
+        """Append a record as it is to a partition (modulo how many there are)."""
+        self._add(FeedItem(record, receipt, partition=partition))
+
+    def _add(self, item: FeedItem) -> None:
+        if item.receipt is not None:
+            item.receipt.expect()
+        if self._is_unavailable and item.is_patient:  # behind those that came before it
+            self._retry_later(item)
+            return
         if not self._waiting:
             self._turn.write_later(self)
-        self._waiting.append((message, receipt))
+        self._waiting.append(item)
+
+    def refusal(self, message: Message) -> str | None:
+        """Why the topic would refuse a message as it is; None if it would not."""
+        topic = self._topic()
+        if topic is None:
+            return "it does not exist"
+        size = len(build_batch([record_of(message)]))
+        limit = topic.settings.max_message_bytes
+        return None if size <= limit else f"{size} bytes exceed max.message.bytes={limit}"
+
+    def stop(self) -> None:
+        """Retry no more; what was refused is still where it came from."""
+        self._stopped = True
+        self._cancel_retry()
+
+    def close(self) -> None:
+        """The exchange is deleted: as with any missing exchange, its messages are dropped."""
+        self.stop()
+        self._closed = True
+        dropped, self._backlog = self._backlog, deque()
+        if dropped:
+            log.warning(
+                "%d messages that topic %s had refused are dropped: their exchange was deleted.",
+                len(dropped),
+                self.name,
+            )
+        for item in dropped:
+            item.settle(safe=True)
+
+    # --- writing -------------------------------------------------------------------------------
 
     def write_progress(self) -> None:
         """A topic keeps everything."""
 
     def write_messages(self) -> None:
-        """Append them; those that the topic does not take are not confirmed."""
+        """Append them; those that the topic does not take are not confirmed, or retried."""
         waiting, self._waiting = self._waiting, []
+        self._write(waiting)
+
+    def _write(self, items: list[FeedItem]) -> None:
         topic = self._topic()
         if topic is None:
-            _settle(waiting, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            self._refuse(items, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             return
-        parts: dict[int, list[tuple[Message, Receipt | None]]] = {}
-        for message, receipt in waiting:
-            key = message.routing_key.encode("utf-8", "surrogateescape")
-            index = partition_of(key, len(topic.partitions))
-            parts.setdefault(index, []).append((message, receipt))
-        for index, items in parts.items():
-            for start in range(0, len(items), BATCH_RECORDS):
-                self._append(topic, index, items[start : start + BATCH_RECORDS])
+        parts: dict[int, list[FeedItem]] = {}
+        for item in items:
+            index = item.partition
+            if index is None:
+                assert item.record is not None  # noqa: S101 - only the backlog is without
+                index = partition_of(item.record.key or b"", len(topic.partitions))
+            parts.setdefault(index % len(topic.partitions), []).append(item)
+        for index, of_one in parts.items():
+            for batch in _batches(of_one, topic.settings.max_message_bytes):
+                self._append(topic.partitions[index], batch)
 
-    def _append(
-        self, topic: HostedTopic, index: int, items: list[tuple[Message, Receipt | None]]
-    ) -> None:
-        partition = topic.partitions[index]
-        records = [_record(offset, message) for offset, (message, _) in enumerate(items)]
+    def _append(self, partition: Partition, items: list[FeedItem]) -> None:
+        records = [
+            item.record._replace(offset=offset)
+            for offset, item in enumerate(items)
+            if item.record is not None
+        ]
         try:
             appended = partition.append(
                 build_batch(records), self._clock.now_ms(), from_client=False
             )
         except ApiError as error:
-            log.warning("Messages did not get into topic %s: %s", topic.topic.name, error)
-            _settle(items, error.code)
+            if len(items) > 1 and not error.code.retriable:
+                for item in items:  # what is wrong with one of them is not the others' fault
+                    self._append(partition, [item])
+            else:
+                self._refuse(items, error)
+            return
+        self._await_disk(partition, appended, items)
+
+    def _await_disk(self, partition: Partition, appended: Appended, items: list[FeedItem]) -> None:
+        """Settle what is durable. Where another copy is given up for it, only the disk counts."""
+        if partition.deleted:
+            self._refuse(items, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             return
         if partition.is_safe(appended):
-            _settle(items, ErrorCode.NONE)
+            for item in items:
+                if not item.is_patient:
+                    item.settle(safe=True)
+            items = [item for item in items if item.is_patient]
+            if partition.log.flushed_offset > appended.last_offset:
+                for item in items:
+                    item.settle(safe=True)
+                return
+        if items:
+            partition.when_safe(
+                appended, lambda code: self._synced(partition, appended, items, code)
+            )
+            partition.sync_soon()
+
+    def _synced(
+        self, partition: Partition, appended: Appended, items: list[FeedItem], code: ErrorCode
+    ) -> None:
+        patient = []
+        for item in items:
+            if code is ErrorCode.NONE or not item.is_patient:
+                item.settle(safe=code is ErrorCode.NONE)
+            else:
+                patient.append(item)
+        if not patient:
+            return
+        if partition.deleted:
+            self._refuse(patient, ApiError(code))
+        elif not self._stopped or self._closed:
+            # The records are in the log: wait for the next sync, and do not append them again.
+            self._loop.call_later(FIRST_RETRY_S, self._await_disk, partition, appended, patient)
+
+    # --- refusals ------------------------------------------------------------------------------
+
+    def _refuse(self, items: list[FeedItem], error: ApiError) -> None:
+        patient = [item for item in items if item.is_patient]
+        if len(patient) < len(items):
+            log.warning("Messages did not get into topic %s: %s", self.name, error)
+        if patient and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "Topic %s refuses %d messages: %s They stay where they come from and are retried. %s",
+                self.name,
+                len(patient),
+                error,
+                "Make room on the disk, or create the topic if it is missing."
+                if error.code.retriable
+                else "Change the topic's configuration (such as max.message.bytes), or the exchange.",
+            )
+        self._is_unavailable = self._is_unavailable or (bool(patient) and error.code.retriable)
+        for item in items:
+            if item.is_patient:
+                self._retry_later(item)
+            else:
+                item.settle(safe=False)
+
+    def _retry_later(self, item: FeedItem) -> None:
+        if self._closed:
+            item.settle(safe=True)
+            return
+        item.unload()
+        self._backlog.append(item)
+        if self._timer is None:
+            self._retry_in(self._retry_s)
+
+    def _retry_in(self, seconds: float) -> None:
+        self._cancel_retry()
+        if not self._stopped:
+            self._timer = self._loop.call_later(seconds, self.retry)
+
+    def _cancel_retry(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def retry(self) -> None:
+        """Try some of the backlog again; the rest follows as soon as these are taken."""
+        before = len(self._backlog)
+        tried = [self._backlog.popleft() for _ in range(min(before, RETRIED_AT_ONCE))]
+        self._is_unavailable = False
+        self._write(list(self._loaded(tried)))
+        refused = len(self._backlog) - (before - len(tried))
+        if not self._backlog:
+            self._cancel_retry()
+            self._retry_s = FIRST_RETRY_S
+            self._has_warned = False
+            log.info("Topic %s takes messages again.", self.name)
+        elif refused < len(tried):
+            self._retry_s = FIRST_RETRY_S
+            self._retry_in(0)
         else:
-            partition.when_safe(appended, lambda code: _settle(items, code))
+            if (
+                self._is_unavailable
+            ):  # then they keep their order; else others get their chance first
+                self._backlog.rotate(refused)
+            longest = LONGEST_RETRY_S if self._is_unavailable else LONGEST_RETRY_OF_A_RECORD_S
+            self._retry_in(self._retry_s)
+            self._retry_s = min(2 * self._retry_s, longest)
+
+    def _loaded(self, items: list[FeedItem]) -> Iterator[FeedItem]:
+        for item in items:
+            try:
+                record = item.load()
+            except ApiError as error:
+                self._refuse([item], error)
+                continue
+            if record is None:
+                item.settle(safe=True)
+            else:
+                yield item
 
 
-def _settle(items: list[tuple[Message, Receipt | None]], code: ErrorCode) -> None:
-    for _, receipt in items:
-        if receipt is not None:
-            receipt.settle(safe=code is ErrorCode.NONE)
+def _batches(items: list[FeedItem], max_message_bytes: int) -> Iterator[list[FeedItem]]:
+    """Batches that the topic takes, unless a single record is too large for it."""
+    most = min(BATCH_BYTES, max_message_bytes - HEADER_BYTES)
+    batch: list[FeedItem] = []
+    size = 0
+    for item in items:
+        size_of_one = _size(item.record)
+        if batch and (size + size_of_one > most or len(batch) >= BATCH_RECORDS):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += size_of_one
+    if batch:
+        yield batch
 
 
-def _record(offset: int, message: Message) -> Record:
+def _size(record: Record | None) -> int:
+    if record is None:
+        return 0
+    headers = sum(len(name) * 4 + len(value or b"") + 10 for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers + RECORD_OVERHEAD
+
+
+def record_of(message: Message) -> Record:
+    """A message as a record of the topic."""
     key = message.routing_key.encode("utf-8", "surrogateescape")
     headers = tuple((name, _as_bytes(value)) for name, value in (message.headers or {}).items())
-    return Record(offset, message.timestamp_ms, key, message.body, headers)
+    return Record(0, message.timestamp_ms, key, message.body, headers)
 
 
 def _as_bytes(value: object) -> bytes | None:

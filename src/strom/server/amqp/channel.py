@@ -293,9 +293,9 @@ class Channel:
             if not queue.deleted:
                 queue.consumers.remove(consumer)
                 left.append(queue)
-        messages, self.unacked = list(self.unacked.values()), {}
         if self.transaction is not None:
-            messages += [one for batch, _ in self.transaction.settled for one in batch]
+            self.transaction.rollback(self)
+        messages, self.unacked = list(self.unacked.values()), {}
         self.settle(sorted(messages, key=lambda one: one.position), True)
         if self.confirms is not None:
             self.connection.unconfirmed -= self.confirms.close()

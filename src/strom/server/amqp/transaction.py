@@ -1,34 +1,18 @@
-"""A transaction on a channel: what is published and settled waits for the commit."""
+"""A transaction on a channel: what is published and settled waits for the commit.
+
+A commit is applied as a whole or not at all: the messages are durable, invisible to consumers, before
+anything else happens. Until then the settled messages belong to the channel: if the commit fails or the
+channel ends, they go back to their queues like all that is not acknowledged.
+"""
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from strom.broker.queues.staging import StagedMessages
 from strom.queues.message import Message
 
 if TYPE_CHECKING:
     from strom.server.amqp.channel import Channel, Unacked
-
-
-class CommitReceipt:
-    """Counts the queues that must make a transaction's messages safe."""
-
-    is_patient = False
-
-    def __init__(self) -> None:
-        self.done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._waiting = 1
-        self._failed = False
-
-    def expect(self) -> None:
-        """One more."""
-        self._waiting += 1
-
-    def settle(self, *, safe: bool) -> None:
-        """One less."""
-        self._waiting -= 1
-        self._failed = self._failed or not safe
-        if not self._waiting and not self.done.done():
-            self.done.set_result(not self._failed)
 
 
 class Transaction:
@@ -37,24 +21,47 @@ class Transaction:
     def __init__(self) -> None:
         self.published: list[tuple[Message, bool]] = []
         self.settled: list[tuple[list[Unacked], bool | None]] = []
+        self._committing: tuple[StagedMessages, asyncio.Future[bool]] | None = None
 
-    def commit(self, channel: "Channel") -> CommitReceipt:
-        """Do all of it; the receipt is done when it is safe."""
-        receipt = CommitReceipt()
+    def commit(self, channel: "Channel") -> "asyncio.Future[bool]":
+        """Apply all of it; whether that was done. AmqpError if it cannot be, and nothing is."""
+        messages = [message for message, _ in self.published]
+        staged = StagedMessages(channel.queues, channel.vhost, messages)
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._committing = staged, done
+
+        def finish(durable: bool) -> None:
+            self._committing = None
+            if durable:
+                self._apply(channel, staged)
+            else:
+                staged.withdraw()
+            if not done.done():  # whoever waited for it may have been cancelled
+                done.set_result(durable)
+
+        staged.write(finish)
+        return done
+
+    def _apply(self, channel: "Channel", staged: StagedMessages) -> None:
         published, self.published = self.published, []
         settled, self.settled = self.settled, []
-        for message, mandatory in published:
-            routed = channel.queues.publish(channel.vhost, message, receipt)
+        for (message, mandatory), routed in zip(published, staged.release(), strict=True):
             if mandatory and not routed:
                 channel.send_back(message)
         for messages, requeue in settled:
             channel.settle(messages, requeue)
-        receipt.settle(safe=True)
-        return receipt
 
     def rollback(self, channel: "Channel") -> None:
-        """Forget all of it: what was settled is unacknowledged again."""
+        """Forget all of it: what was settled is unacknowledged again.
+
+        If the channel ends during a commit, that is not applied either.
+        """
+        if self._committing is not None:
+            staged, done = self._committing
+            self._committing = None
+            staged.withdraw()
+            if not done.done():
+                done.set_result(False)
         self.published.clear()
         settled, self.settled = self.settled, []
-        for messages, _ in settled:
-            channel.restore(messages)
+        channel.restore([one for messages, _ in settled for one in messages])

@@ -25,10 +25,11 @@ def _running(channel: Channel) -> Transaction:
 
 
 async def commit(channel: Channel, method: methods.Commit) -> None:
-    """Do all of it; answered when it is safe."""
-    receipt = _running(channel).commit(channel)
-    if not await receipt.done:
-        raise AmqpError(ReplyCode.RESOURCE_ERROR, "the disk did not take the transaction")
+    """Apply all of it or nothing; the response comes when it is durable."""
+    if not await _running(channel).commit(channel):
+        raise AmqpError(
+            ReplyCode.RESOURCE_ERROR, "the disk refused the transaction, nothing of it was applied"
+        )
     channel.connection.send(channel.number, methods.CommitOk())
 
 

@@ -1,0 +1,62 @@
+"""Where a message goes: found, with everything that can be wrong about it, before anything happens."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from strom.queues.delays import DELAY, delay_of
+from strom.queues.further_keys import BLIND_COPIES, COPIES, further_keys
+from strom.queues.message import Message
+from strom.queues.properties import change_properties
+from strom.queues.queue import Queue
+from strom.queues.virtual_host import Exchange, VirtualHost
+from strom.wire.amqp.table import Table
+
+SPECIAL_HEADERS = frozenset({COPIES, BLIND_COPIES})
+
+
+class Destinations(NamedTuple):
+    """A message as it is delivered, and where to."""
+
+    message: Message
+    is_delayed: bool = False
+    """Whether it waits first; then its queues are looked up when its time has come."""
+    queues: Collection[Queue] = ()
+    feeding: tuple[Exchange, ...] = ()
+    """The exchanges on its way that feed a topic."""
+
+
+def find_destinations(vhost: VirtualHost, message: Message) -> Destinations:
+    """Route a message. NOT_FOUND or PRECONDITION_FAILED for one that cannot be routed."""
+    headers = message.headers
+    if headers is not None and DELAY in headers and delay_of(headers):
+        vhost.exchange(message.exchange)
+        return Destinations(message, is_delayed=True)
+    queues: Collection[Queue]
+    if headers is not None and not SPECIAL_HEADERS.isdisjoint(headers):
+        message, queues = _route_special(vhost, message, headers)
+    else:
+        queues = vhost.route(message.exchange, message.routing_key, headers)
+    feeding: tuple[Exchange, ...] = ()
+    if vhost.has_feeds:
+        passed = vhost.exchanges_passed(message.exchange, message.routing_key, headers)
+        feeding = tuple(exchange for exchange in passed if exchange.to_topic is not None)
+    return Destinations(message, queues=queues, feeding=feeding)
+
+
+def _route_special(
+    vhost: VirtualHost, message: Message, headers: Table
+) -> tuple[Message, Collection[Queue]]:
+    """Route a message that names further keys in its headers."""
+    found: dict[Queue, None] = {}
+    for key in (message.routing_key, *further_keys(headers)):
+        found.update(dict.fromkeys(vhost.route(message.exchange, key, headers)))
+    if BLIND_COPIES in headers:
+        properties = change_properties(message.properties, {}, without=(BLIND_COPIES,))
+        message = Message(
+            message.exchange,
+            message.routing_key,
+            properties,
+            message.body,
+            message.timestamp_ms,
+        )
+    return message, tuple(found)

@@ -1,0 +1,115 @@
+"""The messages of a transaction: in one log, durable, before any queue sees them.
+
+So a commit is one decision: either nothing of it was applied and the client gets an error, or all of it
+is, whatever happens to the queues, the disk or the process afterwards. The log is that of delayed
+messages. Once it is durable the messages go on to their queues, and leave it when they are durable there.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from strom.broker.queues.destinations import Destinations, find_destinations
+from strom.queues.message import Message
+from strom.queues.queue import Queue
+from strom.queues.refusals import precondition_failed
+from strom.queues.virtual_host import VirtualHost
+
+if TYPE_CHECKING:
+    from strom.broker.queues.hub import MessageQueues
+
+
+class StagedMessages:
+    """What one transaction publishes. As a receipt it waits until all of it is durable."""
+
+    is_patient = False
+
+    def __init__(
+        self, queues: "MessageQueues", vhost: VirtualHost, messages: Sequence[Message]
+    ) -> None:
+        """Check everything that can be checked; AmqpError if the transaction cannot be applied."""
+        self._queues = queues
+        self._vhost = vhost
+        self._messages = messages
+        found = [find_destinations(vhost, message) for message in messages]
+        _check_room(found)
+        _check_topics(queues, found)
+        self._must_stage = [_wants_disk(one) for one in found]
+        self._positions: list[int | None] = [None] * len(messages)
+        self._on_durable: Callable[[bool], None] = lambda durable: None
+        self._waiting = 1
+        self._failed = False
+        self._withdrawn = False
+
+    def write(self, on_durable: Callable[[bool], None]) -> None:
+        """Write the messages; call back with whether they are durable."""
+        self._on_durable = on_durable
+        for index, must_stage in enumerate(self._must_stage):
+            if must_stage:
+                store = self._queues.delayed_of(self._vhost.name).store
+                self._positions[index] = store.add(self._messages[index], self)
+        self.settle(safe=True)
+
+    def expect(self) -> None:
+        """One more message has to become durable."""
+        self._waiting += 1
+
+    def settle(self, *, safe: bool) -> None:
+        """One is, or the disk has refused it."""
+        self._waiting -= 1
+        self._failed = self._failed or not safe
+        if not self._waiting and not self._withdrawn:
+            self._on_durable(not self._failed)
+
+    def release(self) -> list[bool]:
+        """Let the queues have all of it; for each message whether one is bound for it."""
+        return [
+            self._release(message, position)
+            for message, position in zip(self._messages, self._positions, strict=True)
+        ]
+
+    def _release(self, message: Message, position: int | None) -> bool:
+        if position is None:
+            return self._queues.publish_committed(self._vhost, message)
+        return self._queues.delayed_of(self._vhost.name).release(position, message)
+
+    def withdraw(self) -> None:
+        """The transaction is not applied: forget the messages, no queue has seen them."""
+        self._withdrawn = True
+        for position in self._positions:
+            if position is not None:
+                self._queues.delayed_of(self._vhost.name).store.gone(position)
+
+
+def _check_room(found: Sequence[Destinations]) -> None:
+    """PRECONDITION_FAILED if a queue rejects what would be more than its limit."""
+    bodies: dict[Queue, list[int]] = {}
+    for one in found:
+        for queue in one.queues:
+            bodies.setdefault(queue, []).append(len(one.message.body))
+    for queue, sizes in bodies.items():
+        if queue.refuses(len(sizes), sum(sizes)):
+            raise precondition_failed(
+                f"queue '{queue.name}' in vhost '{queue.definition.vhost}' is full and rejects "
+                f"{len(sizes)} more: the transaction was not applied"
+            )
+
+
+def _check_topics(queues: "MessageQueues", found: Sequence[Destinations]) -> None:
+    """PRECONDITION_FAILED if an exchange's topic refuses a message as it is."""
+    for one in found:
+        for exchange in one.feeding:
+            reason = queues.bridges.refusal(exchange, one.message)
+            if reason is not None:
+                raise precondition_failed(
+                    f"topic '{exchange.to_topic}' of exchange '{exchange.name}' refuses a message "
+                    f"({reason}): the transaction was not applied"
+                )
+
+
+def _wants_disk(found: Destinations) -> bool:
+    """Whether a publisher of this message would wait for a disk."""
+    if found.is_delayed or found.feeding:
+        return True
+    return found.message.persistent and any(
+        queue.definition.durable and not queue.definition.exclusive for queue in found.queues
+    )

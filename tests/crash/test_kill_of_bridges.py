@@ -1,0 +1,98 @@
+"""kill -9 while a topic feeds an exchange: every record is in every queue, or a dead letter."""
+
+import random
+import time
+
+import pika
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from strom.testing import BrokerProcess
+from tests.conformance_amqp.asking import bodies
+
+RECORDS_A_ROUND = 100
+BAD_EVERY = 20
+PATIENCE_S = 60
+
+
+def connected(server: BrokerProcess) -> pika.BlockingConnection:
+    return pika.BlockingConnection(pika.URLParameters(server.amqp_url))
+
+
+def join(server: BrokerProcess) -> None:
+    admin = AdminClient({"bootstrap.servers": server.bootstrap_servers})
+    admin.create_topics([NewTopic("t", 2)])["t"].result(20)
+    with connected(server) as connection:
+        channel = connection.channel()
+        channel.exchange_declare("x", "fanout", durable=True, arguments={"x-strom-from-topic": "t"})
+        full = {"x-max-length": 50, "x-overflow": "reject-publish"}
+        for name, arguments in (("q", {}), ("full", full)):
+            channel.queue_declare(name, durable=True, arguments=arguments)
+            channel.queue_bind(name, "x")
+
+
+def is_bad(number: int) -> bool:
+    return number % BAD_EVERY == 0
+
+
+def run(kills: int, chance: random.Random) -> None:
+    with BrokerProcess(queues=True) as server:
+        join(server)
+        producer = Producer({"bootstrap.servers": server.bootstrap_servers})
+        found: dict[str, set[int]] = {"q": set(), "full": set()}
+        total = 0
+        for _ in range(kills):
+            for _ in range(RECORDS_A_ROUND):
+                headers = {"x-delay": "never"} if is_bad(total) else {}
+                producer.produce("t", b"%d" % total, headers=headers, partition=total % 2)
+                total += 1
+            producer.flush(chance.uniform(0, 0.5))
+            take(server, found)
+            server.kill()
+            server.start()
+        assert producer.flush(PATIENCE_S) == 0
+        expected = {number for number in range(total) if not is_bad(number)}
+        deadline = time.monotonic() + PATIENCE_S
+        while any(numbers != expected for numbers in found.values()):
+            left = {name: len(expected - numbers) for name, numbers in found.items()}
+            assert time.monotonic() < deadline, f"lost: {left}"
+            take(server, found)
+            time.sleep(0.05)
+        bad = {number for number in range(total) if is_bad(number)}
+        assert dead_letters(server, bad) == bad
+        assert "Traceback" not in server.words()
+
+
+def take(server: BrokerProcess, found: dict[str, set[int]]) -> None:
+    with connected(server) as connection:
+        channel = connection.channel()
+        for name, numbers in found.items():
+            numbers.update(map(int, bodies(channel, name)))
+
+
+def dead_letters(server: BrokerProcess, expected: set[int]) -> set[int]:
+    """What the dead letter topic holds, once it holds all that is expected."""
+    consumer = Consumer({"bootstrap.servers": server.bootstrap_servers, "group.id": "g"})
+    partitions = consumer.list_topics("dlq.t", timeout=20).topics["dlq.t"].partitions
+    consumer.assign([TopicPartition("dlq.t", partition, 0) for partition in partitions])
+    found: set[int] = set()
+    deadline = time.monotonic() + PATIENCE_S
+    while found != expected and time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is not None and message.error() is None:
+            found.add(int(message.value() or b""))
+    consumer.close()
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_kills_leave_no_record_out(chance):
+    run(3, chance)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(5))
+def test_a_hundred_kills_leave_no_record_out(chance, part):
+    run(20, chance)
