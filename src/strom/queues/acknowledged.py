@@ -42,9 +42,11 @@ class Acknowledged:
                 end = max(end, self._ends[last - 1])
             self._starts[first:last] = [start]
             self._ends[first:last] = [end]
-        while self._starts and self._starts[0] <= self.floor:
-            self.floor = max(self.floor, self._ends.pop(0))
-            del self._starts[0]
+        if self._starts and self._starts[0] <= self.floor:
+            reached = bisect_right(self._starts, self.floor)
+            self.floor = max(self.floor, self._ends[reached - 1])
+            del self._starts[:reached]  # at once: one by one would move the rest as often
+            del self._ends[:reached]
 
     def __contains__(self, position: int) -> bool:
         if position < self.floor:
@@ -58,13 +60,19 @@ class Acknowledged:
 
     def live_before(self, end: int) -> Iterator[int]:
         """The positions before `end` that are not gone."""
+        for start, stop in self.live_ranges_before(end):
+            yield from range(start, stop)
+
+    def live_ranges_before(self, end: int) -> Iterator[Range]:
+        """The same as ranges."""
         at = self.floor
         for start, stop in self.beyond():
             if start >= end:
                 break
-            yield from range(at, start)
+            yield at, start
             at = stop
-        yield from range(at, end)
+        if at < end:
+            yield at, end
 
     def count_live_before(self, end: int) -> int:
         """How many these are."""

@@ -10,6 +10,7 @@ from strom.broker.broker import Broker
 from strom.broker.queues.bridges import Bridges
 from strom.broker.queues.delayed import DelayedMessages
 from strom.broker.queues.naming import topic_of
+from strom.broker.queues.slices import Slices
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.broker.queues.topology import TopologyLog
 from strom.broker.queues.turn import EndOfTurn
@@ -65,6 +66,7 @@ class MessageQueues:
         self.turn = EndOfTurn(
             self._send_dead_letters, self._give_topic, self._set_blocked, broker.storage_failed
         )
+        self.slices = Slices(self.loop)
         self.blocked: str | None = None
         """Why no messages are taken now."""
         self.when_blocked: list[Callable[[str | None], None]] = []
@@ -93,6 +95,9 @@ class MessageQueues:
                 self._delayed_of(name).load(topic)
         for store in tuple(self._stores):
             await store.loaded()
+        for vhost in self.vhosts.values():
+            for queue in vhost.queues.values():
+                queue.serve(self.clock.now_ms())  # what has expired meanwhile is dropped
         await self._restore_bridges(definitions)
         used = {definition.topic for definition in self._stores.values()}
         for hosted in self.broker.topics():
@@ -151,7 +156,6 @@ class MessageQueues:
             delivered = store.next_position
         queue.restore(redelivered_before=delivered, returns=progress.returned)
         self.vhosts[definition.vhost].add_queue(queue)
-        queue.serve(self.clock.now_ms())
 
     def make_queue(self, definition: QueueDefinition) -> Queue:
         """A queue with a store of its own, not yet in its virtual host."""
@@ -172,6 +176,7 @@ class MessageQueues:
 
     async def stop(self) -> None:
         """Write what is to be written."""
+        self.slices.stop()
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
@@ -180,6 +185,8 @@ class MessageQueues:
         with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
             await self.bridges.stop()
         self.turn.end()
+        while self._dead:
+            self.turn.end()
         await self.broker.commit.finish_all()
         self.turn.end()  # dead letters are safe now: write that their sources are gone
         if self._tasks:
@@ -284,12 +291,12 @@ class MessageQueues:
             self.turn.soon()
 
     def _send_dead_letters(self) -> None:
-        while self._dead:
-            dead, self._dead = self._dead, []
-            for queue, message, reason, receipt in dead:
-                self._send_dead_letter(queue, message, reason, receipt)
-                if receipt is not None:
-                    receipt.settle(safe=True)
+        """Send on what was given up; what is given up for it, by queues that are full, the next turn."""
+        dead, self._dead = self._dead, []
+        for queue, message, reason, receipt in dead:
+            self._send_dead_letter(queue, message, reason, receipt)
+            if receipt is not None:
+                receipt.settle(safe=True)
 
     def _send_dead_letter(
         self, queue: Queue, message: Message, reason: str, receipt: Receipt | None
@@ -325,9 +332,15 @@ class MessageQueues:
         self._timers[queue] = self.loop.call_later(delay, self._wake, queue)
 
     def _wake(self, queue: Queue) -> None:
+        """Have expired messages dropped in turn with other long work: many queues may wake at once."""
         self._timers.pop(queue, None)
-        if not queue.deleted:
-            queue.woken(self.clock.now_ms())
+
+        def step() -> bool:
+            if not queue.deleted:
+                queue.woken(self.clock.now_ms())
+            return False  # if there is more, it asks to be woken again
+
+        self.slices.add(step)
 
     async def sync(self) -> None:
         """Have what was written without anyone waiting for it synced to disk."""

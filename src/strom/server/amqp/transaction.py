@@ -56,5 +56,4 @@ class Transaction:
         """Forget all of it: what was settled is unacknowledged again."""
         self.published.clear()
         settled, self.settled = self.settled, []
-        for messages, _ in settled:
-            channel.restore(messages)
+        channel.restore([one for messages, _ in settled for one in messages])
