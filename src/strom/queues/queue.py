@@ -145,9 +145,7 @@ class Queue:
         )
         self._returns: dict[int, int] = {}
         """How often messages came back, where that is counted."""
-        self._counts_returns = (
-            self.rules.delivery_limit is not None or self.rules.counts_deliveries
-        )
+        self._counts_returns = self.rules.delivery_limit is not None or self.rules.counts_deliveries
         self._priorities: dict[int, int] = {}
         """The priorities of what consumers have, in a queue with priorities."""
         self._returning = 0

@@ -282,9 +282,15 @@ class QueueStore:
         if self._cached_bytes > self._memory.each // 2:
             self._evict_lent()
         for batch in _batches(list(self._pending.items())):
-            data = build_message_batch(batch, partition.log.end_offset)
+            expected = partition.log.end_offset
+            data = build_message_batch(batch, expected)
             partition.append(data, now_ms, from_client=False)
             for position, message in batch:
+                if (
+                    position > expected
+                ):  # consumed before they were written: so not left after a restart
+                    self._gone.append((expected, position))
+                expected = position + 1
                 del self._pending[position]
                 self._pending_bytes -= len(message.body) + OVERHEAD
                 message.record = None
