@@ -4,7 +4,7 @@ Messages mostly go in the order in which they came, so that there are few ranges
 messages that are out with consumers.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -78,6 +78,24 @@ class Acknowledged:
         """How many these are."""
         gone = sum(min(stop, end) - start for start, stop in self.beyond() if start < end)
         return max(0, end - self.floor - gone)
+
+    def count_live(self, start: int, end: int) -> int:
+        """How many positions from `start` up to `end` are not gone."""
+        start = max(start, self.floor)
+        if start >= end:
+            return 0
+        first, last = bisect_right(self._ends, start), bisect_left(self._starts, end)
+        if first >= last:
+            return end - start
+        gone = sum(self._ends[first:last]) - sum(self._starts[first:last])
+        gone -= max(0, start - self._starts[first]) + max(0, self._ends[last - 1] - end)
+        return end - start - gone
+
+    def copy(self) -> "Acknowledged":
+        """The same, which does not change with this one."""
+        copied = Acknowledged(self.floor)
+        copied._starts, copied._ends = self._starts.copy(), self._ends.copy()
+        return copied
 
     def cut(self, end: int) -> None:
         """Know nothing of positions from `end` on: they never were, and will be given again."""

@@ -348,11 +348,14 @@ class MessageQueues:
             store.sync()
 
     async def trim(self) -> None:
-        """Drop segments that nobody needs any more."""
+        """Drop segments that nobody needs any more, and rewrite those of which little is needed."""
         for store in tuple(self._stores):
             try:
                 store.trim()
-            except ApiError as error:  # trouble with one log is no trouble for the others
+                await store.prune(self.broker.off_loop)
+            except DirectoryOffline:
+                raise
+            except (ApiError, StorageError) as error:  # of one log: no trouble for the others
                 log.warning("The log of a queue is trimmed later: %s", error)
             await asyncio.sleep(0)
         now_ms = self.clock.now_ms()

@@ -9,7 +9,7 @@ Partition 0 of the queue's topic holds the messages, partition 1 which of them a
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from strom.broker.partition import Partition
@@ -143,14 +143,8 @@ class QueueStore:
 
         Until then no new message may take a position that an old record says is gone.
         """
-        partition = self._progress
-        if partition is not None and partition.log.flushed_offset < partition.log.end_offset:
-            last = partition.log.end_offset - 1
-            safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-            partition.when_safe(Appended(last, last, -1, 0, False), safe.set_result)
-            partition.sync_soon()
-            if await safe is not ErrorCode.NONE:
-                raise UserError("The disk does not take the state of the message queues.")
+        if self._progress is not None and not await _flushed(self._progress):
+            raise UserError("The disk does not take the state of the message queues.")
 
     def close(self) -> None:
         """The queue is deleted."""
@@ -401,6 +395,26 @@ class QueueStore:
         for partition in (self._messages, self._progress):
             partition.log.delete_old_segments(now_ms)
 
+    async def prune(self, off_loop: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        """Rewrite segments that hold a few messages still needed among many that are gone.
+
+        Else one message that is never acknowledged would keep everything that came after it.
+        """
+        messages, progress = self._messages, self._progress
+        if messages is None or progress is None or self.closed or not messages.log.has_closed:
+            return
+        self.write_progress()
+        if self._gone:
+            return  # the disk did not take it
+        gone = self.acknowledged.copy()
+        if not await _flushed(progress) or self.closed:
+            return
+        pruning = messages.log.plan_pruning(gone, self._clock.now_ms())
+        if pruning is not None:
+            await off_loop(pruning.run)
+            if not messages.deleted:
+                messages.log.apply_compaction(pruning)
+
     # --- inside --------------------------------------------------------------------------------
 
     @property
@@ -483,6 +497,17 @@ class QueueStore:
             and position not in self._lent
             and position not in self.acknowledged
         )
+
+
+async def _flushed(partition: Partition) -> bool:
+    """Return when what was appended is on disk, or cannot be brought there."""
+    if partition.log.flushed_offset >= partition.log.end_offset:
+        return True
+    last = partition.log.end_offset - 1
+    flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    partition.when_safe(Appended(last, last, -1, 0, False), flushed.set_result)
+    partition.sync_soon()
+    return await flushed is ErrorCode.NONE
 
 
 def _records_from(data: bytes, position: int) -> Iterator[Record]:
