@@ -8,6 +8,7 @@ from strom.queues.message import Message
 from strom.queues.queue import Got, Queue
 from strom.queues.refusals import access_refused, precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
+from strom.server.amqp.ack_timeout import DeliveryAges
 from strom.server.amqp.confirms import Confirms
 from strom.server.amqp.settling import Settling, Unacked
 from strom.server.amqp.transaction import Transaction
@@ -65,6 +66,7 @@ class Channel:
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self._next_tag = 1
+        self._ages = DeliveryAges()
         self._settling: Settling | None = None
         """What has begun on `unacked`."""
 
@@ -258,6 +260,10 @@ class Channel:
         """Messages are acknowledged (None), requeued (True) or rejected (False)."""
         settling = Settling(self, {one.tag: one for one in messages}, self._next_tag, requeue)
         self.queues.slices.run(settling.step, settling.slices)
+
+    def look_at_oldest(self, now_ms: int) -> int:
+        """For at least how many milliseconds the oldest unacknowledged message has been out."""
+        return self._ages.look(self.unacked, self._next_tag, now_ms)
 
     def restore(self, messages: list[Unacked]) -> None:
         """Messages that were taken are unacknowledged after all."""
