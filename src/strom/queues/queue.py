@@ -405,7 +405,8 @@ class Queue:
                 break
             if dropped == EXPIRED_AT_ONCE:
                 self._is_expiring = True
-                self._wake(now_ms)
+                self._wakes_at = now_ms
+                self._host.wake(self, now_ms)
                 return False
             self.ready.pop()
             self.ready_bytes -= len(message.body)
