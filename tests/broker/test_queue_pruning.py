@@ -126,7 +126,7 @@ def test_a_power_cut_at_any_step_keeps_what_was_not_acknowledged():
     assert step > 20
 
 
-def test_nothing_is_pruned_before_it_is_durable_that_it_is_gone():
+def test_nothing_is_pruned_before_it_is_durable_that_it_is_gone(monkeypatch):
     async def test():
         files, clock = MemoryFiles(), ManualClock()
         async with queues(files, clock) as world:
@@ -142,7 +142,7 @@ def test_nothing_is_pruned_before_it_is_durable_that_it_is_gone():
                 planned.append(progress.log.flushed_offset == progress.log.end_offset)
                 return plan_pruning(gone, now_ms)
 
-            messages.log.plan_pruning = observe
+            monkeypatch.setattr(messages.log, "plan_pruning", observe)
             await world.hub.trim()
             assert planned == [True]
 

@@ -5,9 +5,13 @@ import asyncio
 import pytest
 
 from strom.broker.queues import store as store_module
+from strom.broker.queues.store import QueueStore
+from strom.queues.message import Message
+from strom.queues.ready import FifoReady
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.content import BasicProperties, encode_properties
+from strom.wire.kafka.records import read_records
 from tests.broker.test_power_loss_of_dead_letters import World, queues
 
 MESSAGES = 2000
@@ -18,7 +22,6 @@ BODY = bytes(200)
 def decoded(monkeypatch):
     """How many records of logs were decoded."""
     count = [0]
-    read_records = store_module.read_records
 
     def counting(data, at, header):
         count[0] += header.record_count
@@ -103,9 +106,11 @@ def test_positions_that_were_never_written_are_not_looked_for_one_by_one(decoded
     async def test():
         async with queues(MemoryFiles(), ManualClock()) as world:
             await consume_before_writing(world)
-            queue = world.queue("q")
-            queue.store.acknowledged.cut(0)  # as after a crash that took the note of it
-            queue.ready.restore(queue.store.acknowledged, delivered=0, end=MESSAGES + 2)
+            store, ready = world.queue("q").store, world.queue("q").ready
+            assert isinstance(store, QueueStore)
+            assert isinstance(ready, FifoReady)
+            store.acknowledged.cut(0)  # as after a crash that took the note of it
+            ready.restore(store.acknowledged, delivered=0, end=MESSAGES + 2)
             decoded[0] = 0
             assert world.bodies("q") == [b"first", b"last"]
             assert decoded[0] < 10
@@ -115,4 +120,4 @@ def test_positions_that_were_never_written_are_not_looked_for_one_by_one(decoded
 
 def transient(clock):
     properties = encode_properties(BasicProperties())
-    return store_module.Message("", "q", properties, b"transient", clock.now_ms())
+    return Message("", "q", properties, b"transient", clock.now_ms())

@@ -8,7 +8,7 @@ from strom.broker.queues.slices import Slices
 class Job:
     """So many slices of work."""
 
-    def __init__(self, name, slices, done):
+    def __init__(self, name: str, slices: int, done: list[str]) -> None:
         self.name = name
         self.left = slices
         self._done = done
@@ -25,7 +25,8 @@ def run(test):
 
 def test_long_works_take_turns_and_others_are_served_between_slices():
     async def test():
-        slices, done = Slices(asyncio.get_running_loop()), []
+        slices = Slices(asyncio.get_running_loop())
+        done: list[str] = []
         assert not slices.run(Job("a", 3, done).step, 3)
         assert not slices.run(Job("b", 2, done).step, 2)
         assert done == []
@@ -40,7 +41,8 @@ def test_long_works_take_turns_and_others_are_served_between_slices():
 
 def test_short_work_is_done_at_once_up_to_a_slice_for_each_turn():
     async def test():
-        slices, done = Slices(asyncio.get_running_loop()), []
+        slices = Slices(asyncio.get_running_loop())
+        done: list[str] = []
         ended = [slices.run(Job(name, 1, done).step, 0.4) for name in "abcd"]
         assert ended == [True, True, False, False]
         assert done == ["a", "b"]
@@ -58,7 +60,8 @@ def test_a_work_that_fails_does_not_stop_the_others():
         loop = asyncio.get_running_loop()
         failures = []
         loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
-        slices, done = Slices(loop), []
+        slices = Slices(loop)
+        done: list[str] = []
         error = RuntimeError("broken")
 
         def fail():
@@ -75,7 +78,8 @@ def test_a_work_that_fails_does_not_stop_the_others():
 
 def test_nothing_is_done_after_a_stop():
     async def test():
-        slices, done = Slices(asyncio.get_running_loop()), []
+        slices = Slices(asyncio.get_running_loop())
+        done: list[str] = []
         slices.add(Job("a", 1, done).step)
         slices.stop()
         await asyncio.sleep(0)

@@ -68,7 +68,7 @@ def test_the_channel_that_keeps_a_message_is_closed_and_no_other(own, timeout_ms
             for now_ms in range(0, 3000, 100):
                 it.world.publish("r", b"m")
                 close_overdue([connection], timeout_ms, now_ms)
-                quick.acknowledge(0, multiple=True)
+                assert quick.acknowledge(0, multiple=True) is None
                 if slow.closing:
                     closed_after = now_ms
                     break

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from strom.queues.refusals import precondition_failed
-from strom.server.amqp.settling import Unacked
 from strom.wire.amqp.protocol import AmqpError
 
 if TYPE_CHECKING:
+    from strom.server.amqp.channel import Unacked
     from strom.server.amqp.connection import AmqpConnection
 
 LONGEST_INTERVAL_MS = 60_000
@@ -27,7 +27,7 @@ class DeliveryAges:
         self._notes: deque[tuple[int, int]] = deque()
         """Delivery tags with a time at which all before them had been delivered."""
 
-    def look(self, unacked: dict[int, Unacked], next_tag: int, now_ms: int) -> int:
+    def look(self, unacked: "dict[int, Unacked]", next_tag: int, now_ms: int) -> int:
         """For at least how many milliseconds the oldest of these messages has been out."""
         oldest = next(iter(unacked), next_tag)
         notes = self._notes

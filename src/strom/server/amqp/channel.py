@@ -1,7 +1,7 @@
 """A channel: consumers and their unacknowledged messages, what is published, and what is confirmed."""
 
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from strom.queues.consumers import Consumer
 from strom.queues.message import Message
@@ -10,7 +10,7 @@ from strom.queues.refusals import access_refused, precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.server.amqp.ack_timeout import DeliveryAges
 from strom.server.amqp.confirms import Confirms
-from strom.server.amqp.settling import Settling, Unacked
+from strom.server.amqp.settling import Settling
 from strom.server.amqp.transaction import Transaction
 from strom.wire.amqp.codec import method_frame
 from strom.wire.amqp.content import Content, ContentAssembly, write_content
@@ -27,6 +27,15 @@ FRAMES_BYTES = 80
 
 Work: TypeAlias = Coroutine[Any, Any, None] | None
 """What the connection has to await before it handles another frame; None if all is done."""
+
+
+class Unacked(NamedTuple):
+    """A message that a client has."""
+
+    tag: int
+    queue: Queue
+    position: int
+    consumer: "ChannelConsumer | None"
 
 
 class ChannelConsumer(Consumer):

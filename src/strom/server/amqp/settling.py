@@ -1,25 +1,16 @@
 """Messages that a client acknowledges, requeues or rejects, perhaps very many: settled in slices."""
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from strom.broker.queues.slices import SLICE
 from strom.queues.queue import EXPIRED_AT_ONCE, Queue
 
 if TYPE_CHECKING:
-    from strom.server.amqp.channel import Channel, ChannelConsumer
+    from strom.server.amqp.channel import Channel, Unacked
 
 DEAD_AT_ONCE = EXPIRED_AT_ONCE
 """A slice of messages that may become dead letters, each of which is read and published again."""
-
-
-class Unacked(NamedTuple):
-    """A message that a client has."""
-
-    tag: int
-    queue: Queue
-    position: int
-    consumer: "ChannelConsumer | None"
 
 
 class Settling:
@@ -31,7 +22,7 @@ class Settling:
     def __init__(
         self,
         channel: "Channel",
-        unacked: dict[int, Unacked],
+        unacked: "dict[int, Unacked]",
         last_tag: int,
         requeue: bool | None,
     ) -> None:
@@ -73,7 +64,7 @@ class Settling:
         """Return when all is settled."""
         await self.done
 
-    def _take(self) -> list[Unacked]:
+    def _take(self) -> "list[Unacked]":
         tags: list[int] = []
         for tag in self._unacked:
             if tag > self._last_tag or len(tags) == self._slice:
@@ -81,7 +72,7 @@ class Settling:
             tags.append(tag)
         return [self._unacked.pop(tag) for tag in tags]
 
-    def _settle(self, messages: list[Unacked]) -> dict[Queue, list[int]]:
+    def _settle(self, messages: "list[Unacked]") -> dict[Queue, list[int]]:
         touched: dict[Queue, list[int]] = {}
         for _, queue, position, consumer in messages:
             touched.setdefault(queue, []).append(position)
