@@ -112,6 +112,18 @@ def test_the_log_goes_on_while_it_is_pruned():
     assert [each.offset for each in read_all(world.log)] == [5, *range(active, 80)]
 
 
+def test_nothing_else_rewrites_the_log_before_a_pruning_has_ended():
+    world = filled_world(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0)
+    active = int(max(log_files(world))[:20])
+    pruning = world.log.plan_pruning(Gone(5), world.now_ms)
+    assert world.log.plan_compaction(world.now_ms) is None
+    assert world.log.plan_pruning(Gone(5), world.now_ms) is None
+    pruning.run()
+    world.log.apply_compaction(pruning)
+    assert [each.offset for each in read_all(world.log)] == [5, *range(active, 60)]
+    assert world.log.plan_compaction(world.now_ms) is not None
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crash_at_any_step_keeps_what_is_needed(seed):
     live = {0, 7, 20, 21, 33}

@@ -466,8 +466,8 @@ class Log:
     def plan_compaction(self, now_ms: int) -> Compaction | None:
         """The compaction that is due, if any: `run` it on any thread, then apply it here."""
         self._check_usable()
-        if self._compaction is not None and not self._compaction.failed:
-            self.apply_compaction(self._compaction)
+        if self._is_being_rewritten():
+            return None
         if not self.settings.compacted or self._last_marker_offset >= self.flushed_offset:
             return None  # a crash could still undo how the last transaction ended
         try:
@@ -488,8 +488,8 @@ class Log:
         `gone` is used by that thread: it must not change.
         """
         self._check_usable()
-        if self._compaction is not None and not self._compaction.failed:
-            self.apply_compaction(self._compaction)
+        if self._is_being_rewritten():
+            return None
         closed = list(takewhile(lambda each: not each.dirty, self._segments.closed()))
         if sum(each.size_bytes for each in closed) * 2 < self.settings.segment_bytes:
             return None
@@ -508,6 +508,15 @@ class Log:
             now_ms,
         )
         return self._compaction
+
+    def _is_being_rewritten(self) -> bool:
+        """Whether a compaction or pruning has begun and not ended; one that has is applied."""
+        begun = self._compaction
+        if begun is None or begun.failed:
+            return False
+        if begun.finished:
+            self.apply_compaction(begun)
+        return not begun.finished
 
     def apply_compaction(self, compaction: Compaction) -> None:
         """Serve from the new segments from now on; nothing to do if its run has failed."""

@@ -88,6 +88,8 @@ class Compaction:
 
     def __init__(self, disk: Disk, folder: str, state: LogState, work: Work) -> None:
         self.failed = False
+        self.finished = False
+        """Whether `run` has ended well."""
         self.replacements: list[Replacement] = []
         """What is to be swapped in; complete when `run` has returned."""
         self.cleaned = state.cleaned
@@ -103,6 +105,7 @@ class Compaction:
             with self._disk.writing():
                 self._write_replacements()
                 self._commit()
+            self.finished = True
         except BaseException:
             self.failed = True
             if not self._state.gone:

@@ -77,6 +77,7 @@ class MessageQueues:
         self._delayed: dict[str, DelayedMessages] = {}
         self._dead: list[tuple[Queue, Message, str, Receipt | None]] = []
         self._timers: dict[Queue, asyncio.TimerHandle] = {}
+        self._stopping = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # --- life ----------------------------------------------------------------------------------
@@ -176,13 +177,14 @@ class MessageQueues:
 
     async def stop(self) -> None:
         """Write what is to be written."""
-        self.slices.stop()
+        self._stopping = True  # what expires from now on does so after the next start
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
         for delayed in self._delayed.values():
             delayed.stop()
         with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
+            await self.slices.finish()
             await self.bridges.stop()
         self.turn.end()
         while self._dead:
@@ -328,6 +330,8 @@ class MessageQueues:
         running = self._timers.pop(queue, None)
         if running is not None:
             running.cancel()
+        if self._stopping:
+            return
         delay = max(0, at_ms - self.clock.now_ms()) / 1000
         self._timers[queue] = self.loop.call_later(delay, self._wake, queue)
 
@@ -336,7 +340,7 @@ class MessageQueues:
         self._timers.pop(queue, None)
 
         def step() -> bool:
-            if not queue.deleted:
+            if not queue.deleted and not self._stopping:
                 queue.woken(self.clock.now_ms())
             return False  # if there is more, it asks to be woken again
 

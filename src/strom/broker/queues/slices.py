@@ -28,7 +28,6 @@ class Slices:
         self._done_at_once = 0.0
         """How many slices this turn has done at once."""
         self._is_due = False
-        self._stopped = False
 
     def run(self, step: Step, slices: float) -> bool:
         """Do work of so many slices at most: at once if that is little; whether it has ended."""
@@ -45,13 +44,14 @@ class Slices:
         self._steps.append(step)
         self._soon()
 
-    def stop(self) -> None:
-        """Leave the rest undone: what is not returned to its queue is so by the next start."""
-        self._stopped = True
-        self._steps.clear()
+    async def finish(self) -> None:
+        """Do all that is left, before the broker stops."""
+        while self._steps:
+            self._turn()
+            await asyncio.sleep(0)
 
     def _soon(self) -> None:
-        if not self._is_due and not self._stopped:
+        if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._turn)
 
