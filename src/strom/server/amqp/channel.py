@@ -236,7 +236,7 @@ class Channel:
         """Settle everything up to a delivery tag; 0 stands for all that there is."""
         if tag and next(iter(self.unacked), tag + 1) > tag:
             raise _unknown_tag(tag)
-        return self._begin(self.unacked, tag or self._next_tag, requeue)
+        return self._begin(self.unacked, tag or self._next_tag - 1, requeue)
 
     def _begin(self, unacked: dict[int, Unacked], last_tag: int, requeue: bool | None) -> Work:
         settling = Settling(self, unacked, last_tag, requeue)
