@@ -82,6 +82,24 @@ def test_a_client_is_not_read_while_its_messages_come_back(give_back):
     run(test)
 
 
+def test_what_is_delivered_after_the_request_is_not_settled_by_it():
+    async def test():
+        async with clients() as it:
+            queue = await filled(it)
+            await it.world.declare("r")
+            channel = await it.take(queue, MANY)
+            for consumer in channel.consumers.values():
+                queue.consumers.remove(consumer)
+            it.consume(channel, it.world.queue("r"))
+            nack_all(channel)
+            it.world.publish("r", b"later")
+            (later,) = [one for one in channel.unacked.values() if one.queue.name == "r"]
+            assert await watch(it.world.queue("q"), SLICE) >= 5
+            assert later.tag in channel.unacked
+
+    run(test)
+
+
 def test_what_came_back_is_delivered_before_what_waited():
     async def test():
         async with clients() as it:
