@@ -255,6 +255,15 @@ def test_only_the_head_of_a_queue_expires(channel, name):
     assert bodies(channel, queue) == [b"1"]
 
 
+def test_a_message_that_comes_back_goes_before_those_that_wait(channel, name):
+    queue = declare(channel, name)
+    publish(channel, queue, b"1", b"2", b"3")
+    first, second = channel.basic_get(queue)[0], channel.basic_get(queue)[0]
+    channel.basic_nack(second.delivery_tag, requeue=True)
+    channel.basic_nack(first.delivery_tag, requeue=True)
+    assert bodies(channel, queue) == [b"1", b"2", b"3"]
+
+
 def test_an_expiration_that_is_no_number_is_refused(channel, name):
     queue = declare(channel, name)
     with closes_channel(406):
@@ -337,6 +346,19 @@ def test_rejected_messages_go_to_the_dead_letter_exchange(channel, name, grave):
     assert properties.headers["x-first-death-queue"] == queue
     assert properties.headers["x-first-death-exchange"] == ""
     check_death(properties.headers, queue, "rejected")
+
+
+def test_an_expiration_counts_on_after_a_delivery_that_never_waited(channel, name, grave):
+    exchange, dead = grave
+    queue = declare(channel, name, x_dead_letter_exchange=exchange)
+    consuming = channel.connection.channel()
+    consuming.basic_consume(queue, lambda *_: consuming.stop_consuming())
+    publish(channel, queue, b"m", expiration="100")
+    consuming.start_consuming()
+    consuming.close()
+    _, properties, body = the_dead(channel, dead)
+    assert body == b"m"
+    check_death(properties.headers, queue, "expired")
 
 
 def test_expired_messages_go_there_without_their_expiration(channel, name, grave):

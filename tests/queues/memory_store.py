@@ -11,6 +11,7 @@ class MemoryStore:
         self.messages = {}
         self.next = 0
         self.delivered_before = 0
+        self.reads = 0
 
     def add(self, message, receipt):
         self.messages[self.next] = message
@@ -18,6 +19,7 @@ class MemoryStore:
         return self.next - 1
 
     def get(self, position):
+        self.reads += 1
         return self.messages.get(position)
 
     def leaving(self, position):

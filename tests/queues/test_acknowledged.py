@@ -31,6 +31,17 @@ def test_ranges_are_a_set_of_positions(ranges):
     assert all(one[1] < other[0] for one, other in itertools.pairwise(spans))
 
 
+@given(RANGES, st.integers(0, 60), st.integers(0, 60))
+def test_live_positions_of_a_part_are_counted(ranges, start, end):
+    gone = Acknowledged()
+    for span in ranges:
+        gone.add_range(*span)
+    copied = gone.copy()
+    gone.add_range(0, 60)
+    live = [position for position in range(start, end) if position not in copied]
+    assert copied.count_live(start, end) == len(live)
+
+
 @given(RANGES, st.integers(0, 45))
 def test_what_lies_beyond_a_cut_is_forgotten(ranges, cut):
     gone = Acknowledged()

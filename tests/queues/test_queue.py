@@ -3,6 +3,7 @@
 import pytest
 
 from strom.queues.consumers import Consumer
+from strom.queues.queue import EXPIRED_AT_ONCE
 from strom.wire.amqp.protocol import AmqpError
 from tests.queues.memory_store import CollectingOutlet, make_message, make_queue
 
@@ -132,3 +133,111 @@ def test_a_hole_in_the_log_is_passed_over():
         queue.publish(make_message(body), 0)
     del queue.store.messages[1]
     assert taken(queue) == [b"1", b"3"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"max_priority": 3}, {"max_length_bytes": 10_000}])
+def test_messages_that_come_back_are_not_read_for_that(arguments):
+    queue = make_queue(**arguments)
+    for number in range(20):
+        queue.publish(make_message(str(number).encode(), priority=number % 3), 0)
+    expected = taken_and_returned(queue)
+    read = queue.store.reads
+    queue.requeue(list(queue.unacked))
+    assert queue.store.reads == read
+    assert queue.ready_bytes == sum(map(len, expected))
+    assert taken(queue) == expected
+
+
+def taken_and_returned(queue):
+    """Take all; the bodies in the order of delivery."""
+    return [queue.get(0, no_ack=False).message.body for _ in range(queue.waiting)]
+
+
+def test_while_messages_come_back_in_slices_no_consumer_gets_any():
+    queue = make_queue()
+    for number in range(4):
+        queue.publish(make_message(str(number).encode()), 0)
+    positions = [queue.get(0, no_ack=False).position for _ in range(3)]
+    consumer = consume(queue, no_ack=True)
+    queue.begin_requeue()
+    queue.requeue(positions[1:])
+    queue.serve(0)
+    queue.publish(make_message(b"4"), 0)
+    assert consumer.outlet.got == []
+    queue.requeue(positions[:1])
+    queue.end_requeue()
+    queue.serve(0)
+    delivered = [(body, redelivered) for _, _, body, redelivered in consumer.outlet.got]
+    assert delivered == [(b"0", True), (b"1", True), (b"2", True), (b"3", False), (b"4", False)]
+
+
+def test_an_empty_queue_whose_messages_come_back_delivers_nothing_new_before_them():
+    queue = make_queue()
+    queue.publish(make_message(b"old"), 0)
+    position = queue.get(0, no_ack=False).position
+    consumer = consume(queue, no_ack=True)
+    queue.begin_requeue()
+    queue.publish(make_message(b"new"), 0)
+    queue.requeue([position])
+    queue.end_requeue()
+    queue.serve(0)
+    assert [body for _, _, body, _ in consumer.outlet.got] == [b"old", b"new"]
+
+
+def test_a_time_to_live_counts_on_after_a_delivery_that_never_waited():
+    queue = make_queue()
+    consumer = consume(queue)
+    queue.publish(make_message(b"m", 0, expiration="100"), 0)
+    ((_, position, _, _),) = consumer.outlet.got
+    queue.consumers.remove(consumer)
+    queue.requeue([position])
+    queue.serve(50)
+    assert queue._host.wakes == [100]
+    queue.woken(100)
+    assert queue._host.given_up == [(b"m", "expired")]
+
+
+def test_a_time_to_live_counts_on_after_waiting_and_a_delivery():
+    queue = make_queue()
+    queue.publish(make_message(b"m", 0, expiration="100"), 0)
+    consumer = consume(queue)
+    queue.serve(10)
+    ((_, position, _, _),) = consumer.outlet.got
+    queue.consumers.remove(consumer)
+    queue.requeue([position])
+    queue.serve(100)
+    assert queue._host.given_up == [(b"m", "expired")]
+
+
+def test_many_expired_messages_are_dropped_in_slices_and_nobody_gets_one():
+    queue = make_queue(message_ttl=100)
+    count = 3 * EXPIRED_AT_ONCE + 1
+    for number in range(count):
+        queue.publish(make_message(str(number).encode(), 0), 0)
+    queue.publish(make_message(b"live", 60), 60)
+    consumer = consume(queue, no_ack=True)
+    dropped = []
+    queue.serve(100)
+    while queue.is_expiring:
+        dropped.append(len(queue._host.given_up))
+        assert queue._host.wakes[-1] == 100
+        assert consumer.outlet.got == []
+        queue.publish(make_message(b"new", 100), 100)
+        queue.serve(100)
+        assert queue.get(100, no_ack=True) is None
+        assert len(queue._host.given_up) == dropped[-1]  # only the slice of each turn
+        queue.woken(100)
+    assert dropped == [EXPIRED_AT_ONCE * slices for slices in (1, 2, 3)]
+    expired = [str(number).encode() for number in range(count)]
+    assert queue._host.given_up == [(body, "expired") for body in expired]
+    assert [body for _, _, body, _ in consumer.outlet.got] == [b"live", *[b"new"] * 3]
+
+
+def test_purging_forgets_how_often_messages_came_back():
+    queue = make_queue(delivery_limit=5)
+    for body in (b"1", b"2"):
+        queue.publish(make_message(body), 0)
+    queue.requeue([queue.get(0, no_ack=False).position for _ in range(2)])
+    out = queue.get(0, no_ack=False).position
+    queue.purge()
+    assert list(queue._returns) == [out]

@@ -47,6 +47,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(consumer=consumers, takes=st.booleans())
     def pause_or_go_on(self, consumer, takes):
         consumer.outlet.takes = takes
+        self.queue.consumers.wake(consumer)
         self.queue.serve(0)
         self._expect_deliveries()
 
@@ -65,6 +66,7 @@ class QueueMachine(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.out)))
         consumer, position = self.out.pop(number)
         consumer.unacked -= 1
+        self.queue.consumers.wake(consumer)
         if what == "requeue":
             self.returned.add(number)
             self.waiting = sorted([*self.waiting, number])

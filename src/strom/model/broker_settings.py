@@ -328,6 +328,14 @@ class BrokerSettings(ShareBrokerSettings):
         maximum=65535,
         live=False,
     )
+    amqp_consumer_timeout_ms: int = setting(
+        "amqp.consumer.timeout.ms",
+        Kind.LONG,
+        30 * MINUTE_MS,
+        "How long a queue client may keep a message without acknowledging it before its channel is "
+        "closed and the message requeued; 0 or less for ever. A queue's x-consumer-timeout overrides it.",
+        live=False,
+    )
     amqp_handshake_timeout_ms: int = setting(
         "amqp.handshake.timeout.ms",
         Kind.INT,

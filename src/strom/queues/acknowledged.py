@@ -4,7 +4,7 @@ Messages mostly go in the order in which they came, so that there are few ranges
 messages that are out with consumers.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -42,9 +42,11 @@ class Acknowledged:
                 end = max(end, self._ends[last - 1])
             self._starts[first:last] = [start]
             self._ends[first:last] = [end]
-        while self._starts and self._starts[0] <= self.floor:
-            self.floor = max(self.floor, self._ends.pop(0))
-            del self._starts[0]
+        if self._starts and self._starts[0] <= self.floor:
+            reached = bisect_right(self._starts, self.floor)
+            self.floor = max(self.floor, self._ends[reached - 1])
+            del self._starts[:reached]  # at once: one by one would move the rest as often
+            del self._ends[:reached]
 
     def __contains__(self, position: int) -> bool:
         if position < self.floor:
@@ -58,18 +60,42 @@ class Acknowledged:
 
     def live_before(self, end: int) -> Iterator[int]:
         """The positions before `end` that are not gone."""
+        for start, stop in self.live_ranges_before(end):
+            yield from range(start, stop)
+
+    def live_ranges_before(self, end: int) -> Iterator[Range]:
+        """The same as ranges."""
         at = self.floor
         for start, stop in self.beyond():
             if start >= end:
                 break
-            yield from range(at, start)
+            yield at, start
             at = stop
-        yield from range(at, end)
+        if at < end:
+            yield at, end
 
     def count_live_before(self, end: int) -> int:
         """How many these are."""
         gone = sum(min(stop, end) - start for start, stop in self.beyond() if start < end)
         return max(0, end - self.floor - gone)
+
+    def count_live(self, start: int, end: int) -> int:
+        """How many positions from `start` up to `end` are not gone."""
+        start = max(start, self.floor)
+        if start >= end:
+            return 0
+        first, last = bisect_right(self._ends, start), bisect_left(self._starts, end)
+        if first >= last:
+            return end - start
+        gone = sum(self._ends[first:last]) - sum(self._starts[first:last])
+        gone -= max(0, start - self._starts[first]) + max(0, self._ends[last - 1] - end)
+        return end - start - gone
+
+    def copy(self) -> "Acknowledged":
+        """The same, which does not change with this one."""
+        copied = Acknowledged(self.floor)
+        copied._starts, copied._ends = self._starts.copy(), self._ends.copy()
+        return copied
 
     def cut(self, end: int) -> None:
         """Know nothing of positions from `end` on: they never were, and will be given again."""

@@ -24,6 +24,7 @@ class QueueRules:
     dead_letter_routing_key: str | None = None
     max_priority: int = 0
     delivery_limit: int | None = None
+    consumer_timeout_ms: int | None = None
     single_active_consumer: bool = False
     counts_deliveries: bool = False
     """As quorum queues do: a returned message says in a header how often it was delivered."""
@@ -93,6 +94,7 @@ _KNOWN: dict[str, tuple[str, Callable[[object], str | None]]] = {
     "x-dead-letter-routing-key": ("dead_letter_routing_key", _text),
     "x-max-priority": ("max_priority", _integer(0, MAX_PRIORITY)),
     "x-delivery-limit": ("delivery_limit", _integer(0, 2**31 - 1)),
+    "x-consumer-timeout": ("consumer_timeout_ms", _integer(0, _MAX_MS)),
     "x-single-active-consumer": ("single_active_consumer", _boolean),
     "x-queue-type": ("kind", _one_of("classic", "quorum")),
 }

@@ -1,6 +1,6 @@
 """The consumers of a queue: who may take a message now, and whose turn it is."""
 
-from collections import deque
+import heapq
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,8 +38,10 @@ class Consumer:
         "limit",
         "no_ack",
         "outlet",
+        "parked",
         "priority",
         "queue",
+        "served",
         "tag",
         "unacked",
     )
@@ -66,6 +68,10 @@ class Consumer:
         priority = self.arguments.get("x-priority", 0)
         self.priority = priority if isinstance(priority, int) else 0
         self.unacked = 0
+        self.served = 0
+        """When it last had its turn, or came: the number of that event in its queue; 0 if removed."""
+        self.parked = False
+        """Whether it was passed over: it has no turn before `Consumers.wake`."""
 
     @property
     def can_take(self) -> bool:
@@ -74,12 +80,20 @@ class Consumer:
 
 
 class Consumers:
-    """All of one queue, in turn; those of higher priority first."""
+    """All of one queue, in turn; those of higher priority first.
+
+    The turn is with the one that was served longest ago, of those that take a message. Who is found not
+    to take one is parked, so that thousands of them are not asked again for every message.
+    """
 
     def __init__(self, *, single_active: bool) -> None:
         self._single_active = single_active
-        self._levels: list[deque[Consumer]] = []
         self._by_arrival: dict[Consumer, None] = {}
+        self._only: Consumer | None = None
+        """The one that gets everything: there is no other, or the others stand by."""
+        self._turns: list[tuple[int, int, Consumer]] = []
+        """A heap: priority (negative), when it was served. Those removed meanwhile are left in it."""
+        self._events = 0
 
     def __len__(self) -> int:
         return len(self._by_arrival)
@@ -89,36 +103,52 @@ class Consumers:
 
     def add(self, consumer: Consumer) -> None:
         """One more; refused if someone wants to be the only one."""
-        exclusive = consumer.exclusive and self._by_arrival
-        if exclusive or any(other.exclusive for other in self._by_arrival):
+        only = self._only
+        if self._by_arrival and (consumer.exclusive or (only is not None and only.exclusive)):
             raise access_refused(f"queue '{consumer.queue.name}' is in exclusive use")
         self._by_arrival[consumer] = None
-        self._arrange()
+        consumer.parked = False
+        self._queue_up(consumer)
+        self._note_only()
 
     def remove(self, consumer: Consumer) -> None:
         """One less."""
         del self._by_arrival[consumer]
-        self._arrange()
+        consumer.served = 0
+        self._note_only()
+        if len(self._turns) > 2 * len(self._by_arrival) + 16:
+            self._turns = [turn for turn in self._turns if turn[1] == turn[2].served]
+            heapq.heapify(self._turns)
 
-    def _arrange(self) -> None:
-        consumers = list(self._by_arrival)
-        if self._single_active:
-            consumers = consumers[:1]
-        levels: dict[int, deque[Consumer]] = {}
-        for consumer in consumers:
-            levels.setdefault(consumer.priority, deque()).append(consumer)
-        self._levels = [levels[priority] for priority in sorted(levels, reverse=True)]
+    def wake(self, consumer: Consumer) -> None:
+        """A consumer that was parked may take messages again."""
+        if consumer.parked:
+            consumer.parked = False
+            if consumer.served:
+                heapq.heappush(self._turns, (-consumer.priority, consumer.served, consumer))
 
     def next(self) -> Consumer | None:
         """Whose turn it is, of those who take a message now."""
-        for level in self._levels:
-            if len(level) == 1:
-                if level[0].can_take:
-                    return level[0]
-                continue
-            for _ in range(len(level)):
-                consumer = level[0]
-                level.rotate(-1)
-                if consumer.can_take:
-                    return consumer
+        only = self._only
+        if only is not None:
+            return only if only.can_take else None
+        turns = self._turns
+        while turns:
+            _, served, consumer = heapq.heappop(turns)
+            if served != consumer.served:
+                continue  # it was removed
+            if consumer.can_take:
+                self._queue_up(consumer)
+                return consumer
+            consumer.parked = True
         return None
+
+    def _queue_up(self, consumer: Consumer) -> None:
+        """Its next turn is after all others of its priority."""
+        self._events += 1
+        consumer.served = self._events
+        heapq.heappush(self._turns, (-consumer.priority, consumer.served, consumer))
+
+    def _note_only(self) -> None:
+        alone = self._single_active or len(self._by_arrival) == 1
+        self._only = next(iter(self._by_arrival), None) if alone else None

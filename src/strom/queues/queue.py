@@ -17,6 +17,8 @@ from strom.queues.properties import change_properties
 from strom.queues.ready import FifoReady, PriorityReady
 
 DELIVERY_COUNT = "x-delivery-count"
+EXPIRED_AT_ONCE = 100
+"""So many expired messages are dropped in one slice: with a dead letter exchange, some milliseconds."""
 NOWHERE = -1
 """The position of a message that was delivered at once and needs no acknowledgement."""
 
@@ -138,7 +140,8 @@ class Queue:
         self.rules: QueueRules = read_rules(definition.arguments)
         self.consumers = Consumers(single_active=self.rules.single_active_consumer)
         self.store = store
-        self.unacked: set[int] = set()
+        self.unacked: dict[int, int] = {}
+        """What consumers have: positions, and the lengths of the bodies."""
         self.owner: object | None = None
         """The connection of an exclusive queue."""
         self.deleted = False
@@ -149,9 +152,16 @@ class Queue:
             PriorityReady(self.rules.max_priority) if self.rules.max_priority else FifoReady()
         )
         self._returns: dict[int, int] = {}
-        """How often messages came back, those that did."""
+        """How often messages came back, where that is counted."""
+        self._counts_returns = self.rules.delivery_limit is not None or self.rules.counts_deliveries
+        self._priorities: dict[int, int] = {}
+        """The priorities of what consumers have, in a queue with priorities."""
+        self._returning = 0
+        """How many requeues have begun and not ended."""
         self._redelivered_before = 0
         self._may_expire = self.rules.message_ttl_ms is not None
+        self._is_expiring = False
+        """Whether the head has expired, and the rest of what has is dropped in later slices."""
         self._wakes_at: int | None = None
 
     @property
@@ -186,7 +196,7 @@ class Queue:
 
         One that is part of a committed transaction is taken in any case.
         """
-        if not len(self.ready):
+        if not len(self.ready) and not self._returning:
             consumer = self.consumers.next()
             if consumer is not None:
                 self._hand_over(consumer, message, receipt)
@@ -202,8 +212,9 @@ class Queue:
         self.ready_bytes += len(message.body)
         if rules.is_limited and not rules.rejects:
             self._drop_over_limit()
-        if self._may_expire or message.expiration_ms is not None:
+        if message.expiration_ms is not None:
             self._may_expire = True
+        if self._may_expire and not self._is_expiring:
             self.expire(now_ms)
         return True
 
@@ -214,9 +225,16 @@ class Queue:
             return
         position = self.store.add(message, receipt)
         self.store.delivered(position)
-        self.unacked.add(position)
+        self._note_unacked(position, message)
+        if message.expiration_ms is not None:
+            self._may_expire = True  # it may come back
         consumer.unacked += 1
         consumer.outlet.deliver(consumer, position, message, False)
+
+    def _note_unacked(self, position: int, message: Message) -> None:
+        self.unacked[position] = len(message.body)
+        if self.rules.max_priority:
+            self._priorities[position] = message.priority
 
     def _is_over(self, more: int, more_bytes: int) -> bool:
         rules = self.rules
@@ -227,8 +245,9 @@ class Queue:
 
     def _drop_over_limit(self) -> None:
         while len(self.ready) and self._is_over(0, 0):
-            position = self.ready.pop()
-            assert position is not None  # noqa: S101 - something waits
+            popped = self.ready.pop()
+            assert popped is not None  # noqa: S101 - something waits
+            position = popped[0]
             message = self._taken(position)
             if message is not None:
                 self._give_up(position, message, MAX_LENGTH)
@@ -237,44 +256,49 @@ class Queue:
 
     def serve(self, now_ms: int) -> None:
         """Deliver what waits, as far as consumers take it."""
-        if self._may_expire:
-            self.expire(now_ms)
+        if self._is_expiring or (self._may_expire and not self.expire(now_ms)):
+            return
+        if self._returning:
+            return
         while len(self.ready):
             consumer = self.consumers.next()
             if consumer is None:
                 return
-            position = self.ready.pop()
-            assert position is not None  # noqa: S101 - something waits
+            popped = self.ready.pop()
+            assert popped is not None  # noqa: S101 - something waits
+            position, was_returned = popped
             message = self._taken(position)
             if message is None:
                 continue
-            redelivered = self._was_delivered(position)
+            redelivered = was_returned or position < self._redelivered_before
             self.store.delivered(position)
             if consumer.no_ack:
                 self._forget(position)
             else:
-                self.unacked.add(position)
+                self._note_unacked(position, message)
                 consumer.unacked += 1
             shown = self._shown(position, message)
             consumer.outlet.deliver(consumer, position, shown, redelivered)
-            if self._may_expire:
-                self.expire(now_ms)
-        self._may_expire = self.rules.message_ttl_ms is not None
+            if self._may_expire and not self.expire(now_ms):
+                return
+        if not self.unacked:  # else one with an expiration may come back
+            self._may_expire = self.rules.message_ttl_ms is not None
 
     def get(self, now_ms: int, *, no_ack: bool) -> Got | None:
-        """Take one message, if there is one."""
-        if self._may_expire:
-            self.expire(now_ms)
-        while (position := self.ready.pop()) is not None:
+        """Take one message, if there is one; none while `is_expiring`."""
+        if self._is_expiring or (self._may_expire and not self.expire(now_ms)):
+            return None
+        while (popped := self.ready.pop()) is not None:
+            position, was_returned = popped
             message = self._taken(position)
             if message is None:
                 continue
-            redelivered = self._was_delivered(position)
+            redelivered = was_returned or position < self._redelivered_before
             self.store.delivered(position)
             if no_ack:
                 self._forget(position)
             else:
-                self.unacked.add(position)
+                self._note_unacked(position, message)
             return Got(position, self._shown(position, message), redelivered, len(self.ready))
         return None
 
@@ -283,9 +307,6 @@ class Queue:
         if message is not None:
             self.ready_bytes -= len(message.body)
         return message
-
-    def _was_delivered(self, position: int) -> bool:
-        return position < self._redelivered_before or position in self._returns
 
     def _shown(self, position: int, message: Message) -> Message:
         """The message as consumers see it: with its delivery count where that is kept."""
@@ -300,45 +321,69 @@ class Queue:
 
     def acknowledge(self, position: int) -> None:
         """A consumer is done with it."""
-        self.unacked.discard(position)
+        self._settled(position)
         if self._returns:
             self._returns.pop(position, None)
         self.store.gone(position)
 
     def reject(self, position: int) -> None:
         """A consumer does not want it, and nobody else shall have it."""
-        self.unacked.discard(position)
         message = self.store.get(position)
+        size, priority = self._settled(position)
         if message is None:  # it cannot be read now
-            self.ready.put_back(position, 0)
+            self._put_back(position, size, priority)
         else:
             self._give_up(position, message, REJECTED)
 
+    def begin_requeue(self) -> None:
+        """Much is requeued in slices: until it has ended no consumer gets anything.
+
+        Else what waits for the first time could go out before what came back.
+        """
+        self._returning += 1
+
+    def end_requeue(self) -> None:
+        """All of it is back; `serve` afterwards."""
+        self._returning -= 1
+
     def requeue(self, positions: Iterable[int]) -> None:
-        """Back to where they were; `serve` afterwards."""
-        limit = self.rules.delivery_limit
+        """Back to where they were; `serve` afterwards. Messages are not read for that."""
         for position in positions:
-            self.unacked.discard(position)
-            count = self._returns.get(position, 0) + 1
-            message = self.store.get(position)
-            if message is None:  # it cannot be read now
-                self.ready.put_back(position, 0)
-            elif limit is not None and count > limit:
-                self._give_up(position, message, DELIVERY_LIMIT)
-            else:
-                self._returns[position] = count
-                if limit is not None or self.rules.counts_deliveries:
-                    self.store.returned(position, count)
-                self.ready.put_back(position, message.priority)
-                self.ready_bytes += len(message.body)
+            size, priority = self._settled(position)
+            if not self._counts_returns or not self._is_spent(position):
+                self._put_back(position, size, priority)
         if self.rules.is_limited and not self.rules.rejects:
             self._drop_over_limit()
+
+    def _is_spent(self, position: int) -> bool:
+        """Count one more return; whether it was one too many, and the message is given up."""
+        limit = self.rules.delivery_limit
+        count = self._returns.get(position, 0) + 1
+        if limit is not None and count > limit:
+            message = self.store.get(position)
+            if message is None:  # it cannot be read now
+                return False
+            self._give_up(position, message, DELIVERY_LIMIT)
+            return True
+        self._returns[position] = count
+        self.store.returned(position, count)
+        return False
+
+    def _settled(self, position: int) -> tuple[int, int]:
+        """No consumer has it any more; the length of its body, and its priority."""
+        size = self.unacked.pop(position, 0)
+        return size, self._priorities.pop(position, 0) if self._priorities else 0
+
+    def _put_back(self, position: int, size: int, priority: int) -> None:
+        self.ready.put_back(position, priority)
+        self.ready_bytes += size
 
     def purge(self) -> int:
         """Drop everything that waits; how many it were."""
         count = len(self.ready)
         for span in self.ready.clear():
             self.store.gone_range(span)
+        self._returns = {at: n for at, n in self._returns.items() if at in self.unacked}
         self.ready_bytes = 0
         return count
 
@@ -354,13 +399,25 @@ class Queue:
 
     # --- time ----------------------------------------------------------------------------------
 
+    @property
+    def is_expiring(self) -> bool:
+        """Whether more has expired than one slice drops: ask again when the rest is dropped too."""
+        return self._is_expiring
+
     def woken(self, now_ms: int) -> None:
         """It is the time that was asked for, or almost."""
         self._wakes_at = None
-        self.expire(now_ms)
+        self._is_expiring = False
+        self.serve(now_ms)
 
-    def expire(self, now_ms: int) -> None:
-        """Drop what is too old at the head; ask to be woken for the next."""
+    def expire(self, now_ms: int) -> bool:
+        """Drop what is too old at the head; ask to be woken for the next.
+
+        At most a slice of it: if the head has expired even then, False, and it is asked to be woken
+        at once. Nobody gets anything until then.
+        """
+        self._is_expiring = False
+        dropped = 0
         while (position := self.ready.peek()) is not None:
             message = self.store.get(position)
             if message is None:
@@ -368,13 +425,20 @@ class Queue:
                 continue
             expires_at = self._expires_at(message)
             if expires_at is None:
-                return
+                break
             if expires_at > now_ms:
                 self._wake(expires_at)
-                return
+                break
+            if dropped == EXPIRED_AT_ONCE:
+                self._is_expiring = True
+                self._wakes_at = now_ms
+                self._host.wake(self, now_ms)
+                return False
             self.ready.pop()
             self.ready_bytes -= len(message.body)
             self._give_up(position, message, EXPIRED)
+            dropped += 1
+        return True
 
     def _expires_at(self, message: Message) -> int | None:
         limits = [

@@ -1,7 +1,8 @@
 """The messages of a queue that wait for a consumer, by their positions in its log.
 
-A plain queue is a range of the log: a million waiting messages cost two numbers. Only messages that came
-back from consumers are kept singly. With priorities, every waiting position is.
+A plain queue is a range of the log: a million waiting messages cost two numbers. What came back from
+consumers is kept in ranges too, however many messages that are. With priorities, every waiting position
+is kept.
 """
 
 import heapq
@@ -28,8 +29,8 @@ class Ready(Protocol):
         """The next one."""
         ...
 
-    def pop(self) -> int | None:
-        """Take the next one."""
+    def pop(self) -> tuple[int, bool] | None:
+        """Take the next one; whether it was put back, so that a consumer has seen it."""
         ...
 
     def clear(self) -> Iterator[Range]:
@@ -41,13 +42,15 @@ class FifoReady:
     """First come, first served."""
 
     def __init__(self) -> None:
-        self._returned: list[int] = []
+        self._returned = ReturnedRanges()
         self._head = 0
         self._tail = 0
 
     def restore(self, acknowledged: Acknowledged, delivered: int, end: int) -> None:
         """What waits after a restart: what was out with consumers came back, the rest is a range."""
-        self._returned = list(acknowledged.live_before(min(delivered, end)))
+        self._returned = ReturnedRanges()
+        for start, stop in acknowledged.live_ranges_before(min(delivered, end)):
+            self._returned.add_range(start, stop)
         self._head = max(acknowledged.floor, min(delivered, end))
         self._tail = max(end, self._head)
 
@@ -62,31 +65,78 @@ class FifoReady:
 
     def put_back(self, position: int, priority: int) -> None:
         """Into its old place."""
-        heapq.heappush(self._returned, position)
+        self._returned.add_range(position, position + 1)
 
     def peek(self) -> int | None:
         """The oldest."""
         if self._returned:
-            return self._returned[0]
+            return self._returned.first
         return self._head if self._head < self._tail else None
 
-    def pop(self) -> int | None:
+    def pop(self) -> tuple[int, bool] | None:
         """Take the oldest: what came back is older than all that waits for the first time."""
         if self._returned:
-            return heapq.heappop(self._returned)
+            return self._returned.pop(), True
         if self._head == self._tail:
             return None
         self._head += 1
-        return self._head - 1
+        return self._head - 1, False
 
     def clear(self) -> Iterator[Range]:
         """Take all."""
-        returned, self._returned = self._returned, []
-        for position in returned:
-            yield position, position + 1
+        returned, self._returned = self._returned, ReturnedRanges()
+        yield from returned.ranges()
         head, self._head = self._head, self._tail
         if head < self._tail:
             yield head, self._tail
+
+
+class ReturnedRanges:
+    """Positions that came back, smallest first: a heap of disjoint ranges.
+
+    Messages mostly come back in the order in which they went out, so that a range grows at its end.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[list[int]] = []
+        self._newest: list[int] = []
+        """The range that was added last; an empty list once it has been popped."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add_range(self, start: int, end: int) -> None:
+        """Positions that are not here yet."""
+        self._count += end - start
+        newest = self._newest
+        if newest and newest[1] == start:
+            newest[1] = end  # its start, by which the heap is ordered, stays
+        else:
+            self._newest = newest = [start, end]
+            heapq.heappush(self._heap, newest)
+
+    @property
+    def first(self) -> int:
+        """The smallest position."""
+        return self._heap[0][0]
+
+    def pop(self) -> int:
+        """Take the smallest position."""
+        first = self._heap[0]
+        position = first[0]
+        self._count -= 1
+        if position + 1 < first[1]:
+            first[0] = position + 1  # the others begin behind its end: it stays the smallest
+        else:
+            heapq.heappop(self._heap)
+            if first is self._newest:
+                self._newest = []
+        return position
+
+    def ranges(self) -> Iterator[Range]:
+        """All of them, in order."""
+        return ((start, end) for start, end in sorted(self._heap))
 
 
 class PriorityReady:
@@ -96,6 +146,7 @@ class PriorityReady:
         self._levels: list[list[int]] = [[] for _ in range(highest + 1)]
         self._highest = highest
         self._count = 0
+        self._returned: set[int] = set()
 
     def __len__(self) -> int:
         return self._count
@@ -105,28 +156,47 @@ class PriorityReady:
         heapq.heappush(self._levels[min(priority, self._highest)], position)
         self._count += 1
 
-    put_back = push
+    def put_back(self, position: int, priority: int) -> None:
+        """Into its old place among its priority."""
+        self._returned.add(position)
+        self.push(position, priority)
 
     def peek(self) -> int | None:
         """The next one."""
         level = self._first()
         return level[0] if level else None
 
-    def pop(self) -> int | None:
+    def pop(self) -> tuple[int, bool] | None:
         """Take the next one."""
         level = self._first()
         if not level:
             return None
         self._count -= 1
-        return heapq.heappop(level)
+        position = heapq.heappop(level)
+        was_returned = position in self._returned
+        if was_returned:
+            self._returned.remove(position)
+        return position, was_returned
 
     def clear(self) -> Iterator[Range]:
         """Take all."""
         levels, self._levels = self._levels, [[] for _ in self._levels]
         self._count = 0
-        for level in levels:
-            for position in level:
-                yield position, position + 1
+        self._returned.clear()
+        yield from join_positions(sorted(position for level in levels for position in level))
 
     def _first(self) -> list[int] | None:
         return next((level for level in reversed(self._levels) if level), None)
+
+
+def join_positions(positions: list[int]) -> Iterator[Range]:
+    """Sorted positions as ranges."""
+    start = end = -1
+    for position in positions:
+        if position != end:
+            if start < end:
+                yield start, end
+            start = position
+        end = position + 1
+    if start < end:
+        yield start, end

@@ -141,7 +141,7 @@ def build_key_map(
     """
     keys = KeyMap(max_keys, plan.first_dirty_offset)
     for chunk in chunks:
-        for position, header in _whole_batches(chunk):
+        for position, header in whole_batches(chunk):
             if header.next_offset <= plan.first_dirty_offset:
                 continue
             if header.base_offset >= plan.end_offset:
@@ -179,7 +179,7 @@ def _add_batch(
             return
 
 
-def _whole_batches(chunk: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+def whole_batches(chunk: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """The batches of a chunk, each found to be undamaged; CorruptData if bytes are left over."""
     end = 0
     for position, header in headers(chunk):
@@ -232,7 +232,7 @@ class Cleaner:
     def clean(self, chunk: Buffer) -> Iterator[CleanedBatch]:
         """The batches that stay of a chunk of whole batches; unchanged ones are views into it."""
         view = memoryview(chunk)
-        for position, header in _whole_batches(view):
+        for position, header in whole_batches(view):
             batch = CleanedBatch(header, view[position : position + header.size_bytes])
             self.bytes_read += header.size_bytes
             try:
@@ -242,7 +242,7 @@ class Cleaner:
             except MalformedRecords:
                 cleaned = batch  # whatever keys it has, nobody's older values were superseded
             if cleaned is None and self._is_last_of_its_producer(header):
-                cleaned = _emptied(batch)
+                cleaned = empty_batch(batch)
             if cleaned is not None:
                 if header.is_transactional and not header.is_control:
                     self._transactions_with_data.add(header.producer_id)
@@ -261,7 +261,7 @@ class Cleaner:
             return batch  # a control batch of another kind
         if header.delete_horizon is None:
             body = read_body(batch.data, 0, header, MAX_DECOMPRESSED_BYTES)
-            return self._rewritten(batch, body, read_keys(body, header), self._new_horizon)
+            return keep_records(batch, body, read_keys(body, header), self._new_horizon)
         return None if header.delete_horizon <= self._now_ms else batch
 
     def _clean_data(self, batch: CleanedBatch) -> CleanedBatch | None:
@@ -286,7 +286,7 @@ class Cleaner:
             return None
         if len(kept) == len(records) and horizon == header.delete_horizon:
             return batch
-        return self._rewritten(batch, body, kept, horizon)
+        return keep_records(batch, body, kept, horizon)
 
     def _stays(self, record: RecordKey, header: BatchHeader) -> bool:
         # Behind the map's end a tombstone may not go: older values of its key may still be there.
@@ -300,26 +300,6 @@ class Cleaner:
     def _is_known_tombstone(self, record: RecordKey) -> bool:
         """Whether all older values of its key go now, so that its time may begin to run."""
         return not record.has_value and record.offset < self._keys.end_offset
-
-    @staticmethod
-    def _rewritten(
-        batch: CleanedBatch, body: bytes, kept: Sequence[RecordKey], horizon: int | None
-    ) -> CleanedBatch:
-        header = batch.header
-        if not header.has_append_time:
-            header = header._replace(max_timestamp=max(record.timestamp for record in kept))
-        if horizon is not None:
-            attributes = header.attributes | DELETE_HORIZON_BIT
-            header = header._replace(attributes=attributes, base_timestamp=horizon)
-        header = header._replace(record_count=len(kept))
-        records = bytearray()
-        if header.base_timestamp == batch.header.base_timestamp:
-            for record in kept:
-                records += body[record.start : record.end]
-        else:
-            for record in kept:
-                move_record_in_time(records, body, record, header.base_timestamp)
-        return _assembled(header, records, header.codec)
 
     def _is_last_of_its_producer(self, header: BatchHeader) -> bool:
         producer = self._producers.get(header.producer_id)
@@ -336,7 +316,29 @@ class Cleaner:
         )
 
 
-def _emptied(batch: CleanedBatch) -> CleanedBatch:
+def keep_records(
+    batch: CleanedBatch, body: bytes, kept: Sequence[RecordKey], horizon: int | None = None
+) -> CleanedBatch:
+    """A batch with only some of its records, which lie in `body`; perhaps with a delete horizon."""
+    header = batch.header
+    if not header.has_append_time:
+        header = header._replace(max_timestamp=max(record.timestamp for record in kept))
+    if horizon is not None:
+        attributes = header.attributes | DELETE_HORIZON_BIT
+        header = header._replace(attributes=attributes, base_timestamp=horizon)
+    header = header._replace(record_count=len(kept))
+    records = bytearray()
+    if header.base_timestamp == batch.header.base_timestamp:
+        for record in kept:
+            records += body[record.start : record.end]
+    else:
+        for record in kept:
+            move_record_in_time(records, body, record, header.base_timestamp)
+    return _assembled(header, records, header.codec)
+
+
+def empty_batch(batch: CleanedBatch) -> CleanedBatch:
+    """A batch without its records; it keeps its offsets, its producer and the sequence."""
     if batch.header.record_count == 0:
         return batch
     attributes = batch.header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)

@@ -8,6 +8,7 @@ synced on another thread, moves the high watermark up to where they are safe.
 import logging
 import uuid
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -20,6 +21,7 @@ from strom.storage.disk import Disk
 from strom.storage.files import is_temporary
 from strom.storage.flush import Flush, Unflushed
 from strom.storage.log_compaction import Compaction, gather_work, swap_in
+from strom.storage.log_pruning import GoneOffsets, Pruning, plan_pruning
 from strom.storage.log_reading import (
     EAGER_AT_MOST,
     NOTHING,
@@ -35,7 +37,7 @@ from strom.storage.log_reading import (
     read_chunk,
     read_lazily,
 )
-from strom.storage.log_retention import expired_segments, take_out
+from strom.storage.log_retention import expired_segments, facts_of, take_out
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerFacts
 from strom.storage.segment import Segment
@@ -88,6 +90,8 @@ class Log:
         self._segments = state.segments
         self._unflushed = Unflushed(disk, folder, state)
         self._compaction: Compaction | None = None
+        self._pruned: dict[int, int] = {}
+        """How many records segments had when they were pruned, by base offset."""
         self._last_marker_offset = -1
         self.end_offset = state.end_offset
         """The next offset to be given."""
@@ -155,6 +159,11 @@ class Log:
         return sum(
             segment.size_bytes for segment in self._segments if segment.next_offset > first_dirty
         )
+
+    @property
+    def has_closed(self) -> bool:
+        """Whether there is more than the active segment."""
+        return len(self._segments) > 1
 
     # Appending
 
@@ -500,8 +509,8 @@ class Log:
     def plan_compaction(self, now_ms: int) -> Compaction | None:
         """The compaction that is due, if any: `run` it on any thread, then apply it here."""
         self._check_usable()
-        if self._compaction is not None and not self._compaction.failed:
-            self.apply_compaction(self._compaction)
+        if self._is_being_rewritten():
+            return None
         if not self.settings.compacted or self._last_marker_offset >= self.flushed_offset:
             return None  # a crash could still undo how the last transaction ended
         try:
@@ -516,13 +525,53 @@ class Log:
         self._compaction = Compaction(self._disk, self.folder, self._state, work)
         return self._compaction
 
+    def plan_pruning(self, gone: GoneOffsets, now_ms: int) -> Compaction | None:
+        """The pruning that is worth the work, if any: `run` it on any thread, then apply it here.
+
+        `gone` is used by that thread: it must not change.
+        """
+        self._check_usable()
+        if self._is_being_rewritten():
+            return None
+        closed = list(takewhile(lambda each: not each.dirty, self._segments.closed()))
+        if sum(each.size_bytes for each in closed) * 2 < self.settings.segment_bytes:
+            return None
+        facts = [facts_of(self._disk, each) for each in closed]
+        groups = plan_pruning(facts, gone, self._pruned, self.settings)
+        if not groups:
+            return None
+        by_base = {each.base_offset: each for each in closed}
+        self._compaction = Pruning(
+            self._disk,
+            self.folder,
+            self._state,
+            [[by_base[each.base_offset] for each in group] for group in groups],
+            gone,
+            self.settings,
+            now_ms,
+        )
+        return self._compaction
+
+    def _is_being_rewritten(self) -> bool:
+        """Whether a compaction or pruning has begun and not ended; one that has is applied."""
+        begun = self._compaction
+        if begun is None or begun.failed:
+            return False
+        if begun.finished:
+            self.apply_compaction(begun)
+        return not begun.finished
+
     def apply_compaction(self, compaction: Compaction) -> None:
-        """Serve from the compacted segments from now on; nothing to do if its run has failed."""
+        """Serve from the new segments from now on; nothing to do if its run has failed."""
         self._check_usable()
         if compaction is self._compaction:
             self._compaction = None
             if not compaction.failed:
                 swap_in(self._disk, self.folder, self._state, compaction)
+                if isinstance(compaction, Pruning):
+                    self._pruned |= compaction.written
+                    bases = {each.base_offset for each in self._segments}
+                    self._pruned = {at: n for at, n in self._pruned.items() if at in bases}
 
     def expire_producers(self, now_ms: int, max_idle_ms: int) -> None:
         """Forget producers that were idle for so long."""

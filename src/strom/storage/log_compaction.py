@@ -13,12 +13,13 @@ Every step leaves a folder that `folder.complete_interrupted_work` brings to a g
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from strom.model.errors import CorruptData
 from strom.model.topic_settings import TopicSettings
 from strom.storage.batch_walk import read_whole_batches
 from strom.storage.cleaned import Cleaned, write_cleaned
-from strom.storage.compaction import AbortedTransactions, Cleaner, build_key_map
+from strom.storage.compaction import AbortedTransactions, CleanedBatch, Cleaner, build_key_map
 from strom.storage.compaction_plan import CompactionPlan, group_segments, plan_compaction
 from strom.storage.disk import Disk, Garbage
 from strom.storage.files import File
@@ -29,6 +30,7 @@ from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerFacts
 from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 from strom.storage.transaction_index import AbortedTransaction
+from strom.wire.kafka.batch import Buffer
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,16 @@ class Replacement:
 
     old: list[Segment]
     new: Segment
+
+
+class BatchCleaner(Protocol):
+    """Says what stays of batches."""
+
+    aborted_with_data: set[AbortedTransaction]
+
+    def clean(self, chunk: Buffer) -> Iterator[CleanedBatch]:
+        """The batches that stay of a chunk of whole batches."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -76,6 +88,8 @@ class Compaction:
 
     def __init__(self, disk: Disk, folder: str, state: LogState, work: Work) -> None:
         self.failed = False
+        self.finished = False
+        """Whether `run` has ended well."""
         self.replacements: list[Replacement] = []
         """What is to be swapped in; complete when `run` has returned."""
         self.cleaned = state.cleaned
@@ -91,6 +105,7 @@ class Compaction:
             with self._disk.writing(optional=True):
                 self._write_replacements()
                 self._commit()
+            self.finished = True
         except BaseException:
             self.failed = True
             if not self._state.gone:
@@ -111,17 +126,19 @@ class Compaction:
         by_base = {segment.base_offset: segment for segment in work.segments}
         reached = [each for each in work.plan.segments if each.base_offset < keys.end_offset]
         for group in group_segments(reached, max_bytes=work.settings.segment_bytes):
-            old = [by_base[facts.base_offset] for facts in group]
-            new = self._write_segment(old, cleaner)
-            if len(old) > 1 or new.size_bytes != old[0].size_bytes:
-                self.replacements.append(Replacement(old, new))
-            else:
-                self._disk.files.remove(new.log_path + CLEANED)
+            self._replace([by_base[facts.base_offset] for facts in group], cleaner)
         self.cleaned = Cleaned(
             max(self._state.cleaned.gaps_before, work.plan.end_offset), keys.end_offset
         )
 
-    def _write_segment(self, old: list[Segment], cleaner: Cleaner) -> Segment:
+    def _replace(self, old: list[Segment], cleaner: BatchCleaner) -> None:
+        new = self._write_segment(old, cleaner)
+        if len(old) > 1 or new.size_bytes != old[0].size_bytes:
+            self.replacements.append(Replacement(old, new))
+        else:
+            self._disk.files.remove(new.log_path + CLEANED)
+
+    def _write_segment(self, old: list[Segment], cleaner: BatchCleaner) -> Segment:
         disk, interval = self._disk, self._work.settings.index_interval_bytes
         new = Segment(disk, self._folder, old[0].base_offset, created_ms=old[0].created_ms)
         path = new.log_path + CLEANED
@@ -143,7 +160,9 @@ class Compaction:
         new.indexes_saved = True
         return new
 
-    def _aborted_still_met(self, old: list[Segment], cleaner: Cleaner) -> list[AbortedTransaction]:
+    def _aborted_still_met(
+        self, old: list[Segment], cleaner: BatchCleaner
+    ) -> list[AbortedTransaction]:
         met = {(each.producer_id, each.first_offset) for each in cleaner.aborted_with_data}
         return [
             each

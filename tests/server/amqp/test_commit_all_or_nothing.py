@@ -16,6 +16,7 @@ from strom.server.amqp.channel import Channel
 from strom.server.amqp.connection import AmqpConnection
 from strom.server.amqp.context import HalfReceived, QueueServices
 from strom.server.amqp.handlers import basic_class, tx_class
+from strom.server.process_limits import ConnectionSlots
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.content import BasicProperties, encode_properties
@@ -51,7 +52,12 @@ class Wire(asyncio.Transport):
 
 def open_channel(world: QueueWorld) -> Channel:
     services = QueueServices(
-        world.hub, Declarations(world.hub), world.broker.settings, "n", HalfReceived(1 << 20)
+        world.hub,
+        Declarations(world.hub),
+        world.broker.settings,
+        "n",
+        HalfReceived(1 << 20),
+        ConnectionSlots(10),
     )
     connection = AmqpConnection(services, set())
     connection.connection_made(Wire())
@@ -71,8 +77,8 @@ async def begin(world: QueueWorld) -> Channel:
     for key, published in TARGETS.items():
         for body in published:
             channel.publish(basic.Publish(exchange="", routing_key=key), PROPERTIES, body)
-    basic_class.get(channel, basic.Get(queue="source"))
-    channel.acknowledge(1, False)
+    assert basic_class.get(channel, basic.Get(queue="source")) is None
+    assert channel.acknowledge(1, False) is None
     return channel
 
 

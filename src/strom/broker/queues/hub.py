@@ -11,6 +11,7 @@ from strom.broker.queues.bridges import Bridges
 from strom.broker.queues.delayed import DelayedMessages
 from strom.broker.queues.destinations import Destinations, find_destinations
 from strom.broker.queues.naming import topic_of
+from strom.broker.queues.slices import Slices
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.broker.queues.topology import TopologyLog
 from strom.broker.queues.turn import EndOfTurn
@@ -69,6 +70,7 @@ class MessageQueues:
         self.turn = EndOfTurn(
             self._send_dead_letters, self._give_topic, self._set_blocked, broker.storage_failed
         )
+        self.slices = Slices(self.loop)
         self.blocked: str | None = None
         """Why no messages are taken now."""
         self.when_blocked: list[Callable[[str | None], None]] = []
@@ -79,6 +81,7 @@ class MessageQueues:
         self._delayed: dict[str, DelayedMessages] = {}
         self._dead: list[tuple[Queue, Message, str, Receipt | None]] = []
         self._timers: dict[Queue, asyncio.TimerHandle] = {}
+        self._stopping = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # --- life ----------------------------------------------------------------------------------
@@ -97,6 +100,9 @@ class MessageQueues:
                 self.delayed_of(name).load(topic)
         for store in tuple(self._stores):
             await store.loaded()
+        for vhost in self.vhosts.values():
+            for queue in vhost.queues.values():
+                queue.serve(self.clock.now_ms())  # what has expired meanwhile is dropped
         await self._restore_bridges(definitions)
         used = {definition.topic for definition in self._stores.values()}
         for hosted in self.broker.topics():
@@ -161,7 +167,6 @@ class MessageQueues:
             delivered = store.next_position
         queue.restore(redelivered_before=delivered, returns=progress.returned)
         self.vhosts[definition.vhost].add_queue(queue)
-        queue.serve(self.clock.now_ms())
 
     def make_queue(self, definition: QueueDefinition) -> Queue:
         """A queue with a store of its own, not yet in its virtual host."""
@@ -182,13 +187,18 @@ class MessageQueues:
 
     async def stop(self) -> None:
         """Write what is to be written."""
+        self._stopping = True  # what expires from now on does so after the next start
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
         for delayed in self._delayed.values():
             delayed.stop()
+        with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
+            await self.slices.finish()
         self.bridges.stop()
         self.turn.end()
+        while self._dead:
+            self.turn.end()
         await self.broker.commit.finish_all()
         self.turn.end()  # dead letters are safe now: write that their sources are gone
         with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
@@ -300,12 +310,12 @@ class MessageQueues:
             self.turn.soon()
 
     def _send_dead_letters(self) -> None:
-        while self._dead:
-            dead, self._dead = self._dead, []
-            for queue, message, reason, receipt in dead:
-                self._send_dead_letter(queue, message, reason, receipt)
-                if receipt is not None:
-                    receipt.settle(safe=True)
+        """Send on what was given up; what is given up for it, by queues that are full, the next turn."""
+        dead, self._dead = self._dead, []
+        for queue, message, reason, receipt in dead:
+            self._send_dead_letter(queue, message, reason, receipt)
+            if receipt is not None:
+                receipt.settle(safe=True)
 
     def _send_dead_letter(
         self, queue: Queue, message: Message, reason: str, receipt: Receipt | None
@@ -347,13 +357,21 @@ class MessageQueues:
         running = self._timers.pop(queue, None)
         if running is not None:
             running.cancel()
+        if self._stopping:
+            return
         delay = max(0, at_ms - self.clock.now_ms()) / 1000
         self._timers[queue] = self.loop.call_later(delay, self._wake, queue)
 
     def _wake(self, queue: Queue) -> None:
+        """Have expired messages dropped in turn with other long work: many queues may wake at once."""
         self._timers.pop(queue, None)
-        if not queue.deleted:
-            queue.woken(self.clock.now_ms())
+
+        def step() -> bool:
+            if not queue.deleted and not self._stopping:
+                queue.woken(self.clock.now_ms())
+            return False  # if there is more, it asks to be woken again
+
+        self.slices.add(step)
 
     async def sync(self) -> None:
         """Have what was written without anyone waiting for it synced to disk."""
@@ -361,11 +379,14 @@ class MessageQueues:
             store.sync()
 
     async def trim(self) -> None:
-        """Drop segments that nobody needs any more."""
+        """Drop segments that nobody needs any more, and rewrite those of which little is needed."""
         for store in tuple(self._stores):
             try:
                 store.trim()
-            except ApiError as error:  # trouble with one log is no trouble for the others
+                await store.prune(self.broker.off_loop)
+            except DirectoryOffline:
+                raise
+            except (ApiError, StorageError) as error:  # of one log: no trouble for the others
                 log.warning("The log of a queue is trimmed later: %s", error)
             await asyncio.sleep(0)
         now_ms = self.clock.now_ms()

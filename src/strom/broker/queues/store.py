@@ -9,7 +9,7 @@ Partition 0 of the queue's topic holds the messages, partition 1 which of them a
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from strom.broker.partition import Partition
@@ -100,6 +100,9 @@ class QueueStore:
         self._must_write = False
         self._receipts: list[tuple[int, Receipt]] = []
         self._cached: dict[int, Message] = {}
+        """Messages in the log that are in memory too: most of them are to be delivered soon."""
+        self._lent: dict[int, Message] = {}
+        """The same, but out with consumers: they are kept in case they come back."""
         self._cached_bytes = 0
         self._delivered = 0
         self._delivered_written = 0
@@ -151,13 +154,8 @@ class QueueStore:
 
         Until it is, no new message may take a position that an old record says is gone.
         """
-        partition = self._progress
-        if partition is not None and partition.log.flushed_offset < partition.log.end_offset:
-            last = partition.log.end_offset - 1
-            safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-            partition.when_safe(Appended(last, last, -1, 0, False), safe.set_result)
-            partition.sync_soon()
-            await safe
+        if self._progress is not None:
+            await _flushed(self._progress)
 
     def close(self) -> None:
         """The queue is deleted."""
@@ -201,13 +199,16 @@ class QueueStore:
         """A message; None if there is none at that position."""
         message = self._pending.get(position)
         if message is None:
-            message = self._cached.get(position)
+            message = self._cached.get(position) or self._lent.get(position)
             if message is None:
                 message = self._read(position)
         return message
 
     def delivered(self, position: int) -> None:
         """A consumer has it."""
+        message = self._cached.pop(position, None)
+        if message is not None:
+            self._lent[position] = message
         if position >= self._delivered:
             self._delivered = position + 1
             if not self._is_due and position not in self._pending:
@@ -239,10 +240,11 @@ class QueueStore:
         """Nobody needs these any more."""
         start, end = span
         self.acknowledged.add_range(start, end)
-        if end - start < len(self._pending) + len(self._cached):
+        held = (self._pending, self._cached, self._lent)
+        if end - start < sum(map(len, held)):
             affected = list(range(start, end))
         else:
-            affected = [at for held in (self._pending, self._cached) for at in held]
+            affected = [position for messages in held for position in messages]
         for position in affected:
             if start <= position < end:
                 self._drop_from_memory(position)
@@ -291,11 +293,18 @@ class QueueStore:
     def _append_pending(self, partition: Partition) -> None:
         self._memory.pressed.discard(self)
         now_ms = self._clock.now_ms()
-        self._evict_delivered()
+        if self._cached_bytes > self._memory.each // 2:
+            self._evict_lent()
         for batch in _batches(list(self._pending.items()), self._batch_bytes):
-            data = build_message_batch(batch, partition.log.end_offset)
+            expected = partition.log.end_offset
+            data = build_message_batch(batch, expected)
             partition.append(data, now_ms, from_client=False)
             for position, message in batch:
+                if (
+                    position > expected
+                ):  # consumed before they were written: so not left after a restart
+                    self._gone.append((expected, position))
+                expected = position + 1
                 del self._pending[position]
                 self._pending_bytes -= len(message.body) + OVERHEAD
                 message.record = None
@@ -407,6 +416,26 @@ class QueueStore:
         for partition in (self._messages, self._progress):
             partition.log.delete_old_segments(now_ms)
 
+    async def prune(self, off_loop: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+        """Rewrite segments that hold a few messages still needed among many that are gone.
+
+        Else one message that is never acknowledged would keep everything that came after it.
+        """
+        messages, progress = self._messages, self._progress
+        if messages is None or progress is None or self.closed or not messages.log.has_closed:
+            return
+        self.write_progress()
+        if self._gone:
+            return  # the disk did not take it
+        gone = self.acknowledged.copy()
+        if not await _flushed(progress) or self.closed:
+            return
+        pruning = messages.log.plan_pruning(gone, self._clock.now_ms())
+        if pruning is not None:
+            await off_loop(pruning.run)
+            if not messages.deleted:
+                messages.log.apply_compaction(pruning)
+
     # --- inside --------------------------------------------------------------------------------
 
     @property
@@ -422,14 +451,23 @@ class QueueStore:
         """Keep a message in memory that is in the log too, if there is room."""
         size = len(message.body) + OVERHEAD
         if self._cached_bytes + size <= self._memory.each:
-            self._cached[position] = message
+            cache = self._lent if position < self._delivered else self._cached
+            cache[position] = message
             self._cached_bytes += size
 
-    def _evict_delivered(self) -> None:
+    def _evict_lent(self) -> None:
         """Make room: what is out with consumers is needed only if it comes back."""
-        if self._cached_bytes > self._memory.each // 2:
-            for position in [at for at in self._cached if at < self._delivered]:
-                self._drop_from_memory(position)
+        for message in self._lent.values():
+            self._cached_bytes -= len(message.body) + OVERHEAD
+        self._lent.clear()
+
+    def _make_room(self, size: int) -> None:
+        """Let what was cached last go first: it is mostly what is needed last."""
+        if self._cached_bytes + size > self._memory.each:
+            self._evict_lent()
+        while self._cached and self._cached_bytes + size > self._memory.each:
+            _, message = self._cached.popitem()
+            self._cached_bytes -= len(message.body) + OVERHEAD
 
     def _drop_from_memory(self, position: int) -> None:
         message = self._pending.pop(position, None)
@@ -438,39 +476,66 @@ class QueueStore:
         self._uncache(position)
 
     def _uncache(self, position: int) -> None:
-        message = self._cached.pop(position, None)
+        message = self._cached.pop(position, None) or self._lent.pop(position, None)
         if message is not None:
             self._cached_bytes -= len(message.body) + OVERHEAD
 
     def _read(self, position: int) -> Message | None:
-        """Read a message from the log, and some that follow it."""
+        """Read a message from the log, and keep those that follow: they mostly are wanted next."""
         partition = self._messages
         if partition is None or not partition.log.start_offset <= position < self._written_end:
             return None
-        self._evict_delivered()
+        if position in self.acknowledged:
+            return None
+        room = self._memory.each // 2
+        found: dict[int, Message] = {}
+        first = position
+        size = 0
         try:
-            data = partition.log.read(position, READ_BYTES).data
-            found = None
-            for at, header in headers(data):
-                if found is not None and self._cached_bytes >= self._memory.each:
+            data = partition.log.read(position, min(READ_BYTES, room)).data
+            for number, record in enumerate(_records_from(data, position)):
+                if not number:
+                    first = record.offset
+                elif size > room:
                     break
-                for record in read_records(data, at, header):
-                    if record.offset == position:
-                        found = read_message(record)
-                        self._cache(position, found)
-                    elif record.offset > position and self._is_wanted(record.offset):
-                        self._cache(record.offset, read_message(record))
+                if self._is_wanted(record.offset):
+                    message = found[record.offset] = read_message(record)
+                    size += len(message.body) + OVERHEAD
         except (ApiError, CorruptData) as error:
             self._turn.failed(self, error)
             return None
-        return found
+        # What was consumed before it was written is not in the log: do not look for it again.
+        self.acknowledged.add_range(position, first)
+        if size <= self._memory.each:
+            self._make_room(size)
+            self._cached.update(found)
+            self._cached_bytes += size
+        return found.get(position)
 
     def _is_wanted(self, position: int) -> bool:
         return (
-            position >= self._delivered
-            and position not in self._cached
-            and self._cached_bytes < self._memory.each
+            position not in self._cached
+            and position not in self._lent
+            and position not in self.acknowledged
         )
+
+
+async def _flushed(partition: Partition) -> bool:
+    """Return when what was appended is on disk, or cannot be brought there."""
+    if partition.log.flushed_offset >= partition.log.end_offset:
+        return True
+    last = partition.log.end_offset - 1
+    flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    partition.when_safe(Appended(last, last, -1, 0, False), flushed.set_result)
+    partition.sync_soon()
+    return await flushed is ErrorCode.NONE
+
+
+def _records_from(data: bytes, position: int) -> Iterator[Record]:
+    for at, header in headers(data):
+        for record in read_records(data, at, header):
+            if record.offset >= position:
+                yield record
 
 
 def _batches(

@@ -1,14 +1,16 @@
 """A channel: consumers and their unacknowledged messages, what is published, and what is confirmed."""
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from strom.queues.consumers import Consumer
 from strom.queues.message import Message
 from strom.queues.queue import Got, Queue
 from strom.queues.refusals import access_refused, precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
+from strom.server.amqp.ack_timeout import DeliveryAges
 from strom.server.amqp.confirms import Confirms
+from strom.server.amqp.settling import Settling
 from strom.server.amqp.transaction import Transaction
 from strom.wire.amqp.codec import method_frame
 from strom.wire.amqp.content import Content, ContentAssembly, write_content
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 _new = tuple.__new__  # a NamedTuple's own constructor takes twice as long
 FRAMES_BYTES = 80
 """About what a delivery takes besides its body."""
+
+Work: TypeAlias = Coroutine[Any, Any, None] | None
+"""What the connection has to await before it handles another frame; None if all is done."""
 
 
 class Unacked(NamedTuple):
@@ -52,6 +57,7 @@ class Channel:
         self.vhost: VirtualHost = vhost
         self.queues = connection.services.queues
         self.closing = False
+        self.left = False
         self.takes = connection.can_send
         self.consumers: dict[str, ChannelConsumer] = {}
         self.unacked: dict[int, Unacked] = {}
@@ -69,6 +75,9 @@ class Channel:
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self._next_tag = 1
+        self._ages = DeliveryAges()
+        self._settling: Settling | None = None
+        """What has begun on `unacked`."""
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -177,6 +186,9 @@ class Channel:
         )
         if takes and not self.takes:
             self.takes = True
+            for consumer in self.consumers.values():
+                if consumer.parked:
+                    consumer.queue.consumers.wake(consumer)
             self.serve({consumer.queue for consumer in self.consumers.values()})
         self.takes = self.takes and takes
 
@@ -189,32 +201,50 @@ class Channel:
 
     # --- acknowledging -------------------------------------------------------------------------
 
-    def acknowledge(self, tag: int, multiple: bool) -> None:
+    def acknowledge(self, tag: int, multiple: bool) -> Work:
         """The client is done with messages."""
         if self.transaction is not None:
             self.transaction.settled.append((self.take(tag, multiple), None))
-            return
-        if not multiple and tag:
-            one = self.unacked.pop(tag, None)
-            if one is None:
-                raise _unknown_tag(tag)
-            _, queue, position, consumer = one
-            queue.acknowledge(position)
-            if consumer is not None:
-                consumer.unacked -= 1
-                if len(queue.ready):
-                    queue.serve(self.queues.clock.now_ms())
-            if not self.takes:
-                self.update()
-            return
-        self.settle(self.take(tag, multiple), None)
+            return None
+        if multiple:
+            return self._settle_up_to(tag, None)
+        one = self.unacked.pop(tag, None)
+        if one is None:
+            raise _unknown_tag(tag)
+        _, queue, position, consumer = one
+        queue.acknowledge(position)
+        if consumer is not None:
+            consumer.unacked -= 1
+            if consumer.parked:
+                queue.consumers.wake(consumer)
+            if len(queue.ready):
+                queue.serve(self.queues.clock.now_ms())
+        if not self.takes:
+            self.update()
+        return None
 
-    def refuse(self, tag: int, *, multiple: bool, requeue: bool) -> None:
+    def refuse(self, tag: int, *, multiple: bool, requeue: bool) -> Work:
         """The client is not done with messages: they go back, or are given up."""
         if self.transaction is not None:
             self.transaction.settled.append((self.take(tag, multiple), requeue))
-        else:
-            self.settle(self.take(tag, multiple), requeue)
+            return None
+        if multiple:
+            return self._settle_up_to(tag, requeue)
+        return self._begin({tag: self.take(tag, multiple=False)[0]}, tag, requeue)
+
+    def _settle_up_to(self, tag: int, requeue: bool | None) -> Work:
+        """Settle everything up to a delivery tag; 0 stands for all that there is."""
+        if tag and next(iter(self.unacked), tag + 1) > tag:
+            raise _unknown_tag(tag)
+        return self._begin(self.unacked, tag or self._next_tag - 1, requeue)
+
+    def _begin(self, unacked: dict[int, Unacked], last_tag: int, requeue: bool | None) -> Work:
+        settling = Settling(self, unacked, last_tag, requeue)
+        if self.queues.slices.run(settling.step, settling.slices):
+            return None
+        if unacked is self.unacked:
+            self._settling = settling
+        return settling.ended()
 
     def take(self, tag: int, multiple: bool) -> list[Unacked]:
         """The messages that a delivery tag stands for; they are unacknowledged no more."""
@@ -237,34 +267,23 @@ class Channel:
 
     def settle(self, messages: list[Unacked], requeue: bool | None) -> None:
         """Messages are acknowledged (None), requeued (True) or rejected (False)."""
-        touched: dict[Queue, list[int]] = {}
-        for _, queue, position, consumer in messages:
-            touched.setdefault(queue, []).append(position)
-            if consumer is not None:
-                consumer.unacked -= 1
-        for queue, positions in touched.items():
-            if queue.deleted:
-                continue
-            if requeue:
-                queue.requeue(positions)
-            else:
-                give = queue.acknowledge if requeue is None else queue.reject
-                for position in positions:
-                    give(position)
-        if not self.takes:
-            self.update()
-        self.serve(touched)
+        settling = Settling(self, {one.tag: one for one in messages}, self._next_tag, requeue)
+        self.queues.slices.run(settling.step, settling.slices)
+
+    def look_at_oldest(self, now_ms: int) -> int:
+        """For at least how many milliseconds the oldest unacknowledged message has been out."""
+        return self._ages.look(self.unacked, self._next_tag, now_ms)
 
     def restore(self, messages: list[Unacked]) -> None:
         """Messages that were taken are unacknowledged after all."""
-        restored = {one.tag: one for one in messages} | self.unacked
-        self.unacked = dict(sorted(restored.items()))
+        if messages:
+            restored = {one.tag: one for one in messages} | self.unacked
+            self.unacked = dict(sorted(restored.items()))
 
-    def recover(self) -> None:
+    def recover(self) -> Work:
         """Everything that is not acknowledged goes back to its queue."""
-        messages = list(self.unacked.values())
-        self.unacked.clear()
-        self.settle(messages, True)
+        unacked, self.unacked = self.unacked, {}
+        return self._begin(unacked, self._next_tag, True)
 
     # --- consumers -----------------------------------------------------------------------------
 
@@ -283,25 +302,34 @@ class Channel:
 
     def leave(self) -> None:
         """The channel ends: consumers go, and messages go back."""
+        self.left = True
         self.takes = False
         self.connection.services.half_received.add(-self.assembly.held_bytes)
         self.assembly.abandon()
         consumers, self.consumers = list(self.consumers.values()), {}
-        left = []
+        left: dict[Queue, None] = {}
         for consumer in consumers:
             queue = consumer.queue
             if not queue.deleted:
                 queue.consumers.remove(consumer)
-                left.append(queue)
-        if self.transaction is not None:
-            self.transaction.rollback(self)
-        messages, self.unacked = list(self.unacked.values()), {}
-        self.settle(sorted(messages, key=lambda one: one.position), True)
+                left[queue] = None
+        self._return_all()
         if self.confirms is not None:
             self.connection.unconfirmed -= self.confirms.close()
         self.serve(left)
         for queue in left:
             self.connection.services.declarations.consumer_left(self.vhost, queue)
+
+    def _return_all(self) -> None:
+        if self.transaction is not None:
+            self.transaction.rollback(self)
+        unacked, self.unacked = self.unacked, {}
+        ending = Settling(self, unacked, self._next_tag, True)
+        begun, self._settling = self._settling, None
+        if begun is not None and not begun.done.done():
+            begun.successor = ending  # what the client acknowledged before it left counts
+        else:
+            self.queues.slices.run(ending.step, ending.slices)
 
     # --- confirming ----------------------------------------------------------------------------
 

@@ -253,7 +253,7 @@ class AmqpConnection(asyncio.BufferedProtocol):
             if type(item) is Publication:
                 channel.publish(item.method, item.properties, item.body)
             elif type(item) is Acknowledgement:
-                channel.acknowledge(item.delivery_tag, item.multiple)
+                self._run(channel.acknowledge(item.delivery_tag, item.multiple))
             else:
                 self._handle_frame(cast("Frame", item), channel)
         except AmqpError as error:

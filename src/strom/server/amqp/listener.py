@@ -7,6 +7,7 @@ from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import MessageQueues
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
+from strom.server.amqp.ack_timeout import CONNECTIONS_AT_ONCE, close_overdue, interval_ms
 from strom.server.amqp.connection import AmqpConnection
 from strom.server.amqp.context import HalfReceived, QueueServices
 from strom.server.process_limits import ConnectionSlots
@@ -24,6 +25,7 @@ class AmqpListener:
         self._settings = settings
         self._queues = queues
         self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._services = QueueServices(
             queues,
             self.declarations,
@@ -50,15 +52,38 @@ class AmqpListener:
             raise UserError(_problem(host, port, error)) from error
         self.port = self._server.sockets[0].getsockname()[1]
         self.declarations.resume()
+        self._look_soon()
 
     async def stop(self) -> None:
         """Say goodbye to everyone."""
         if self._server is not None:
             self._server.close()
+        if self._timer is not None:
+            self._timer.cancel()
         self.declarations.stop()
         for connection in tuple(self.connections):
             connection.shut_down()
         await asyncio.sleep(0)
+
+    def _look_soon(self) -> None:
+        seconds = interval_ms(self._settings.amqp_consumer_timeout_ms) / 1000
+        self._timer = self._queues.loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self.close_overdue_channels()
+        self._look_soon()
+
+    def close_overdue_channels(self) -> None:
+        """Close the channels of clients that keep messages without acknowledging them."""
+        left = list(self.connections)
+        timeout_ms, now_ms = self._settings.amqp_consumer_timeout_ms, self._queues.clock.now_ms()
+
+        def step() -> bool:
+            close_overdue(left[-CONNECTIONS_AT_ONCE:], timeout_ms, now_ms)
+            del left[-CONNECTIONS_AT_ONCE:]
+            return bool(left)
+
+        self._queues.slices.add(step)
 
     def _tell_blocked(self, reason: str | None) -> None:
         for connection in tuple(self.connections):

@@ -1,9 +1,11 @@
 """basic: publish, consume, get, acknowledge. The most frequent ways are short-cut by the connection."""
 
+import asyncio
 import secrets
 from typing import Any
 
-from strom.server.amqp.channel import Channel, ChannelConsumer
+from strom.queues.queue import Got, Queue
+from strom.server.amqp.channel import Channel, ChannelConsumer, Work
 from strom.server.amqp.handlers.queue_class import usable
 from strom.wire.amqp.delivering import DeliveryWriter
 from strom.wire.amqp.methods import basic as methods
@@ -61,39 +63,57 @@ def publish(channel: Channel, method: methods.Publish) -> None:
     channel.assembly.begin(method)
 
 
-def get(channel: Channel, method: methods.Get) -> None:
+def get(channel: Channel, method: methods.Get) -> Work:
     """Take one message."""
     queue = usable(channel, method.queue)
     channel.connection.services.declarations.touch(queue)
     got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
+    if got is None and queue.is_expiring:
+        return _get_when_expired(channel, method, queue)
+    _answer_get(channel, method, queue, got)
+    return None
+
+
+async def _get_when_expired(channel: Channel, method: methods.Get, queue: Queue) -> None:
+    """Wait for the first message that has not expired."""
+    got = None
+    while got is None and queue.is_expiring and not queue.deleted:
+        await asyncio.sleep(0)
+        if channel.left:
+            return
+        got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
+    _answer_get(channel, method, queue, got)
+
+
+def _answer_get(channel: Channel, method: methods.Get, queue: Queue, got: Got | None) -> None:
     if got is None:
         channel.connection.send(channel.number, methods.GetEmpty())
     else:
         channel.send_got(queue, got, no_ack=method.no_ack)
 
 
-def ack(channel: Channel, method: methods.Ack) -> None:
+def ack(channel: Channel, method: methods.Ack) -> Work:
     """Done with messages."""
-    channel.acknowledge(method.delivery_tag, method.multiple)
+    return channel.acknowledge(method.delivery_tag, method.multiple)
 
 
-def nack(channel: Channel, method: methods.Nack) -> None:
+def nack(channel: Channel, method: methods.Nack) -> Work:
     """Not done with messages."""
-    channel.refuse(method.delivery_tag, multiple=method.multiple, requeue=method.requeue)
+    return channel.refuse(method.delivery_tag, multiple=method.multiple, requeue=method.requeue)
 
 
-def reject(channel: Channel, method: methods.Reject) -> None:
+def reject(channel: Channel, method: methods.Reject) -> Work:
     """Not done with a message."""
-    channel.refuse(method.delivery_tag, multiple=False, requeue=method.requeue)
+    return channel.refuse(method.delivery_tag, multiple=False, requeue=method.requeue)
 
 
-def recover(channel: Channel, method: methods.Recover | methods.RecoverAsync) -> None:
+def recover(channel: Channel, method: methods.Recover | methods.RecoverAsync) -> Work:
     """Deliver again what is not acknowledged; only ever to whoever comes first."""
     if not method.requeue:
         raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "requeue=false")
     if isinstance(method, methods.Recover):
         channel.connection.send(channel.number, methods.RecoverOk())
-    channel.recover()
+    return channel.recover()
 
 
 HANDLERS: dict[type[Any], Any] = {

@@ -1,0 +1,69 @@
+"""Long work on queues, done in slices, so that nobody waits for another's work to end.
+
+Each turn of the event loop does one slice, of one work after the other. What is short is done at once, as
+long as a turn has not done a slice's worth of it.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+log = logging.getLogger(__name__)
+
+SLICE = 1000
+"""So many messages are settled in one turn of the event loop: a few milliseconds."""
+
+Step: TypeAlias = Callable[[], bool]
+"""Does one slice of a work; whether there is more."""
+
+
+class Slices:
+    """The works that have begun and not ended."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._steps: deque[Step] = deque()
+        self._done_at_once = 0.0
+        """How many slices this turn has done at once."""
+        self._is_due = False
+
+    def run(self, step: Step, slices: float) -> bool:
+        """Do work of so many slices at most: at once if that is little; whether it has ended."""
+        if self._done_at_once + slices <= 1:
+            self._done_at_once += slices
+            self._soon()
+            if not step():
+                return True
+        self.add(step)
+        return False
+
+    def add(self, step: Step) -> None:
+        """Do work in the turns that follow."""
+        self._steps.append(step)
+        self._soon()
+
+    async def finish(self) -> None:
+        """Do all that is left, before the broker stops."""
+        while self._steps:
+            self._turn()
+            await asyncio.sleep(0)
+
+    def _soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_due = False
+        self._done_at_once = 0.0
+        if not self._steps:
+            return
+        step = self._steps.popleft()
+        try:
+            if step():
+                self._steps.append(step)
+        finally:
+            if self._steps:
+                self._soon()

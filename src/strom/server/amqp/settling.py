@@ -1,0 +1,95 @@
+"""Messages that a client acknowledges, requeues or rejects, perhaps very many: settled in slices."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from strom.broker.queues.slices import SLICE
+from strom.queues.queue import EXPIRED_AT_ONCE, Queue
+
+if TYPE_CHECKING:
+    from strom.server.amqp.channel import Channel, Unacked
+
+DEAD_AT_ONCE = EXPIRED_AT_ONCE
+"""A slice of messages that may become dead letters, each of which is read and published again."""
+
+
+class Settling:
+    """Settles messages up to a delivery tag: acknowledged (None), requeued (True) or rejected (False).
+
+    They are taken out of `unacked` slice by slice, in the order of their delivery.
+    """
+
+    def __init__(
+        self,
+        channel: "Channel",
+        unacked: "dict[int, Unacked]",
+        last_tag: int,
+        requeue: bool | None,
+    ) -> None:
+        self.successor: Settling | None = None
+        """What is to be done with the rest of `unacked`, if the channel ended before this has."""
+        self.done: asyncio.Future[None] = channel.queues.loop.create_future()
+        self._channel = channel
+        self._unacked = unacked
+        self._last_tag = last_tag
+        self._requeue = requeue
+        self._requeued: dict[Queue, None] = {}
+        """Queues that wait until all of their messages are back."""
+        first = next(iter(unacked.values()), None)
+        first_tag = last_tag + 1 if first is None else first.tag
+        most = max(0, min(len(unacked), last_tag + 1 - first_tag))
+        self._slice = SLICE
+        if requeue is False or (first and requeue and first.queue.rules.delivery_limit is not None):
+            self._slice = DEAD_AT_ONCE
+        self.slices = most / self._slice
+        """How many slices of work it is at most."""
+
+    def step(self) -> bool:
+        """Settle one slice; whether there may be more."""
+        if self.done.done():
+            return self.successor is not None and self.successor.step()
+        part = self._take()
+        touched = self._settle(part)
+        has_more = len(part) == self._slice
+        if not has_more:
+            for queue in self._requeued:
+                queue.end_requeue()
+            self.done.set_result(None)
+        if not self._channel.takes:
+            self._channel.update()
+        self._channel.serve(touched if has_more else {**self._requeued, **touched})
+        return has_more or self.successor is not None
+
+    async def ended(self) -> None:
+        """Return when all is settled."""
+        await self.done
+
+    def _take(self) -> "list[Unacked]":
+        tags: list[int] = []
+        for tag in self._unacked:
+            if tag > self._last_tag or len(tags) == self._slice:
+                break
+            tags.append(tag)
+        return [self._unacked.pop(tag) for tag in tags]
+
+    def _settle(self, messages: "list[Unacked]") -> dict[Queue, list[int]]:
+        touched: dict[Queue, list[int]] = {}
+        for _, queue, position, consumer in messages:
+            touched.setdefault(queue, []).append(position)
+            if consumer is not None:
+                consumer.unacked -= 1
+                if consumer.parked:
+                    queue.consumers.wake(consumer)
+        for queue, positions in touched.items():
+            if queue.deleted:
+                continue
+            if self._requeue:
+                if queue not in self._requeued:
+                    queue.begin_requeue()
+                    self._requeued[queue] = None
+                queue.requeue(positions)
+            else:
+                settle = queue.acknowledge if self._requeue is None else queue.reject
+                for position in positions:
+                    settle(position)
+        return touched
