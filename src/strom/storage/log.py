@@ -11,10 +11,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
-from strom.model.settings import INT_MAX
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.disk import Disk
@@ -40,6 +37,7 @@ from strom.storage.log_reading import (
 from strom.storage.log_retention import expired_segments, facts_of, take_out
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerFacts
+from strom.storage.rolling import is_full, is_old
 from strom.storage.segment import Segment
 from strom.storage.snapshots import Snapshot
 from strom.storage.transaction_index import AbortedTransaction
@@ -208,7 +206,7 @@ class Log:
 
     def _write(self, data: bytearray | memoryview, header: BatchHeader, now_ms: int) -> None:
         segment = self._segments.active
-        if self._is_full(segment, header, len(data), now_ms):
+        if is_full(segment, self.settings, header, len(data), now_ms):
             segment = self._roll(now_ms)
         elif not segment.size_bytes:
             segment.created_ms = now_ms
@@ -239,35 +237,10 @@ class Log:
             AbortedTransaction(producer_id, first_offset, marker.last_offset, stable)
         )
 
-    def _is_full(self, segment: Segment, header: BatchHeader, size: int, now_ms: int) -> bool:
-        if not segment.size_bytes:
-            return False
-        settings = self.settings
-        if segment.size_bytes + size > settings.segment_bytes:
-            return True
-        if header.last_offset - segment.base_offset > INT_MAX:
-            return True
-        if segment.offset_index.size_bytes >= settings.segment_index_bytes:
-            return True
-        if segment.first_timestamp >= 0:
-            waited_ms = header.max_timestamp - segment.first_timestamp
-        else:
-            waited_ms = now_ms - segment.created_ms
-        return waited_ms > settings.segment_ms - self._jitter_ms(segment)
-
-    def _jitter_ms(self, segment: Segment) -> int:
-        most = self.settings.segment_jitter_ms
-        return crc32c(segment.log_path.encode()) % (most + 1) if most else 0
-
     def roll_if_due(self, now_ms: int) -> bool:
         """Close the active segment if it holds records and is older than `segment.ms`."""
         self._check_usable()
-        segment = self._segments.active
-        longest_ms = self.settings.segment_ms - self._jitter_ms(segment)
-        if self.settings.compacted:  # only closed segments are compacted
-            longest_ms = min(longest_ms, self.settings.max_compaction_lag_ms)
-        due_ms = segment.created_ms + longest_ms
-        if not segment.size_bytes or now_ms <= due_ms:
+        if not is_old(self._segments.active, self.settings, now_ms):
             return False
         self._roll(now_ms)
         return True
