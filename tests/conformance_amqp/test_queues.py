@@ -361,6 +361,17 @@ def test_an_expiration_counts_on_after_a_delivery_that_never_waited(channel, nam
     check_death(properties.headers, queue, "expired")
 
 
+def test_what_has_expired_behind_the_head_goes_when_the_head_is_taken(channel, name, grave):
+    exchange, dead = grave
+    queue = declare(channel, name, x_dead_letter_exchange=exchange)
+    publish(channel, queue, b"head")
+    publish(channel, queue, b"behind", expiration="50")
+    time.sleep(0.2)
+    assert count(channel, queue) == 2
+    assert channel.basic_get(queue, auto_ack=True)[2] == b"head"
+    assert the_dead(channel, dead)[2] == b"behind"
+
+
 def test_expired_messages_go_there_without_their_expiration(channel, name, grave):
     exchange, dead = grave
     queue = declare(

@@ -299,6 +299,8 @@ class Queue:
                 self._forget(position)
             else:
                 self._note_unacked(position, message)
+            if self._may_expire:
+                self.expire(now_ms)  # the next head may have waited for its turn to expire
             return Got(position, self._shown(position, message), redelivered, len(self.ready))
         return None
 
