@@ -71,6 +71,14 @@ def test_a_secret_on_the_command_line_is_refused_and_not_repeated(strom):
     assert "s3cret" not in result.stdout + result.stderr
 
 
+def test_a_config_file_may_begin_with_a_byte_order_mark(strom, tmp_path):
+    config = tmp_path / "server.properties"
+    config.write_text("port=x\r\n", encoding="utf-8-sig", newline="")
+    result = strom("start", "--config", str(config))
+    assert result.exit_code == 1
+    assert "Invalid value x for configuration port" in result.stderr
+
+
 def test_a_config_file_that_names_an_unknown_setting_is_refused(strom, tmp_path):
     config = tmp_path / "server.properties"
     config.write_text("prt=0\n")

@@ -171,7 +171,7 @@ def _from_file(config: Path | None) -> dict[str, str]:
     if config is None:
         return {}
     try:
-        return parse_properties(config.read_text(encoding="utf-8"))
+        return parse_properties(config.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{config} cannot be read: {error}") from error
 
