@@ -143,7 +143,7 @@ def test_the_words_of_security_settings_are_taken_in_any_case():
     ],
 )
 def test_a_client_gets_the_value_that_was_checked(name, text, value, monkeypatch):
-    made = []
+    made: list[dict[str, object]] = []
     monkeypatch.setattr("strom.connect.runtime.clients.Producer", made.append)
     config = {f"producer.override.{name}": text}
     assert list(override_problems(config)) == []

@@ -59,7 +59,9 @@ def test_a_changed_text_with_the_mark_is_not_mistaken_for_the_stored_one():
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("piece", ["key", "key:", " ", "|", "| key", "| key : ", "${a:", "?a.", "://a:"])
+@pytest.mark.parametrize(
+    "piece", ["key", "key:", " ", "|", "| key", "| key : ", "${a:", "?a.", "://a:"]
+)
 @pytest.mark.parametrize("name", ["headers", "connection.url", "own.password"])
 def test_the_time_to_mask_a_text_is_linear_in_its_length(name, piece):
     """With a pattern that goes back over this much text, the test would not end."""
