@@ -64,11 +64,30 @@ def test_a_mistake_is_one_line(strom, arguments):
     assert result.stderr.count("\n") == 1
 
 
+def test_a_malformed_host_is_reported_before_anything_starts(strom, tmp_path):
+    data = tmp_path / "data"
+    result = strom(
+        *("start", "--amqp-port", "0", "--data", str(data), "--registry-port", "1"),
+        *("--set", "http.allowed.hosts=http://a.example"),
+    )
+    assert result.exit_code == 1
+    assert "Invalid host 'http://a.example' in http.allowed.hosts" in result.stderr
+    assert not data.exists()
+
+
 def test_a_secret_on_the_command_line_is_refused_and_not_repeated(strom):
     result = strom("start", "--set", "amqp.password=s3cret")
     assert result.exit_code == 1
     assert "--config FILE" in result.stderr
     assert "s3cret" not in result.stdout + result.stderr
+
+
+def test_a_config_file_may_begin_with_a_byte_order_mark(strom, tmp_path):
+    config = tmp_path / "server.properties"
+    config.write_text("port=x\r\n", encoding="utf-8-sig", newline="")
+    result = strom("start", "--config", str(config))
+    assert result.exit_code == 1
+    assert "Invalid value x for configuration port" in result.stderr
 
 
 def test_a_config_file_that_names_an_unknown_setting_is_refused(strom, tmp_path):

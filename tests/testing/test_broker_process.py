@@ -1,3 +1,4 @@
+import pika
 import pytest
 
 from strom.testing import BrokerProcess
@@ -23,3 +24,15 @@ def test_a_start_that_fails_says_why(tmp_path):
     with pytest.raises(RuntimeError, match="strom start failed"):
         broker.start()
     broker.stop()
+
+
+def test_a_password_is_passed_by_a_file_and_part_of_the_url():
+    password = r"a\b:/@ü"
+    settings = {"amqp.user": "eva", "amqp.password": password}
+    with BrokerProcess(settings=settings, queues=True) as broker:
+        pika.BlockingConnection(pika.URLParameters(broker.amqp_url)).close()
+        broker.kill()
+        broker.start()
+        pika.BlockingConnection(pika.URLParameters(broker.amqp_url)).close()
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            pika.BlockingConnection(pika.URLParameters(broker.amqp_url.replace("eva", "guest")))

@@ -15,6 +15,7 @@ from strom.cli.client_settings import parse_assignment, parse_properties
 from strom.cli.companions import LIFELINE, Companion, Companions, end_with_parent
 from strom.cli.connection import DEFAULT_SERVERS
 from strom.cli.printing import notice, print_json
+from strom.http.guard import Guard
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS
@@ -140,6 +141,8 @@ def companions_beside(
     """The programs that were asked for beside the broker."""
     companions: list[Companion] = []
     host = settings.host
+    # A mistake in the setting ends this command, rather than each of them again and again.
+    Guard.create(host, settings.http_allowed_hosts)
     allowed = ",".join(filter(None, (*settings.http_allowed_hosts, settings.advertised_host)))
     args: tuple[str, ...]
     if registry_port:
@@ -171,7 +174,7 @@ def _from_file(config: Path | None) -> dict[str, str]:
     if config is None:
         return {}
     try:
-        return parse_properties(config.read_text(encoding="utf-8"))
+        return parse_properties(config.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{config} cannot be read: {error}") from error
 

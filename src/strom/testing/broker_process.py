@@ -10,8 +10,12 @@ import tempfile
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
+from urllib.parse import quote
+
+from strom.model.broker_settings import BrokerSettings
 
 STOP_SECONDS = 30
+PASSWORD = "amqp.password"  # noqa: S105 - the setting's name
 
 
 class BrokerProcess:
@@ -39,13 +43,20 @@ class BrokerProcess:
         """What queue clients connect to, with `queues=True`."""
         self._amqp_port = -1 if queues else 0
         self._port = port
-        self._settings = settings or {}
+        definitions = BrokerSettings.definitions()
+        self._settings = dict(settings or {})
+        self._secrets = {
+            name: self._settings.pop(name)
+            for name in tuple(self._settings)
+            if name in definitions and definitions[name].is_secret
+        }
         self._python = python
         self._module = module
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         # A file, and not a pipe: a pipe that nobody empties stops the writer when it is full.
         self._words = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by stop()
+        self._config: str | None = None
 
     @property
     def pid(self) -> int:
@@ -72,6 +83,8 @@ class BrokerProcess:
         command += ["--set", f"amqp.management.port={-1 if self._amqp_port else 0}"]
         for name, value in self._settings.items():
             command += ["--set", f"{name}={value}"]
+        if self._secrets:
+            command += ["--config", self._secrets_file()]
         process = subprocess.Popen(
             [*command, *self._options],
             stdin=subprocess.PIPE,
@@ -91,6 +104,9 @@ class BrokerProcess:
         ready = json.loads(line)
         self.bootstrap_servers = ready["bootstrap_servers"]
         self.amqp_url = ready["amqp_url"] or ""
+        if PASSWORD in self._secrets:  # masked in what the process prints
+            password = quote(self._secrets[PASSWORD], safe="")
+            self.amqp_url = self.amqp_url.replace(":***@", f":{password}@")
         if self.amqp_url:
             self._amqp_port = int(self.amqp_url.rpartition(":")[2].partition("/")[0])
         self._port = int(self.bootstrap_servers.rpartition(":")[2])
@@ -114,6 +130,9 @@ class BrokerProcess:
         """Stop it, and remove its temporary folder."""
         self.terminate()
         self._words.close()
+        if self._config is not None:
+            os.remove(self._config)
+            self._config = None
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
@@ -131,6 +150,16 @@ class BrokerProcess:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+
+    def _secrets_file(self) -> str:
+        """Settings that `strom start` takes from no argument, in a file that only its owner reads."""
+        if self._config is None:
+            descriptor, self._config = tempfile.mkstemp(prefix="strom-", suffix=".properties")
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                for name, value in self._secrets.items():
+                    escaped = value.replace("\\", r"\\")
+                    file.write(f"{name}={escaped}\n")
+        return self._config
 
     def _end(self, how: signal.Signals) -> int:
         process, self._process = self._process, None

@@ -130,6 +130,28 @@ def test_the_words_of_security_settings_are_taken_in_any_case():
     assert problem("sasl.mechanism", "scram-sha-512") is None
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("linger.ms", "1_000", 1000),  # 1 for librdkafka
+        ("linger.ms", "010", 10),  # 8
+        ("linger.ms", "\u0663 ", 3),
+        ("enable.idempotence", " TRUE ", True),
+        ("compression.type", "gzip ", "gzip"),
+        ("sasl.mechanism", "scram-sha-512", "SCRAM-SHA-512"),
+        ("client.id", " mine ", " mine "),
+    ],
+)
+def test_a_client_gets_the_value_that_was_checked(name, text, value, monkeypatch):
+    made: list[dict[str, object]] = []
+    monkeypatch.setattr("strom.connect.runtime.clients.Producer", made.append)
+    config = {f"producer.override.{name}": text}
+    assert list(override_problems(config)) == []
+    Clients(NOBODY).of_connector(config).reporting_producer()
+    assert made[0][name] == value
+    _MAKERS["producer"]({name: value, **_BESIDE.get(name, {})})
+
+
 def test_settings_belong_to_their_kind_of_client():
     assert problem("linger.ms", "5", "producer") is None
     assert "of its consumer" in problem("linger.ms", "5", "consumer")

@@ -56,3 +56,14 @@ def test_a_changed_text_with_the_mark_is_not_mistaken_for_the_stored_one():
     stored = {"connection.url": "postgresql://me:s3cr3t@db/shop"}
     changed = {"connection.url": "postgresql://me:[hidden]@other/shop"}
     assert restored(changed, stored) == changed
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "piece", ["key", "key:", " ", "|", "| key", "| key : ", "${a:", "?a.", "://a:"]
+)
+@pytest.mark.parametrize("name", ["headers", "connection.url", "own.password"])
+def test_the_time_to_mask_a_text_is_linear_in_its_length(name, piece):
+    """With a pattern that goes back over this much text, the test would not end."""
+    text = "key:" + piece * 200_000 + "|"
+    assert len(shown({name: text})[name]) <= len(text) + len("[hidden]") * 200_000

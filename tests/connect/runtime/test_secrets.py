@@ -48,3 +48,14 @@ def test_a_reference_to_nothing_is_refused_with_the_setting(reference, words):
     with pytest.raises(InvalidSettings) as refused:
         Secrets().resolve({"connection.password": reference})
     assert words in refused.value.problems["connection.password"][0]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", ["${", "${a", "${a:", "${a:b:", "}${a:"])
+def test_the_time_to_look_for_references_is_linear_in_the_length_of_a_text(piece):
+    """With a pattern that goes back over this much text, the test would not end."""
+    text = piece * 200_000
+    try:
+        assert Secrets().resolve({"a": text}) == {"a": text}
+    except InvalidSettings:
+        assert "}" in piece

@@ -138,3 +138,12 @@ def test_imports_are_those_that_the_compiler_sees(text, paths):
 
 def test_a_string_ends_with_its_line_even_after_a_backslash():
     assert deepest_nesting(code_of('"\\\n{{{"')) == 3
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("hiding", ["//\0", "/*\0", "'\0", '"\\\0'])
+def test_a_comment_or_string_ends_with_a_nul_character(hiding):
+    """As for the compiler, which would go down all these levels."""
+    groups = "optional group A = 1 {" * 1000
+    with pytest.raises(InvalidSchema, match="nested more than 100 levels"):
+        ProtobufSchema.parse(f'syntax = "proto2"; message M {{ {hiding} {groups}', ())

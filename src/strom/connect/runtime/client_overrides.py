@@ -37,14 +37,24 @@ class Override:
 
     def problem(self, text: str) -> str | None:
         """What is wrong with a value; None if nothing is."""
-        # librdkafka takes such words in upper and lower case, and clients' files have both.
-        if self.definition.name in _IN_ANY_CASE:
-            text = _in_case_of(self.definition.choices, text)
         try:
-            self.definition.parse(text)
+            self.parse(text)
         except ApiError as error:
             return str(error)
         return None
+
+    def parse(self, text: str) -> str | int | bool:
+        """The value for the client; ApiError if it is invalid.
+
+        What was checked is what the client gets: librdkafka reads 010 as 8 and 1_000 as 1, takes no
+        blanks around a value, and mechanisms in upper case only.
+        """
+        # Clients' files have these words in upper and lower case.
+        if self.definition.name in _IN_ANY_CASE:
+            text = _in_case_of(self.definition.choices, text)
+        value: str | int | bool = self.definition.parse(text)
+        is_free_text = isinstance(value, str) and not self.definition.choices
+        return text if is_free_text else value
 
 
 def _text(*names: str, kind: Kind = Kind.STRING) -> Iterator[Override]:
@@ -159,6 +169,12 @@ def override_problems(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield prefix + name, f"{prefix}{name}: {_not_allowed(name, client)}"
             elif (problem := override.problem(text)) is not None:
                 yield prefix + name, f"{prefix}{name}: {problem}"
+
+
+def overrides_of(config: Mapping[str, str], client: str) -> dict[str, str | int | bool]:
+    """The settings that a configuration overrides for one client; it must have no problems."""
+    own = with_prefix(config, f"{client}.override.")
+    return {name: OVERRIDES[name].parse(text) for name, text in own.items()}
 
 
 def _not_allowed(name: str, client: str) -> str:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from strom.connect.api import InvalidSettings
-from strom.connect.runtime.client_overrides import override_problems
+from strom.connect.runtime.client_overrides import override_problems, overrides_of
 from strom.connect.runtime.settings import CLIENT_PREFIXES, with_prefix, without
 from strom.sound_producer import SoundProducer
 
@@ -89,6 +89,6 @@ class Clients:
             **settings,
             **self.shared,
             **with_prefix(self.settings, f"{kind}."),
-            **with_prefix(self.overrides, f"{kind}.override."),
+            **overrides_of(self.overrides, kind),
             "bootstrap.servers": self.servers,
         }

@@ -6,7 +6,7 @@ References (`${env:NAME}`) are shown as they are: they are no secrets.
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from strom.connect.runtime.secrets import HIDDEN, REFERENCE
+from strom.connect.runtime.secrets import HIDDEN, has_reference
 
 _SECRET_NAME = re.compile(
     r"(password|passphrase|user\.info|jaas\.config|key\.pem|keystore\.key|(^|\.)(secret|token))$"
@@ -16,8 +16,8 @@ _SECRET_NAME = re.compile(
 _IN_ADDRESS = re.compile(r"(?<=://)(?P<before>[^/@\s,:]*:)(?P<secret>[^/\s,]+)(?=@)")
 _IN_QUERY = re.compile(r"(?i)(?P<before>[?&;](?:\w+\.)*\w*password=)(?P<secret>[^&;\s]+)")
 _IN_HEADERS = re.compile(
-    r"(?i)(?P<before>(?:^|\|)\s*"
-    r"(?:authorization|proxy-authorization|cookie|[\w-]*(?:key|token|secret|password)[\w-]*)\s*:\s*)"
+    r"(?i)(?P<before>(?:^|\|)\s*+(?=(?:authorization|proxy-authorization|cookie)(?![\w-])"
+    r"|[\w-]*?(?:key|token|secret|password))[\w-]++\s*+:\s*+)"
     r"(?P<secret>[^|]*[^|\s])"
 )
 """Of HTTP requests, as in `headers=Accept: text/html | Authorization: Bearer abc`."""
@@ -45,12 +45,12 @@ def secrets_in(config: Mapping[str, str], passwords: Collection[str] = ()) -> It
             found = [text]
         else:
             found = [one["secret"] for kind in _patterns(name) for one in kind.finditer(text)]
-        yield from (secret for secret in found if not REFERENCE.search(secret))
+        yield from (secret for secret in found if not has_reference(secret))
 
 
 def _shown(name: str, text: str, passwords: Collection[str]) -> str:
     if name in passwords or _SECRET_NAME.search(name):
-        return text if not text or REFERENCE.search(text) else HIDDEN
+        return text if not text or has_reference(text) else HIDDEN
     for pattern in _patterns(name):
         text = pattern.sub(_hidden, text)
     return text
@@ -62,4 +62,4 @@ def _patterns(name: str) -> tuple[re.Pattern[str], ...]:
 
 def _hidden(found: re.Match[str]) -> str:
     secret = found["secret"]
-    return found["before"] + (secret if REFERENCE.search(secret) else HIDDEN)
+    return found["before"] + (secret if has_reference(secret) else HIDDEN)

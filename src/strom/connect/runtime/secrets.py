@@ -12,10 +12,21 @@ from pathlib import Path
 
 from strom.connect.api import InvalidSettings
 
-REFERENCE = re.compile(r"\$\{(?P<provider>[^}:]+):(?:(?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
+# Texts are any client's: possessive repetitions, for no attempt goes back over what it has looked at.
+_REFERENCE = re.compile(r"\$\{(?P<provider>[^}:${]++):(?:(?P<path>[^}:]*+):)?+(?P<key>[^}]*+)\}")
 HIDDEN = "[hidden]"
 _SHORTEST = 4
 """Shorter values would blot out half of every text; nobody should have such a password."""
+
+
+def has_reference(text: str) -> bool:
+    """Whether a text refers to a secret somewhere."""
+    return _REFERENCE.search(text, 0, _end_of_references(text)) is not None
+
+
+def _end_of_references(text: str) -> int:
+    """Where the last one may end: behind it, each `${` would be followed to the end of the text."""
+    return text.rfind("}") + 1
 
 
 class Secrets:
@@ -31,7 +42,8 @@ class Secrets:
         resolved: dict[str, str] = {}
         for name, text in texts.items():
             try:
-                resolved[name] = REFERENCE.sub(self._looked_up, text)
+                end = _end_of_references(text)
+                resolved[name] = _REFERENCE.sub(self._looked_up, text[:end]) + text[end:]
             except _Missing as missing:
                 problems[name] = [f"{name}: {missing}"]
         if problems:

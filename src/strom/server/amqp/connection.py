@@ -34,7 +34,7 @@ from strom.wire.amqp.protocol import (
     Closes,
     ReplyCode,
 )
-from strom.wire.amqp.schema import Method
+from strom.wire.amqp.schema import Method, method_name
 from strom.wire.amqp.table import Buffer
 
 log = logging.getLogger(__name__)
@@ -305,7 +305,9 @@ class AmqpConnection(asyncio.BufferedProtocol):
         elif isinstance(method, methods.UpdateSecret):
             self.send(0, methods.UpdateSecretOk())
         else:
-            raise AmqpError(ReplyCode.COMMAND_INVALID, f"{method!r} was not expected")
+            raise AmqpError(
+                ReplyCode.COMMAND_INVALID, f"{method_name(type(method))} was not expected"
+            )
 
     def _handle_channel_method(self, number: int, method: Method, channel: Channel | None) -> None:
         if channel is not None:  # it is being closed

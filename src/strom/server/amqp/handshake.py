@@ -8,7 +8,7 @@ from strom.broker.queues.hub import check_vhost
 from strom.server.loopback import may_log_in
 from strom.wire.amqp.methods import connection as methods
 from strom.wire.amqp.protocol import FRAME_MAX_DEFAULT, FRAME_MIN_SIZE, AmqpError, ReplyCode
-from strom.wire.amqp.schema import Method
+from strom.wire.amqp.schema import Method, method_name
 from strom.wire.amqp.table import decode_table
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class Handshake:
     def step(self, method: Method) -> None:
         """Take the client's next word."""
         if type(method) is not self._expected:
-            raise AmqpError(ReplyCode.COMMAND_INVALID, f"{method!r} was not expected")
+            raise AmqpError(
+                ReplyCode.COMMAND_INVALID, f"{method_name(type(method))} was not expected"
+            )
         match method:
             case methods.StartOk():
                 self._log_in(method)

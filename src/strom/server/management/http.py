@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 MAX_HEAD_BYTES = 16 * 1024
 MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_LENGTH_DIGITS = 20
 PATIENCE_SECONDS = 30.0
 MAX_CONNECTIONS = 200
 
@@ -106,11 +107,11 @@ class HttpServer:
             try:
                 method, target, fields = _read_head(head)
                 headers = dict(fields)
-                size = _body_size(headers)
+                size = _body_size(fields)
                 stays = headers.get("connection", "").lower() != "close"
                 body = await reader.readexactly(size)
                 self._check(method, fields, writer)
-                path = tuple(unquote(part) for part in urlsplit(target).path.split("/") if part)
+                path = _path_of(target)
                 peer = writer.get_extra_info("peername")
                 request = Request(method, path, headers, body, peer[0] if peer else "")
                 status, value = await self._handle(request)
@@ -147,13 +148,25 @@ def _read_head(head: bytes) -> tuple[str, str, list[tuple[str, str]]]:
     return parts[0], parts[1], fields
 
 
-def _body_size(headers: dict[str, str]) -> int:
-    if "transfer-encoding" in headers:
+def _path_of(target: str) -> tuple[str, ...]:
+    try:
+        path = urlsplit(target).path
+    except ValueError:
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the target is no URL") from None
+    return tuple(unquote(part) for part in path.split("/") if part)
+
+
+def _body_size(fields: list[tuple[str, str]]) -> int:
+    if any(name == "transfer-encoding" for name, _ in fields):
         raise HttpError(HTTPStatus.LENGTH_REQUIRED, "say the length of the body")
-    text = headers.get("content-length", "0")
+    lengths = [text for name, text in fields if name == "content-length"]
+    # Of two lengths a proxy may have taken the other (RFC 9112, section 6.3).
+    if len(lengths) > 1:
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the request has several Content-Length headers")
+    text = lengths[0] if lengths else "0"
     if not text.isascii() or not text.isdigit():
         raise HttpError(HTTPStatus.BAD_REQUEST, "the length of the body is no number")
-    if int(text) > MAX_BODY_BYTES:
+    if len(text) > MAX_LENGTH_DIGITS or int(text) > MAX_BODY_BYTES:
         raise HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_BODY_BYTES} bytes")
     return int(text)
 

@@ -1,15 +1,16 @@
 """The little that has to be known of a .proto text before the compiler gets it, in linear time.
 
 The text is any client's. All repetitions below are possessive (`++`, `*+`), and comments and strings
-match even if nothing closes them: they end with the text or the line, as they do for the compiler. So
-what was looked at is consumed, and no pattern goes back to try it differently.
+match even if nothing closes them: they end with the text, the line or a NUL character, as they do for
+the compiler. So what was looked at is consumed, no pattern goes back to try it differently, and nothing
+that the compiler reads is hidden from the limits of nesting.
 """
 
 import re
 from collections.abc import Iterator
 
-_COMMENT = r"//[^\n]*+|/\*.*?(?:\*/|\Z)"
-_STRING = r""""(?:[^"\\\n]++|\\[^\n]?+)*+"?+|'(?:[^'\\\n]++|\\[^\n]?+)*+'?+"""
+_COMMENT = r"//[^\n\0]*+|/\*.*?(?:\*/|\0|\Z)"
+_STRING = r""""(?:[^"\\\n\0]++|\\[^\n\0]?+)*+"?+|'(?:[^'\\\n\0]++|\\[^\n\0]?+)*+'?+"""
 
 _COMMENT_OR_STRING = re.compile(rf"{_COMMENT}|(?P<string>{_STRING})", re.DOTALL)
 _ANY_STRING = re.compile(_STRING)

@@ -15,7 +15,7 @@ from strom.server.amqp.handlers import (
 )
 from strom.wire.amqp.methods import access
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
-from strom.wire.amqp.schema import Method
+from strom.wire.amqp.schema import Method, method_name
 
 Work: TypeAlias = Coroutine[Any, Any, None] | None
 Handler: TypeAlias = Callable[[Channel, Any], Work]
@@ -41,7 +41,7 @@ def handle(channel: Channel, method: Method) -> Work:
     """Do what a method asks for; what is returned is to be awaited."""
     handler = HANDLERS.get(type(method))
     if handler is None:
-        raise AmqpError(ReplyCode.COMMAND_INVALID, f"{method!r} was not expected")
+        raise AmqpError(ReplyCode.COMMAND_INVALID, f"{method_name(type(method))} was not expected")
     work = handler(channel, method)
     return None if work is None else _placed(channel, method, work)
 
