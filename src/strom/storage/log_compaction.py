@@ -10,9 +10,9 @@ Every step leaves a folder that `folder.complete_interrupted_work` brings to a g
 4. (event loop) The replaced files are renamed away; the folder is synced.
 5. (event loop) The new files get their final names; the folder is synced.
 
-A shortage of space or descriptors ends a run, but nothing can go back behind the first rename of step 3: a
-`.swap` file left behind would replace newer data at the next start. What was renamed is swapped in, and a
-swap that a shortage interrupts is continued before the log is used again.
+A shortage of space or descriptors ends a run, but nothing can go back behind the first rename of
+step 3: a `.swap` file left behind would replace newer data at the next start. What was renamed is swapped
+in, and a swap that a shortage interrupts is continued before the log is used again.
 """
 
 import logging
