@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import uuid
 from contextlib import suppress
 
 import pytest
@@ -16,7 +17,7 @@ from strom.wire.kafka.records import (
     build_marker,
     read_records,
 )
-from tests.storage.world import FOLDER, START_MS, World, batch, read_all
+from tests.storage.world import FOLDER, PARTITION, START_MS, World, batch, read_all
 
 
 def compacted_world(seed=0, **changes) -> World:
@@ -309,4 +310,21 @@ def test_a_run_that_a_shortage_ended_leaves_no_files_behind():
     world.files.fail(3, errno.ENOSPC, only="append")
     with pytest.raises(ApiError):
         world.compact()
+    assert names(world) == before
+
+
+def test_a_run_that_outlives_its_topic_leaves_the_next_topic_of_that_name_alone(monkeypatch):
+    world = compacted_world()
+    fill(world)
+    compaction = world.log.plan_compaction(world.now_ms)
+    write = compaction._write_replacements
+
+    def write_and_recreate():
+        write()
+        world.directory.delete_log(world.log)()
+        world.log = world.directory.create_log(PARTITION, uuid.uuid4(), world.settings, world.epoch)
+
+    monkeypatch.setattr(compaction, "_write_replacements", write_and_recreate)
+    before = names(compacted_world())
+    compaction.run()
     assert names(world) == before

@@ -118,7 +118,8 @@ class Compaction:
         try:
             with self._disk.writing(optional=True):
                 self._write_replacements()
-                self._commit()
+                if not self._state.gone:  # or its folder may be that of a topic created since
+                    self._commit()
             self.finished = True
         except BaseException:
             self.failed = True
