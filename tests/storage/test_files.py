@@ -2,6 +2,7 @@
 
 import errno
 import os
+import sys
 
 import pytest
 
@@ -145,3 +146,12 @@ def test_lack_of_space_passes_and_a_broken_medium_does_not():
     assert is_temporary(OSError(errno.ENOSPC, "full"))
     assert is_temporary(OSError(errno.EMFILE, "too many"))
     assert not is_temporary(OSError(errno.EIO, "broken"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit")
+@pytest.mark.parametrize(("limit", "expected"), [(64, 8), (100, 28), (256, 128), (10**6, 16_384)])
+def test_segment_files_leave_the_rest_of_the_process_enough_descriptors(
+    monkeypatch, limit, expected
+):
+    monkeypatch.setattr("resource.getrlimit", lambda _: (limit, limit))
+    assert DiskFiles().open_file_limit() == expected

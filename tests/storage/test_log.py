@@ -1,7 +1,9 @@
 """What a log does while nothing goes wrong, and what it refuses."""
 
 import errno
+import itertools
 import uuid
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -361,6 +363,27 @@ def test_a_log_over_its_size_loses_its_oldest_segments():
     assert world.log.delete_old_segments(START_MS) > 0
     assert 2000 <= world.log.size_bytes < 2700
     assert read_all(world.log)[0].offset == world.log.start_offset > 0
+
+
+@pytest.mark.parametrize("shortage", [errno.ENOSPC, errno.EMFILE])
+def test_a_shortage_while_old_segments_go_is_no_damage(shortage):
+    for step in itertools.count(1):
+        world = World(retention_bytes=1500)
+        world.fill(40)
+        world.files.fail(step, shortage, only="rename")
+        with suppress(ApiError):
+            world.log.delete_old_segments(START_MS)
+        if not world.files.has_failed:
+            break
+        world.files.heal()
+        assert [record.offset for record in read_all(world.log)][-1] == 39
+        world.log.delete_old_segments(START_MS)
+        world.directory.remove_deleted_files(START_MS)
+        assert not any(path.endswith(".deleted") for path in world.files.paths(FOLDER))
+        start = world.log.start_offset
+        world.kill()
+        assert [record.offset for record in read_all(world.log)] == list(range(start, 40))
+    assert step > 5
 
 
 def test_files_stay_for_a_while_after_they_left_the_log():

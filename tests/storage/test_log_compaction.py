@@ -1,6 +1,9 @@
 """Compaction of a real log: what readers see, and a crash at every one of its steps."""
 
+import errno
 import itertools
+import uuid
+from contextlib import suppress
 
 import pytest
 
@@ -14,7 +17,7 @@ from strom.wire.kafka.records import (
     build_marker,
     read_records,
 )
-from tests.storage.world import FOLDER, START_MS, World, batch, read_all
+from tests.storage.world import FOLDER, PARTITION, START_MS, World, batch, read_all
 
 
 def compacted_world(seed=0, **changes) -> World:
@@ -242,3 +245,86 @@ def test_a_crash_at_any_step_leaves_every_last_value(seed):
         if not met:
             break
     assert step > 30
+
+
+SHORTAGES = [errno.ENOSPC, errno.EMFILE]
+
+
+def values(world):
+    """The last value of every key that is not deleted."""
+    last = {record.key: record.value for record in read_all(world.log)}
+    return {key: value for key, value in last.items() if value is not None}
+
+
+@pytest.mark.parametrize("shortage", SHORTAGES)
+def test_a_shortage_at_any_step_is_no_damage(shortage):
+    for step in itertools.count(1):
+        world = compacted_world()
+        fill(world)
+        before = values(world)
+        world.files.fail(step, shortage)
+        with suppress(ApiError):
+            world.compact()
+        if not world.files.has_failed:
+            break
+        world.files.heal()
+        assert values(world) == before
+        world.compact()
+        assert values(world) == before
+        world.kill()
+        assert world.log.quarantined is None
+        assert values(world) == before
+    assert step > 50
+
+
+@pytest.mark.parametrize("shortage", SHORTAGES)
+def test_a_run_that_a_shortage_ended_replaces_nothing_newer_at_the_next_start(shortage):
+    for step in itertools.count(1):
+        world = compacted_world(segment_bytes=100_000)
+        for rounds in (2, 3):
+            fill(world, rounds)
+            world.log.roll_if_larger(0, world.now_ms)
+            world.flush()
+        world.files.fail(step, shortage)
+        with suppress(ApiError):
+            world.compact()
+        if not world.files.has_failed:
+            break
+        world.files.heal()
+        world.append(batch(b"new", key=b"d"))
+        world.log.roll_if_larger(0, world.now_ms)
+        world.flush()
+        world.checkpoint()
+        world.compact()
+        before = values(world)
+        assert before[b"d"] == b"new"
+        world.kill()
+        assert values(world) == before
+    assert step > 30
+
+
+def test_a_run_that_a_shortage_ended_leaves_no_files_behind():
+    world = compacted_world()
+    fill(world)
+    before = names(world)
+    world.files.fail(3, errno.ENOSPC, only="append")
+    with pytest.raises(ApiError):
+        world.compact()
+    assert names(world) == before
+
+
+def test_a_run_that_outlives_its_topic_leaves_the_next_topic_of_that_name_alone(monkeypatch):
+    world = compacted_world()
+    fill(world)
+    compaction = world.log.plan_compaction(world.now_ms)
+    write = compaction._write_replacements
+
+    def write_and_recreate():
+        write()
+        world.directory.delete_log(world.log)()
+        world.log = world.directory.create_log(PARTITION, uuid.uuid4(), world.settings, world.epoch)
+
+    monkeypatch.setattr(compaction, "_write_replacements", write_and_recreate)
+    before = names(compacted_world())
+    compaction.run()
+    assert names(world) == before

@@ -1,6 +1,8 @@
 """Pruning a real log: what is needed stays at its offset, and a crash at every step loses none of it."""
 
+import errno
 import itertools
+from contextlib import suppress
 
 import pytest
 
@@ -148,3 +150,23 @@ def test_a_crash_at_any_step_keeps_what_is_needed(seed):
         if not met:
             break
     assert step > 20
+
+
+@pytest.mark.parametrize("shortage", [errno.ENOSPC, errno.EMFILE])
+def test_a_shortage_at_any_step_is_no_damage(shortage):
+    for step in itertools.count(1):
+        world = filled_world()
+        active = int(max(log_files(world))[:20])
+        live = {0, 7, 20, 21, *range(active, 60)}
+        world.files.fail(step, shortage)
+        with suppress(ApiError):
+            prune(world, Gone(*live))
+        if not world.files.has_failed:
+            break
+        world.files.heal()
+        assert live <= {record.offset for record in read_all(world.log)}
+        prune(world, Gone(*live))
+        assert {record.offset for record in read_all(world.log)} == live
+        world.kill()
+        assert {record.offset for record in read_all(world.log)} == live
+    assert step > 30

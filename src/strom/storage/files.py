@@ -23,6 +23,9 @@ _WINDOWS = sys.platform == "win32"
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _TEMPORARY = _NO_SPACE | _NO_DESCRIPTORS | {errno.ENOMEM}
+_MOST_OPEN_FILES = 16_384
+_OTHER_DESCRIPTORS = 72
+"""What the process needs at least for the event loop, listeners, spares and a few connections."""
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _SENDFILE = sys.platform == "linux"
 """macOS has sendfile too, but tells the bytes sent only through an error when it would block."""
@@ -379,13 +382,15 @@ class DiskFiles:
         return Space(usage.total, usage.free)
 
     def open_file_limit(self) -> int:
-        """Half of what the process may open, the other half is for connections."""
+        """Half of what the process may open, less if that leaves too few for the rest of it."""
         if _WINDOWS:
             return 1024
         import resource
 
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return 16_384 if soft == resource.RLIM_INFINITY else max(32, min(soft // 2, 16_384))
+        if soft == resource.RLIM_INFINITY:
+            return _MOST_OPEN_FILES
+        return max(8, min(soft // 2, soft - _OTHER_DESCRIPTORS, _MOST_OPEN_FILES))
 
 
 class DiskLock:

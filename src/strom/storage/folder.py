@@ -5,6 +5,7 @@ Compaction writes `BASE.log.cleaned`. When it is whole and synced, it is renamed
 `log_compaction` for the steps.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from strom.storage.files import Files
@@ -77,14 +78,15 @@ def complete_interrupted_work(files: Files, folder: str) -> FolderContents:
     return contents
 
 
-def delete_segment_files(files: Files, stem: str) -> list[str]:
-    """Rename the files of a segment that retention has taken; returns where they are now."""
-    taken = []
+def delete_segment_files(files: Files, stem: str) -> Iterator[str]:
+    """Rename the files of a segment that retention has taken, and say where they are now.
+
+    The log is the first: from then on the segment is gone, even if a shortage keeps its indexes.
+    """
     for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
         if suffix == LOG_SUFFIX or files.exists(stem + suffix):
             files.rename(stem + suffix, stem + suffix + DELETED)
-            taken.append(stem + suffix + DELETED)
-    return taken
+            yield stem + suffix + DELETED
 
 
 def _finish_retention(files: Files, folder: str, names: list[str]) -> None:

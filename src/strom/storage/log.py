@@ -331,6 +331,7 @@ class Log:
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
     ) -> LazyChunk:
         """The same for sending to a client: large parts are left in their file until they are sent."""
+        self._check_readable(offset)
         if committed_only and self._has_aborted():
             return LazyChunk(
                 *self.read(
@@ -340,7 +341,6 @@ class Log:
                     at_least_one=at_least_one,
                 )
             )
-        self._check_readable(offset)
         try:
             limit = self._limit(committed_only)
             if offset >= limit.offset:
@@ -535,16 +535,22 @@ class Log:
         return not begun.finished
 
     def apply_compaction(self, compaction: Compaction) -> None:
-        """Serve from the new segments from now on; nothing to do if its run has failed."""
+        """Serve from the new segments from now on; nothing to do if its run has failed.
+
+        ApiError for a shortage: the next use of the log tries again, and is refused if it lasts.
+        """
         self._check_usable()
         if compaction is self._compaction:
-            self._compaction = None
             if not compaction.failed:
-                swap_in(self._disk, self.folder, self._state, compaction)
-                if isinstance(compaction, Pruning):
-                    self._pruned |= compaction.written
-                    bases = {each.base_offset for each in self._segments}
-                    self._pruned = {at: n for at, n in self._pruned.items() if at in bases}
+                self._swap_in(compaction)
+            self._compaction = None
+
+    def _swap_in(self, compaction: Compaction) -> None:
+        swap_in(self._disk, self.folder, self._state, compaction)
+        if isinstance(compaction, Pruning):
+            self._pruned |= compaction.written
+            bases = {each.base_offset for each in self._segments}
+            self._pruned = {at: n for at, n in self._pruned.items() if at in bases}
 
     def expire_producers(self, now_ms: int, max_idle_ms: int) -> None:
         """Forget producers that were idle for so long."""
@@ -581,6 +587,9 @@ class Log:
                 ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition} is damaged: {self.quarantined}."
             )
         self._disk.check_online()
+        if self._compaction is not None and self._compaction.swapping:
+            self._swap_in(self._compaction)
+            self._compaction = None
 
     def _unreadable(self, error: CorruptData | OSError) -> ApiError:
         if isinstance(error, OSError) and is_temporary(error):

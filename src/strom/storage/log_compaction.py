@@ -9,9 +9,15 @@ Every step leaves a folder that `folder.complete_interrupted_work` brings to a g
    values that it deletes.
 4. (event loop) The replaced files are renamed away; the folder is synced.
 5. (event loop) The new files get their final names; the folder is synced.
+
+A shortage of space or descriptors ends a run, but nothing can go back behind the first rename of
+step 3: a `.swap` file left behind would replace newer data at the next start. What was renamed is swapped
+in, and a swap that a shortage interrupts is continued before the log is used again.
 """
 
+import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,8 +28,8 @@ from strom.storage.cleaned import Cleaned, write_cleaned
 from strom.storage.compaction import AbortedTransactions, CleanedBatch, Cleaner, build_key_map
 from strom.storage.compaction_plan import CompactionPlan, group_segments, plan_compaction
 from strom.storage.disk import Disk, Garbage
-from strom.storage.files import File
-from strom.storage.folder import CLEANED, clear_for_swap, swap_name
+from strom.storage.files import File, is_temporary
+from strom.storage.folder import CLEANED, REPLACED, clear_for_swap, swap_name
 from strom.storage.log_reading import aborted_between
 from strom.storage.log_retention import facts_of
 from strom.storage.log_state import LogState
@@ -31,6 +37,8 @@ from strom.storage.producer_state import ProducerFacts
 from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import Buffer
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -90,6 +98,12 @@ class Compaction:
         self.failed = False
         self.finished = False
         """Whether `run` has ended well."""
+        self.synced = True
+        """Whether a crash can no longer undo the renames of `run`."""
+        self.swapping = False
+        """Whether old segments may have been renamed away: they cannot be read any more."""
+        self.cleared = False
+        """Whether all of them are."""
         self.replacements: list[Replacement] = []
         """What is to be swapped in; complete when `run` has returned."""
         self.cleaned = state.cleaned
@@ -104,11 +118,13 @@ class Compaction:
         try:
             with self._disk.writing(optional=True):
                 self._write_replacements()
-                self._commit()
+                if not self._state.gone:  # or its folder may be that of a topic created since
+                    self._commit()
             self.finished = True
         except BaseException:
             self.failed = True
             if not self._state.gone:
+                self._remove_cleaned()
                 raise
 
     def _write_replacements(self) -> None:
@@ -197,35 +213,75 @@ class Compaction:
         files, folder = self._disk.files, self._folder
         gaps_first = self._state.cleaned._replace(gaps_before=self.cleaned.gaps_before)
         write_cleaned(files, folder, gaps_first)
-        for replacement in self.replacements:
-            new = replacement.new
-            swap = swap_name(new.base_offset, new.next_offset)
-            files.rename(new.log_path + CLEANED, f"{folder}/{swap}")
-            files.sync_directory(folder)
-        write_cleaned(files, folder, self.cleaned)
+        committed: list[Replacement] = []
+        try:
+            for replacement in self.replacements:
+                new = replacement.new
+                swap = swap_name(new.base_offset, new.next_offset)
+                files.rename(new.log_path + CLEANED, f"{folder}/{swap}")
+                committed.append(replacement)
+                self.synced = False
+                files.sync_directory(folder)
+                self.synced = True
+            write_cleaned(files, folder, self.cleaned)
+        except OSError as error:
+            if not committed or not is_temporary(error):
+                raise
+            logger.warning("%s: compaction ends early: %s", folder, error)
+            self._keep_only(committed)
+            self.cleaned = gaps_first
+
+    def _keep_only(self, committed: list[Replacement]) -> None:
+        """Let go of new segments that do not count yet."""
+        self.replacements = committed
+        self._remove_cleaned()
+
+    def _remove_cleaned(self) -> None:
+        """Free the space of what will not be used; the indexes of replacements are."""
+        used = tuple(replacement.new.stem for replacement in self.replacements if not self.failed)
+        with suppress(OSError):
+            for name in self._disk.files.list(self._folder):
+                path = f"{self._folder}/{name}"
+                if name.endswith(CLEANED) and not path.startswith(used):
+                    self._disk.files.remove(path)
 
 
 def swap_in(disk: Disk, folder: str, state: LogState, compaction: Compaction) -> None:
-    """Put the new segments in the place of the old ones; event loop's thread."""
+    """Put the new segments in the place of the old ones; event loop's thread.
+
+    ApiError for a shortage: call it again before anything of the log is read.
+    """
     files = disk.files
-    replaced: list[str] = []
     with disk.writing():
-        for replacement in compaction.replacements:
-            for segment in replacement.old:
-                segment.release()
-            base, end = replacement.new.base_offset, replacement.new.next_offset
-            replaced += clear_for_swap(files, folder, base, end)
-        files.sync_directory(folder)
-        for replacement in compaction.replacements:
-            new = replacement.new
+        if not compaction.cleared:
+            _clear(disk, folder, compaction)
+        while compaction.replacements:
+            new = compaction.replacements[0].new
             for suffix in INDEX_SUFFIXES:
                 if files.exists(new.stem + suffix + CLEANED):
                     files.rename(new.stem + suffix + CLEANED, new.stem + suffix)
             swap = swap_name(new.base_offset, new.next_offset)
             files.rename(f"{folder}/{swap}", new.stem + LOG_SUFFIX)
-            state.segments.replace(replacement.old, new)
+            state.segments.replace(compaction.replacements.pop(0).old, new)
             disk.note_loaded(new)
         files.sync_directory(folder)
+    compaction.swapping = False
     state.cleaned = compaction.cleaned
-    if replaced:
+
+
+def _clear(disk: Disk, folder: str, compaction: Compaction) -> None:
+    """Rename away what is replaced."""
+    files = disk.files
+    if not compaction.synced:
+        files.sync_directory(folder)
+    compaction.swapping = True
+    for replacement in compaction.replacements:
+        for segment in replacement.old:
+            segment.release()
+        clear_for_swap(files, folder, replacement.new.base_offset, replacement.new.next_offset)
+    files.sync_directory(folder)
+    compaction.cleared = True
+    old = [segment for replacement in compaction.replacements for segment in replacement.old]
+    if old:
+        replaced = [segment.log_path + REPLACED for segment in old]
         disk.remove_later(Garbage(folder, replaced, compaction.due_ms))

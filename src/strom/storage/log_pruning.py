@@ -12,7 +12,7 @@ from strom.model.topic_settings import TopicSettings
 from strom.storage.compaction import CleanedBatch, empty_batch, keep_records, whole_batches
 from strom.storage.compaction_plan import CompactionPlan, group_segments
 from strom.storage.disk import Disk
-from strom.storage.log_compaction import Compaction, Work
+from strom.storage.log_compaction import Compaction, Replacement, Work
 from strom.storage.log_retention import facts_of
 from strom.storage.log_state import LogState
 from strom.storage.retention import SegmentFacts
@@ -142,3 +142,9 @@ class Pruning(Compaction):
         before = self._state.cleaned.gaps_before
         end = max(before, self._work.plan.end_offset)
         self.cleaned = self._state.cleaned._replace(gaps_before=end)
+
+    def _keep_only(self, committed: list[Replacement]) -> None:
+        bases = {replacement.new.base_offset for replacement in self.replacements}
+        bases -= {replacement.new.base_offset for replacement in committed}
+        self.written = {at: count for at, count in self.written.items() if at not in bases}
+        super()._keep_only(committed)

@@ -40,10 +40,15 @@ def take_out(
 ) -> None:
     """Take closed segments out of the log; their files, renamed, are removed when due."""
     paths: list[str] = []
-    with disk.writing():
-        for segment in segments:
-            segment.release()
-            paths.extend(delete_segment_files(disk.files, segment.stem))
-            state.segments.remove(segment)
-            state.start_offset = max(state.start_offset, segment.next_offset)
-    disk.remove_later(Garbage(folder, paths, due_ms))
+    try:
+        with disk.writing():
+            for segment in segments:
+                segment.release()
+                renamed = delete_segment_files(disk.files, segment.stem)
+                paths.append(next(renamed))
+                state.segments.remove(segment)
+                state.start_offset = max(state.start_offset, segment.next_offset)
+                paths.extend(renamed)
+    finally:
+        if paths:
+            disk.remove_later(Garbage(folder, paths, due_ms))
