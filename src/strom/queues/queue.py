@@ -285,8 +285,8 @@ class Queue:
             self._may_expire = self.rules.message_ttl_ms is not None
 
     def get(self, now_ms: int, *, no_ack: bool) -> Got | None:
-        """Take one message, if there is one; none while `is_expiring`."""
-        if self._is_expiring or (self._may_expire and not self.expire(now_ms)):
+        """Take one message, if there is one; none while `is_paused`."""
+        if self.is_paused or (self._may_expire and not self.expire(now_ms)):
             return None
         while (popped := self.ready.pop()) is not None:
             position, was_returned = popped
@@ -398,6 +398,11 @@ class Queue:
     def _forget(self, position: int) -> None:
         self._returns.pop(position, None)
         self.store.gone(position)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether messages come back or expire in slices: until that has ended nobody gets any."""
+        return self._is_expiring or self._returning > 0
 
     # --- time ----------------------------------------------------------------------------------
 

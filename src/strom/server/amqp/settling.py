@@ -1,6 +1,8 @@
 """Messages that a client acknowledges, requeues or rejects, perhaps very many: settled in slices."""
 
 import asyncio
+from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from strom.broker.queues.slices import SLICE
@@ -33,8 +35,6 @@ class Settling:
         self._unacked = unacked
         self._last_tag = last_tag
         self._requeue = requeue
-        self._requeued: dict[Queue, None] = {}
-        """Queues that wait until all of their messages are back."""
         first = next(iter(unacked.values()), None)
         first_tag = last_tag + 1 if first is None else first.tag
         most = max(0, min(len(unacked), last_tag + 1 - first_tag))
@@ -43,6 +43,13 @@ class Settling:
             self._slice = DEAD_AT_ONCE
         self.slices = most / self._slice
         """How many slices of work it is at most."""
+        self._requeued: dict[Queue, None] = {}
+        """Queues that wait until all of their messages are back."""
+        if requeue:
+            affected = islice(unacked.values(), most)
+            self._requeued = dict.fromkeys(map(attrgetter("queue"), affected))
+        for queue in self._requeued:  # now: the first slice may come after others' work
+            queue.begin_requeue()
 
     def step(self) -> bool:
         """Settle one slice; whether there may be more."""
@@ -50,7 +57,7 @@ class Settling:
             return self.successor is not None and self.successor.step()
         part = self._take()
         touched = self._settle(part)
-        has_more = len(part) == self._slice
+        has_more = next(iter(self._unacked), self._last_tag + 1) <= self._last_tag
         if not has_more:
             for queue in self._requeued:
                 queue.end_requeue()
@@ -84,9 +91,6 @@ class Settling:
             if queue.deleted:
                 continue
             if self._requeue:
-                if queue not in self._requeued:
-                    queue.begin_requeue()
-                    self._requeued[queue] = None
                 queue.requeue(positions)
             else:
                 settle = queue.acknowledge if self._requeue is None else queue.reject
