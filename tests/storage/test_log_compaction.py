@@ -1,6 +1,7 @@
 """Compaction of a real log: what readers see, and a crash at every one of its steps."""
 
 import itertools
+import uuid
 
 import pytest
 
@@ -14,7 +15,7 @@ from strom.wire.kafka.records import (
     build_marker,
     read_records,
 )
-from tests.storage.world import FOLDER, START_MS, World, batch, read_all
+from tests.storage.world import FOLDER, PARTITION, START_MS, World, batch, read_all
 
 
 def compacted_world(seed=0, **changes) -> World:
@@ -168,6 +169,23 @@ def test_the_log_goes_on_while_it_is_compacted():
     assert world.log.start_offset == 4
     world.crash()
     assert {record.key: record.value for record in read_all(world.log)} == values
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_log_that_is_deleted_while_it_is_compacted_is_no_failure_of_the_disk(recreated):
+    world = compacted_world()
+    fill(world)
+    compaction = world.log.plan_compaction(world.now_ms)
+    world.directory.delete_log(world.log)()
+    before = []
+    if recreated:
+        world.directory.create_log(PARTITION, uuid.uuid4(), world.settings, world.epoch)
+        before = names(world)
+    compaction.run()
+    assert compaction.failed
+    assert world.directory.offline is None
+    if recreated:
+        assert [name for name in names(world) if not name.endswith(".cleaned")] == before
 
 
 def test_a_run_that_was_never_applied_counts_all_the_same():
