@@ -243,6 +243,27 @@ def test_rejecting_many_makes_few_dead_letters_in_one_turn():
     run(test)
 
 
+def test_what_comes_back_to_a_full_queue_makes_few_dead_letters_in_one_turn():
+    async def test():
+        async with clients() as it:
+            await it.world.declare("last")
+            to_last = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "last"}
+            await it.world.declare("q", x_max_length=1, **to_last)
+            count, last = 5 * EXPIRED_AT_ONCE, it.world.queue("last")
+            channel = it.channel()
+            it.consume(channel, it.world.queue("q"))
+            for number in range(count):
+                it.world.publish("q", b"%d" % number)
+            channel.connection.connection_lost(None)
+            while last.waiting < count - 1:
+                before = last.waiting
+                await asyncio.sleep(0)
+                assert last.waiting - before <= EXPIRED_AT_ONCE
+            assert it.world.bodies("q") == [b"%d" % (count - 1)]
+
+    run(test)
+
+
 def test_a_queue_that_is_deleted_meanwhile_takes_its_messages_along():
     async def test():
         async with clients() as it:

@@ -35,14 +35,8 @@ class Settling:
         self._unacked = unacked
         self._last_tag = last_tag
         self._requeue = requeue
-        first = next(iter(unacked.values()), None)
-        first_tag = last_tag + 1 if first is None else first.tag
+        first_tag = next(iter(unacked), last_tag + 1)
         most = max(0, min(len(unacked), last_tag + 1 - first_tag))
-        self._slice = SLICE
-        if requeue is False or (first and requeue and first.queue.rules.delivery_limit is not None):
-            self._slice = DEAD_AT_ONCE
-        self.slices = most / self._slice
-        """How many slices of work it is at most."""
         self._requeued: dict[Queue, None] = {}
         """Queues that wait until all of their messages are back."""
         if requeue:
@@ -50,6 +44,10 @@ class Settling:
             self._requeued = dict.fromkeys(map(attrgetter("queue"), affected))
         for queue in self._requeued:  # now: the first slice may come after others' work
             queue.begin_requeue()
+        gives_up = requeue is False or any(each.rules.may_drop_returned for each in self._requeued)
+        self._slice = DEAD_AT_ONCE if gives_up else SLICE
+        self.slices = most / self._slice
+        """How many slices of work it is at most."""
 
     def step(self) -> bool:
         """Settle one slice; whether there may be more."""
