@@ -137,9 +137,10 @@ def test_a_shortage_while_reading_hides_no_message_and_holds_up_no_publisher(mon
             assert await world.publish("q", b"1", b"2")
         async with queues(files, clock) as world:
             queue = world.queue("q")
+            assert isinstance(queue.store, QueueStore)
+            queue.store._uncache(0)
             with monkeypatch.context() as patch:
                 patch.setattr(Log, "read", refuse)
-                queue.store._uncache(0)
                 assert queue.get(clock.now_ms(), no_ack=False) is None
             assert queue.waiting == 2
             assert world.hub.blocked is None
