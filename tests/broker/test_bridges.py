@@ -239,6 +239,22 @@ def test_a_target_that_is_unbound_lags_no_more():
     asyncio.run(test())
 
 
+def test_a_target_whose_records_were_all_deleted_lags_no_more(caplog):
+    async def test() -> None:
+        async with queue_world() as world:
+            await joined(world)
+            await world.queue("full", bound_to="x", **FULL)
+            world.produce("t", *[b"m"] * 6)
+            await world.until(
+                lambda: (reader(world).position, reader(world).lagging), (6, {"queue full": 2})
+            )
+            world.broker.topic("t").partitions[0].delete_before(6)
+            await world.until(lambda: reader(world).lagging, {})
+            assert caplog.text.count("misses the records 2 to 5") == 1
+
+    asyncio.run(test())
+
+
 def test_a_topic_that_refuses_records_does_not_hold_up_others(monkeypatch):
     monkeypatch.setattr(from_topic, "PATIENCE_S", 0)
 

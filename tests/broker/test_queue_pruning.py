@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from strom.broker.partition import Partition
+from strom.broker.queues.declaring import Declarations
 from strom.model.errors import ApiError, DirectoryOffline
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
@@ -124,6 +125,34 @@ def test_a_power_cut_at_any_step_keeps_what_was_not_acknowledged():
         if not asyncio.run(asyncio.wait_for(test(step), 60)):
             break
     assert step > 20
+
+
+def test_a_queue_can_be_deleted_while_its_log_is_pruned(monkeypatch):
+    async def test():
+        async with queues(MemoryFiles(), ManualClock()) as world:
+            await declare(world)
+            assert await world.publish("q", b"stuck")
+            assert world.queue("q").get(world.clock.now_ms(), no_ack=False)
+            await work_off(world, 30)
+            await world.synced()
+            broker, queue = world.hub.broker, world.queue("q")
+            off_loop = broker.off_loop
+
+            async def delete_first(work):
+                monkeypatch.setattr(broker, "off_loop", off_loop)
+                await Declarations(world.hub).delete_queue(world.vhost, queue)
+                while world.hub._tasks:
+                    await asyncio.sleep(0)
+                await off_loop(work)
+
+            monkeypatch.setattr(broker, "off_loop", delete_first)
+            await world.hub.trim()
+            assert queue.deleted
+            assert broker.directory.offline is None
+            await world.declare("q")
+            assert await world.publish("q", b"new")
+
+    run(test())
 
 
 def test_nothing_is_pruned_before_it_is_durable_that_it_is_gone(monkeypatch):

@@ -6,8 +6,11 @@ import pytest
 
 from strom.broker.queues import store as store_module
 from strom.broker.queues.store import QueueStore
+from strom.model.errors import ApiError, ErrorCode
 from strom.queues.message import Message
 from strom.queues.ready import FifoReady
+from strom.storage.log import Log
+from strom.storage.log_reading import Chunk
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.content import BasicProperties, encode_properties
@@ -121,3 +124,26 @@ def test_positions_that_were_never_written_are_not_looked_for_one_by_one(decoded
 def transient(clock):
     properties = encode_properties(BasicProperties())
     return Message("", "q", properties, b"transient", clock.now_ms())
+
+
+def test_a_shortage_while_reading_hides_no_message_and_holds_up_no_publisher(monkeypatch):
+    def refuse(*_: object, **__: object) -> Chunk:
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "Cannot read: Too many open files.")
+
+    async def test():
+        files, clock = MemoryFiles(), ManualClock()
+        async with queues(files, clock) as world:
+            await world.declare("q")
+            assert await world.publish("q", b"1", b"2")
+        async with queues(files, clock) as world:
+            queue = world.queue("q")
+            assert isinstance(queue.store, QueueStore)
+            queue.store._uncache(0)
+            with monkeypatch.context() as patch:
+                patch.setattr(Log, "read", refuse)
+                assert queue.get(clock.now_ms(), no_ack=False) is None
+            assert queue.waiting == 2
+            assert world.hub.blocked is None
+            assert world.bodies("q") == [b"1", b"2"]
+
+    run(test)

@@ -2,7 +2,7 @@
 
 from strom.queues.definitions import QueueDefinition
 from strom.queues.message import Message
-from strom.queues.queue import Queue
+from strom.queues.queue import MessageUnavailable, Queue
 from strom.wire.amqp.content import BasicProperties, encode_properties
 
 
@@ -12,6 +12,7 @@ class MemoryStore:
         self.next = 0
         self.delivered_before = 0
         self.reads = 0
+        self.is_readable = True
 
     def add(self, message, receipt):
         self.messages[self.next] = message
@@ -20,6 +21,8 @@ class MemoryStore:
 
     def get(self, position):
         self.reads += 1
+        if not self.is_readable:
+            raise MessageUnavailable
         return self.messages.get(position)
 
     def leaving(self, position):

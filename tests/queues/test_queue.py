@@ -3,7 +3,7 @@
 import pytest
 
 from strom.queues.consumers import Consumer
-from strom.queues.queue import EXPIRED_AT_ONCE
+from strom.queues.queue import EXPIRED_AT_ONCE, RETRY_MS
 from strom.wire.amqp.protocol import AmqpError
 from tests.queues.memory_store import CollectingOutlet, make_message, make_queue
 
@@ -241,3 +241,33 @@ def test_purging_forgets_how_often_messages_came_back():
     out = queue.get(0, no_ack=False).position
     queue.purge()
     assert list(queue._returns) == [out]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"max_priority": 3}, {"message_ttl": 10_000}])
+def test_messages_that_cannot_be_read_now_wait_until_they_can(arguments):
+    queue = make_queue(**arguments)
+    for body in (b"1", b"2"):
+        queue.publish(make_message(body), 0)
+    consumer = consume(queue)
+    queue.store.is_readable = False
+    queue.serve(0)
+    assert queue.get(0, no_ack=False) is None
+    assert (queue.waiting, consumer.outlet.got) == (2, [])
+    assert min(queue._host.wakes) == RETRY_MS
+    queue.store.is_readable = True
+    queue.woken(RETRY_MS)
+    assert [(body, again) for _, _, body, again in consumer.outlet.got] == [
+        (b"1", False),
+        (b"2", False),
+    ]
+
+
+def test_a_full_queue_drops_what_it_cannot_read_now_later():
+    queue = make_queue(max_length=1)
+    queue.publish(make_message(b"1"), 0)
+    queue.store.is_readable = False
+    queue.publish(make_message(b"2"), 0)
+    queue.store.is_readable = True
+    queue.publish(make_message(b"3"), 0)
+    assert queue._host.given_up == [(b"1", "maxlen"), (b"2", "maxlen")]
+    assert taken(queue) == [b"3"]

@@ -173,6 +173,23 @@ def test_the_log_goes_on_while_it_is_compacted():
     assert {record.key: record.value for record in read_all(world.log)} == values
 
 
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_log_that_is_deleted_while_it_is_compacted_is_no_failure_of_the_disk(recreated):
+    world = compacted_world()
+    fill(world)
+    compaction = world.log.plan_compaction(world.now_ms)
+    world.directory.delete_log(world.log)()
+    before = []
+    if recreated:
+        world.directory.create_log(PARTITION, uuid.uuid4(), world.settings, world.epoch)
+        before = names(world)
+    compaction.run()
+    assert compaction.failed
+    assert world.directory.offline is None
+    if recreated:
+        assert [name for name in names(world) if not name.endswith(".cleaned")] == before
+
+
 def test_a_run_that_was_never_applied_counts_all_the_same():
     world = compacted_world()
     fill(world)

@@ -35,6 +35,11 @@ class QueueRules:
         return self.max_length is not None or self.max_length_bytes is not None
 
     @property
+    def may_drop_returned(self) -> bool:
+        """Whether messages that come back may be dropped, or become dead letters."""
+        return self.delivery_limit is not None or (self.is_limited and not self.rejects)
+
+    @property
     def rejects(self) -> bool:
         """Whether a full queue refuses the newest message instead of dropping the oldest."""
         return self.overflow != "drop-head"

@@ -19,8 +19,14 @@ from strom.queues.ready import FifoReady, PriorityReady
 DELIVERY_COUNT = "x-delivery-count"
 EXPIRED_AT_ONCE = 100
 """So many expired messages are dropped in one slice: with a dead letter exchange, some milliseconds."""
+RETRY_MS = 1000
+"""After so long it is tried again to read a message that could not be read."""
 NOWHERE = -1
 """The position of a message that was delivered at once and needs no acknowledgement."""
+
+
+class MessageUnavailable(Exception):
+    """A message is there but cannot be read now: a descriptor or memory is missing."""
 
 
 class Receipt(Protocol):
@@ -48,7 +54,10 @@ class Store(Protocol):
         ...
 
     def get(self, position: int) -> Message | None:
-        """A message that was added; None if there is none at that position."""
+        """A message that was added; None if there is none at that position.
+
+        MessageUnavailable if it cannot be read now.
+        """
         ...
 
     def leaving(self, position: int) -> None:
@@ -106,7 +115,10 @@ class Departure:
 
     def message(self) -> Message | None:
         """The message once more, from where it still is; None if it cannot be read now."""
-        message = self._store.get(self._position)
+        try:
+            message = self._store.get(self._position)
+        except MessageUnavailable:
+            return None
         self._store.leaving(self._position)
         return message
 
@@ -245,11 +257,12 @@ class Queue:
 
     def _drop_over_limit(self) -> None:
         while len(self.ready) and self._is_over(0, 0):
-            popped = self.ready.pop()
-            assert popped is not None  # noqa: S101 - something waits
-            position = popped[0]
-            message = self._taken(position)
-            if message is not None:
+            try:
+                taken = self._take()
+            except MessageUnavailable:
+                return  # the next message that comes drops it too
+            if taken is not None:
+                position, message, _ = taken
                 self._give_up(position, message, MAX_LENGTH)
 
     # --- out -----------------------------------------------------------------------------------
@@ -264,13 +277,14 @@ class Queue:
             consumer = self.consumers.next()
             if consumer is None:
                 return
-            popped = self.ready.pop()
-            assert popped is not None  # noqa: S101 - something waits
-            position, was_returned = popped
-            message = self._taken(position)
-            if message is None:
+            try:
+                taken = self._take()
+            except MessageUnavailable:
+                self._wake(now_ms + RETRY_MS)
+                return
+            if taken is None:
                 continue
-            redelivered = was_returned or position < self._redelivered_before
+            position, message, redelivered = taken
             self.store.delivered(position)
             if consumer.no_ack:
                 self._forget(position)
@@ -285,15 +299,17 @@ class Queue:
             self._may_expire = self.rules.message_ttl_ms is not None
 
     def get(self, now_ms: int, *, no_ack: bool) -> Got | None:
-        """Take one message, if there is one; none while `is_expiring`."""
-        if self._is_expiring or (self._may_expire and not self.expire(now_ms)):
+        """Take one message, if there is one that can be read now; none while `is_paused`."""
+        if self.is_paused or (self._may_expire and not self.expire(now_ms)):
             return None
-        while (popped := self.ready.pop()) is not None:
-            position, was_returned = popped
-            message = self._taken(position)
-            if message is None:
+        while len(self.ready):
+            try:
+                taken = self._take()
+            except MessageUnavailable:
+                return None
+            if taken is None:
                 continue
-            redelivered = was_returned or position < self._redelivered_before
+            position, message, redelivered = taken
             self.store.delivered(position)
             if no_ack:
                 self._forget(position)
@@ -304,11 +320,19 @@ class Queue:
             return Got(position, self._shown(position, message), redelivered, len(self.ready))
         return None
 
-    def _taken(self, position: int) -> Message | None:
+    def _take(self) -> tuple[int, Message, bool] | None:
+        """Take the next of those that wait: its position, itself, and whether it is redelivered.
+
+        None if there is none at its position any more. One that cannot be read now stays where it is.
+        """
+        position = self.ready.peek()
+        assert position is not None  # noqa: S101 - something waits
         message = self.store.get(position)
-        if message is not None:
-            self.ready_bytes -= len(message.body)
-        return message
+        popped = self.ready.pop()
+        if message is None or popped is None:
+            return None
+        self.ready_bytes -= len(message.body)
+        return position, message, popped[1] or position < self._redelivered_before
 
     def _shown(self, position: int, message: Message) -> Message:
         """The message as consumers see it: with its delivery count where that is kept."""
@@ -330,11 +354,13 @@ class Queue:
 
     def reject(self, position: int) -> None:
         """A consumer does not want it, and nobody else shall have it."""
-        message = self.store.get(position)
         size, priority = self._settled(position)
-        if message is None:  # it cannot be read now
+        try:
+            message = self.store.get(position)
+        except MessageUnavailable:
             self._put_back(position, size, priority)
-        else:
+            return
+        if message is not None:
             self._give_up(position, message, REJECTED)
 
     def begin_requeue(self) -> None:
@@ -362,10 +388,12 @@ class Queue:
         limit = self.rules.delivery_limit
         count = self._returns.get(position, 0) + 1
         if limit is not None and count > limit:
-            message = self.store.get(position)
-            if message is None:  # it cannot be read now
+            try:
+                message = self.store.get(position)
+            except MessageUnavailable:
                 return False
-            self._give_up(position, message, DELIVERY_LIMIT)
+            if message is not None:
+                self._give_up(position, message, DELIVERY_LIMIT)
             return True
         self._returns[position] = count
         self.store.returned(position, count)
@@ -399,6 +427,11 @@ class Queue:
         self._returns.pop(position, None)
         self.store.gone(position)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether messages come back or expire in slices: until that has ended nobody gets any."""
+        return self._is_expiring or self._returning > 0
+
     # --- time ----------------------------------------------------------------------------------
 
     @property
@@ -416,12 +449,16 @@ class Queue:
         """Drop what is too old at the head; ask to be woken for the next.
 
         At most a slice of it: if the head has expired even then, False, and it is asked to be woken
-        at once. Nobody gets anything until then.
+        at once. Nobody gets anything until then. The same, a little later, if the head cannot be read.
         """
         self._is_expiring = False
         dropped = 0
         while (position := self.ready.peek()) is not None:
-            message = self.store.get(position)
+            try:
+                message = self.store.get(position)
+            except MessageUnavailable:
+                self._wake(now_ms + RETRY_MS)
+                return False
             if message is None:
                 self.ready.pop()
                 continue

@@ -8,7 +8,6 @@ synced on another thread, moves the high watermark up to where they are safe.
 import logging
 import uuid
 from collections.abc import Iterator
-from itertools import takewhile
 from typing import NamedTuple
 
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
@@ -18,7 +17,7 @@ from strom.storage.disk import Disk
 from strom.storage.files import is_temporary
 from strom.storage.flush import Flush, Unflushed
 from strom.storage.log_compaction import Compaction, gather_work, swap_in
-from strom.storage.log_pruning import GoneOffsets, Pruning, plan_pruning
+from strom.storage.log_pruning import GoneOffsets, Pruning, gather_garbage
 from strom.storage.log_reading import (
     EAGER_AT_MOST,
     NOTHING,
@@ -34,7 +33,7 @@ from strom.storage.log_reading import (
     read_chunk,
     read_lazily,
 )
-from strom.storage.log_retention import expired_segments, facts_of, take_out
+from strom.storage.log_retention import expired_segments, take_out
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerFacts
 from strom.storage.rolling import is_full, is_old
@@ -506,22 +505,14 @@ class Log:
         self._check_usable()
         if self._is_being_rewritten():
             return None
-        closed = list(takewhile(lambda each: not each.dirty, self._segments.closed()))
-        if sum(each.size_bytes for each in closed) * 2 < self.settings.segment_bytes:
-            return None
-        facts = [facts_of(self._disk, each) for each in closed]
-        groups = plan_pruning(facts, gone, self._pruned, self.settings)
+        try:
+            groups = gather_garbage(self._disk, self._state, self.settings, gone, self._pruned)
+        except (CorruptData, OSError) as error:
+            raise self._unreadable(error) from error
         if not groups:
             return None
-        by_base = {each.base_offset: each for each in closed}
         self._compaction = Pruning(
-            self._disk,
-            self.folder,
-            self._state,
-            [[by_base[each.base_offset] for each in group] for group in groups],
-            gone,
-            self.settings,
-            now_ms,
+            self._disk, self.folder, self._state, groups, gone, self.settings, now_ms
         )
         return self._compaction
 

@@ -17,11 +17,11 @@ in, and a swap that a shortage interrupts is continued before the log is used ag
 
 import logging
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from strom.model.errors import CorruptData
+from strom.model.errors import CorruptData, StorageError
 from strom.model.topic_settings import TopicSettings
 from strom.storage.batch_walk import read_whole_batches
 from strom.storage.cleaned import Cleaned, write_cleaned
@@ -116,16 +116,31 @@ class Compaction:
     def run(self) -> None:
         """Write the new segments; any thread. CorruptData if an old one is damaged: all stays."""
         try:
-            with self._disk.writing(optional=True):
+            with self._disk.writing(optional=True), self._not_failing_when_deleted():
                 self._write_replacements()
-                if not self._state.gone:  # or its folder may be that of a topic created since
-                    self._commit()
+                self._check_not_deleted()
+                self._commit()
             self.finished = True
         except BaseException:
             self.failed = True
             if not self._state.gone:
                 self._remove_cleaned()
                 raise
+
+    @contextmanager
+    def _not_failing_when_deleted(self) -> Iterator[None]:
+        """Take missing files for what they are when the log was deleted: no failure of the medium."""
+        try:
+            yield
+        except OSError as error:
+            if self._state.gone:
+                raise StorageError(f"{self._folder} was deleted") from error
+            raise
+
+    def _check_not_deleted(self) -> None:
+        """Another log of the same name may have the folder by now: leave that alone."""
+        if self._state.gone:
+            raise StorageError(f"{self._folder} was deleted")
 
     def _write_replacements(self) -> None:
         work = self._work
@@ -200,6 +215,7 @@ class Compaction:
         expected = segment.base_offset
         gaps = self._state.may_have_gaps(segment.base_offset)
         for chunk, headers in read_whole_batches(file, segment.size_bytes):
+            self._check_not_deleted()
             for header in headers:
                 gap = header.base_offset - expected
                 if gap < 0 or (gap and not gaps) or header.next_offset > segment.next_offset:

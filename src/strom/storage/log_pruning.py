@@ -6,6 +6,7 @@ the steps of `log_compaction`, which are crash safe.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Protocol
 
 from strom.model.topic_settings import TopicSettings
@@ -34,6 +35,22 @@ class GoneOffsets(Protocol):
     def count_live(self, start: int, end: int) -> int:
         """How many offsets from `start` up to `end` are needed."""
         ...
+
+
+def gather_garbage(
+    disk: Disk,
+    state: LogState,
+    settings: TopicSettings,
+    gone: GoneOffsets,
+    written: Mapping[int, int],
+) -> list[list[Segment]]:
+    """Groups of closed segments that are on disk, each worth being rewritten as one."""
+    closed = list(takewhile(lambda each: not each.dirty, state.segments.closed()))
+    if sum(each.size_bytes for each in closed) * 2 < settings.segment_bytes:
+        return []
+    by_base = {each.base_offset: each for each in closed}
+    groups = plan_pruning([facts_of(disk, each) for each in closed], gone, written, settings)
+    return [[by_base[facts.base_offset] for facts in group] for group in groups]
 
 
 def plan_pruning(

@@ -6,7 +6,10 @@ import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
+from strom.model.broker_settings import BrokerSettings
 from strom.server.amqp.ack_timeout import DeliveryAges, close_overdue, interval_ms
+from strom.server.amqp.listener import AmqpListener
+from strom.server.process_limits import ConnectionSlots
 from strom.testing import LocalBroker
 from tests.server.amqp.in_process import clients
 
@@ -75,6 +78,24 @@ def test_the_channel_that_keeps_a_message_is_closed_and_no_other(own, timeout_ms
             assert closed_after == closes_after_ms
             assert not quick.closing
             assert queue.waiting == (0 if closes_after_ms is None else 1)
+
+    run(test)
+
+
+def test_a_clock_that_is_set_forward_closes_no_channel():
+    async def test():
+        async with clients() as it:
+            await it.world.declare("q")
+            channel = it.channel()
+            it.consume(channel, it.world.queue("q"))
+            it.world.publish("q", b"m")
+            listener = AmqpListener(BrokerSettings(), it.world.hub, ConnectionSlots(10))
+            listener.connections.update(it.connections)
+            for _ in range(2):
+                listener.close_overdue_channels()
+                await it.world.hub.slices.finish()
+                it.world.clock.advance(24 * 3600 * 1000)
+            assert not channel.closing
 
     run(test)
 

@@ -6,6 +6,8 @@ import pytest
 
 from strom.broker.queues.slices import SLICE
 from strom.queues.queue import EXPIRED_AT_ONCE, Queue
+from strom.server.amqp.handlers import basic_class
+from strom.wire.amqp.methods import basic
 from tests.server.amqp.in_process import Clients, clients
 
 MANY = 5 * SLICE + 7
@@ -121,6 +123,55 @@ def test_what_came_back_is_delivered_before_what_waited():
     run(test)
 
 
+def test_a_standby_consumer_gets_what_came_back_before_what_waited():
+    async def test():
+        async with clients() as it:
+            queue = await filled(it, x_single_active_consumer=True)
+            active = await it.take(queue, MANY - 10)
+            standby = it.channel()
+            assert it.consume(standby, queue, limit=5).unacked == 0
+            active.connection.connection_lost(None)
+            while not standby.unacked:
+                await asyncio.sleep(0)
+            assert [one.position for one in standby.unacked.values()] == [0, 1, 2, 3, 4]
+
+    run(test)
+
+
+def test_what_came_back_is_delivered_first_though_other_work_is_done_before_it():
+    async def test():
+        async with clients() as it:
+            queue = await filled(it, 10)
+            other = await it.take(queue, 5)
+            await it.world.declare("busy")
+            for _ in range(3 * SLICE):
+                it.world.publish("busy", b"")
+            busy = await it.take(it.world.queue("busy"), 3 * SLICE)
+            busy.connection.connection_lost(None)
+            it.services.queues.slices._done_at_once = 1.0
+            other.connection.connection_lost(None)
+            late = it.channel()
+            it.consume(late, queue, limit=1)
+            while not late.unacked:
+                await asyncio.sleep(0)
+            assert [one.position for one in late.unacked.values()] == [0]
+
+    run(test)
+
+
+def test_a_get_waits_until_all_is_back():
+    async def test():
+        async with clients() as it:
+            queue = await filled(it)
+            dying = await it.take(queue, MANY - 10)
+            dying.connection.connection_lost(None)
+            channel = it.channel()
+            await basic_class.get(channel, basic.Get(0, "q", False))
+            assert [one.position for one in channel.unacked.values()] == [0]
+
+    run(test)
+
+
 def test_two_queues_of_one_channel_get_their_own():
     async def test():
         async with clients() as it:
@@ -188,6 +239,27 @@ def test_rejecting_many_makes_few_dead_letters_in_one_turn():
                 await asyncio.sleep(0)
                 assert last.waiting - before <= EXPIRED_AT_ONCE
             assert it.world.bodies("last") == [str(number).encode() for number in range(count)]
+
+    run(test)
+
+
+def test_what_comes_back_to_a_full_queue_makes_few_dead_letters_in_one_turn():
+    async def test():
+        async with clients() as it:
+            await it.world.declare("last")
+            to_last = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "last"}
+            await it.world.declare("q", x_max_length=1, **to_last)
+            count, last = 5 * EXPIRED_AT_ONCE, it.world.queue("last")
+            channel = it.channel()
+            it.consume(channel, it.world.queue("q"))
+            for number in range(count):
+                it.world.publish("q", b"%d" % number)
+            channel.connection.connection_lost(None)
+            while last.waiting < count - 1:
+                before = last.waiting
+                await asyncio.sleep(0)
+                assert last.waiting - before <= EXPIRED_AT_ONCE
+            assert it.world.bodies("q") == [b"%d" % (count - 1)]
 
     run(test)
 

@@ -110,6 +110,11 @@ class Declarations:
         self, vhost: VirtualHost, wanted: QueueDefinition, owner: object
     ) -> Queue:
         name = wanted.name
+        if (vhost.name, name) in self._queues.damaged:
+            raise precondition_failed(
+                f"the log of queue '{name}' in vhost '{vhost.name}' is damaged: "
+                "restore it from a backup, or delete the queue"
+            )
         if name.startswith(RESERVED):
             raise access_refused(f"queue name '{name}' contains reserved prefix 'amq.*'")
         name = name or f"amq.gen-{secrets.token_urlsafe(16)}"
@@ -176,6 +181,15 @@ class Declarations:
             self._queues.forget(queue)
             await self._unbound(vhost, gone)
         return count
+
+    async def delete_damaged_queue(self, vhost: VirtualHost, name: str) -> None:
+        """Remove a queue that is not served because its log is damaged; nothing if there is none."""
+        async with self._changing:
+            known = self._queues.damaged.pop((vhost.name, name), [])
+            await self._write([], known)
+            for definition in known:
+                if isinstance(definition, QueueDefinition):
+                    self._queues.forget_damaged(definition)
 
     # --- bindings ------------------------------------------------------------------------------
 

@@ -13,14 +13,13 @@ from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.queues.delays import Delays, delay_of, released
 from strom.queues.message import Message
-from strom.queues.queue import Departure, Receipt
+from strom.queues.queue import RETRY_MS, Departure, MessageUnavailable, Receipt
 
 BATCH_BYTES = 8 * 1024 * 1024
 """A transaction up to this size is one batch, which a crash cannot cut in two."""
 MOST_AT_ONCE = 1000
 """So many are published in one turn of the event loop."""
 LONGEST_SLEEP_S = 3600.0
-RETRY_MS = 1000
 
 
 class DelayedMessages:
@@ -85,11 +84,13 @@ class DelayedMessages:
             position = self._delays.take_due(now_ms)
             if position is None:
                 break
-            message = self.store.get(position)
-            if message is None:  # it cannot be read now
+            try:
+                message = self.store.get(position)
+            except MessageUnavailable:
                 self._delays.add_due(position, now_ms + RETRY_MS)
                 continue
-            self._leave(position, message, now_ms)
+            if message is not None:
+                self._leave(position, message, now_ms)
         self._set_timer()
 
     def _leave(self, position: int, message: Message, now_ms: int) -> bool:

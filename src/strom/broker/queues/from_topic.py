@@ -125,6 +125,7 @@ class PartitionReader:
     def fetch(self, start: int) -> Read | None:
         """Committed records from an offset on; None if there are none, or none can be read now."""
         source = self.partition.log
+        asked = start
         try:
             if start < source.start_offset:
                 log.warning(
@@ -136,7 +137,7 @@ class PartitionReader:
                 )
                 start = source.start_offset
             if start >= source.last_stable_offset:
-                return None
+                return Read([], start) if start > asked else None
             chunk = source.read(start, READ_BYTES, committed_only=True)
             records, after = committed_records(chunk, start, source.partition)
         except (ApiError, CorruptData) as error:

@@ -26,6 +26,7 @@ from strom.model.errors import (
 from strom.model.topics import QUEUE_TOPIC_PREFIX
 from strom.queues.dead_letters import dead_letter, is_circle
 from strom.queues.definitions import (
+    QUEUE,
     Binding,
     Cursor,
     Definition,
@@ -75,6 +76,8 @@ class MessageQueues:
         """Why no messages are taken now."""
         self.when_blocked: list[Callable[[str | None], None]] = []
         self.delete_expired: Callable[[Queue], None] = lambda queue: None
+        self.damaged: dict[tuple[str, str], list[QueueDefinition | Binding]] = {}
+        """Queues whose log cannot be read, by virtual host and name: what is known of them."""
         self._stores: dict[QueueStore, QueueDefinition] = {}
         self.memory = MemoryShare()
         self.bridges = Bridges(self)
@@ -129,6 +132,9 @@ class MessageQueues:
                     self.vhosts[definition.vhost].bind(definition)
                 except AmqpError as error:
                     log.warning("A binding is left out: %s", error)
+                    if definition.kind == QUEUE:
+                        queue = definition.vhost, definition.destination
+                        self.damaged.get(queue, []).append(definition)
 
     async def _restore_bridges(self, definitions: list[Definition]) -> None:
         cursors = {(one.vhost, one.exchange): one for one in definitions if isinstance(one, Cursor)}
@@ -159,7 +165,12 @@ class MessageQueues:
                         ready.push(position, message.priority)
                     queue.ready_bytes += len(message.body)
         except CorruptData as error:
-            log.error("Queue %r is not served: %s", definition.name, error)
+            log.error(
+                "Queue %r is not served: %s. Restore its log from a backup, or delete the queue.",
+                definition.name,
+                str(error).rstrip("."),
+            )
+            self.damaged[definition.vhost, definition.name] = [definition]
             return
         delivered = progress.delivered
         if not self.broker.directory.was_clean:
@@ -418,10 +429,18 @@ class MessageQueues:
         """A queue is gone: so is its log."""
         store = queue.store
         assert isinstance(store, QueueStore)  # noqa: S101 - make_queue made it
-        store.close()
         running = self._timers.pop(queue, None)
         if running is not None:
             running.cancel()
+        self._forget_store(store)
+
+    def forget_damaged(self, definition: QueueDefinition) -> None:
+        """The same for a queue that was never served."""
+        [store] = [each for each, of in self._stores.items() if of is definition]
+        self._forget_store(store)
+
+    def _forget_store(self, store: QueueStore) -> None:
+        store.close()
         self._stores.pop(store, None)
         self.memory.divide(len(self._stores))
         if store.topic is not None:

@@ -21,7 +21,7 @@ from strom.queues.acknowledged import Acknowledged, Range
 from strom.queues.message import Message
 from strom.queues.message_records import build_message_batch, read_message
 from strom.queues.progress_records import ALL, CHANGE, Progress, encode_all, encode_change
-from strom.queues.queue import Receipt
+from strom.queues.queue import MessageUnavailable, Receipt
 from strom.storage.log import Appended
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import Record, build_batch, read_records
@@ -115,6 +115,8 @@ class QueueStore:
         self._must_correct = False
         """Whether the log says of positions that are still to be given that they are gone."""
         self._unsynced: dict[Partition, None] = {}
+        self._is_unreadable = False
+        """Whether the log could not be read last time."""
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -196,7 +198,7 @@ class QueueStore:
     # --- out -----------------------------------------------------------------------------------
 
     def get(self, position: int) -> Message | None:
-        """A message; None if there is none at that position."""
+        """A message; None if there is none at that position, MessageUnavailable if not now."""
         message = self._pending.get(position)
         if message is None:
             message = self._cached.get(position) or self._lent.get(position)
@@ -501,9 +503,17 @@ class QueueStore:
                 if self._is_wanted(record.offset):
                     message = found[record.offset] = read_message(record)
                     size += len(message.body) + OVERHEAD
-        except (ApiError, CorruptData) as error:
-            self._turn.failed(self, error)
+        except CorruptData as error:
+            log.error("A message of %s is left out: %s", partition.log.partition, error)
             return None
+        except ApiError as error:
+            if not self._is_unreadable:
+                self._is_unreadable = True
+                log.warning(
+                    "Messages wait until %s is readable: %s", partition.log.partition, error
+                )
+            raise MessageUnavailable from error
+        self._is_unreadable = False
         # What was consumed before it was written is not in the log: do not look for it again.
         self.acknowledged.add_range(position, first)
         if size <= self._memory.each:

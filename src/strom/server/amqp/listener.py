@@ -76,7 +76,8 @@ class AmqpListener:
     def close_overdue_channels(self) -> None:
         """Close the channels of clients that keep messages without acknowledging them."""
         left = list(self.connections)
-        timeout_ms, now_ms = self._settings.amqp_consumer_timeout_ms, self._queues.clock.now_ms()
+        timeout_ms = self._settings.amqp_consumer_timeout_ms
+        now_ms = int(self._queues.loop.time() * 1000)  # not the time of day, which may be set
 
         def step() -> bool:
             close_overdue(left[-CONNECTIONS_AT_ONCE:], timeout_ms, now_ms)

@@ -1,6 +1,8 @@
 """Messages that a client acknowledges, requeues or rejects, perhaps very many: settled in slices."""
 
 import asyncio
+from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from strom.broker.queues.slices import SLICE
@@ -33,14 +35,17 @@ class Settling:
         self._unacked = unacked
         self._last_tag = last_tag
         self._requeue = requeue
+        first_tag = next(iter(unacked), last_tag + 1)
+        most = max(0, min(len(unacked), last_tag + 1 - first_tag))
         self._requeued: dict[Queue, None] = {}
         """Queues that wait until all of their messages are back."""
-        first = next(iter(unacked.values()), None)
-        first_tag = last_tag + 1 if first is None else first.tag
-        most = max(0, min(len(unacked), last_tag + 1 - first_tag))
-        self._slice = SLICE
-        if requeue is False or (first and requeue and first.queue.rules.delivery_limit is not None):
-            self._slice = DEAD_AT_ONCE
+        if requeue:
+            affected = islice(unacked.values(), most)
+            self._requeued = dict.fromkeys(map(attrgetter("queue"), affected))
+        for queue in self._requeued:  # now: the first slice may come after others' work
+            queue.begin_requeue()
+        gives_up = requeue is False or any(each.rules.may_drop_returned for each in self._requeued)
+        self._slice = DEAD_AT_ONCE if gives_up else SLICE
         self.slices = most / self._slice
         """How many slices of work it is at most."""
 
@@ -50,7 +55,7 @@ class Settling:
             return self.successor is not None and self.successor.step()
         part = self._take()
         touched = self._settle(part)
-        has_more = len(part) == self._slice
+        has_more = next(iter(self._unacked), self._last_tag + 1) <= self._last_tag
         if not has_more:
             for queue in self._requeued:
                 queue.end_requeue()
@@ -84,9 +89,6 @@ class Settling:
             if queue.deleted:
                 continue
             if self._requeue:
-                if queue not in self._requeued:
-                    queue.begin_requeue()
-                    self._requeued[queue] = None
                 queue.requeue(positions)
             else:
                 settle = queue.acknowledge if self._requeue is None else queue.reject

@@ -68,16 +68,16 @@ def get(channel: Channel, method: methods.Get) -> Work:
     queue = usable(channel, method.queue)
     channel.connection.services.declarations.touch(queue)
     got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
-    if got is None and queue.is_expiring:
-        return _get_when_expired(channel, method, queue)
+    if got is None and queue.is_paused:
+        return _get_after_pause(channel, method, queue)
     _answer_get(channel, method, queue, got)
     return None
 
 
-async def _get_when_expired(channel: Channel, method: methods.Get, queue: Queue) -> None:
-    """Wait for the first message that has not expired."""
+async def _get_after_pause(channel: Channel, method: methods.Get, queue: Queue) -> None:
+    """Wait for the first message: of those that come back, and of those that have not expired."""
     got = None
-    while got is None and queue.is_expiring and not queue.deleted:
+    while got is None and queue.is_paused and not queue.deleted:
         await asyncio.sleep(0)
         if channel.left:
             return

@@ -85,7 +85,11 @@ async def delete(channel: Channel, method: methods.Delete) -> None:
     """Remove a queue; nothing if there is none."""
     declarations = channel.connection.services.declarations
     count = 0
-    if named(channel, method.queue) in channel.vhost.queues:
+    name = named(channel, method.queue)
+    if name not in channel.vhost.queues:
+        if not method.if_empty:
+            await declarations.delete_damaged_queue(channel.vhost, name)
+    else:
         count = await declarations.delete_queue(
             channel.vhost,
             usable(channel, method.queue),
