@@ -8,6 +8,7 @@ import pytest
 
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import CorruptData
+from strom.queues.queue import Queue
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
@@ -63,5 +64,57 @@ def test_a_damaged_queue_can_be_deleted_and_declared_again_without_its_bindings(
             await world.queue("q")
             world.publish(b"2", exchange="x")
             assert world.waiting("q") == []
+
+    asyncio.run(test())
+
+
+def store_of(queue: Queue) -> QueueStore:
+    assert isinstance(queue.store, QueueStore)
+    return queue.store
+
+
+def find_damage(queue: Queue) -> None:
+    """Have the log of a queue that is served turn out to be damaged."""
+    store_of(queue).topic.partitions[0].log.quarantined = "a batch fails its checksum"
+
+
+def test_a_queue_whose_log_is_found_damaged_refuses_messages_and_holds_up_no_other_queue():
+    async def test():
+        async with queue_world(MemoryFiles(), ManualClock()) as world:
+            damaged, _ = await world.queue("q"), await world.queue("other")
+            world.publish(b"before", "q")
+            await world.settled()
+            find_damage(damaged)
+            for number in range(3):
+                refused = world.publish(b"%d" % number, "q")
+                await world.settled()
+                assert refused.outcome is False
+                assert world.hub.blocked is None
+            confirmed = world.publish(b"1", "other")
+            await world.settled()
+            assert confirmed.outcome is True
+            assert damaged.refuses(1, 1), "a transaction is refused as a whole"
+
+    asyncio.run(test())
+
+
+def test_a_dead_letter_for_a_damaged_queue_is_not_taken_from_where_it_is():
+    async def test():
+        files, clock = MemoryFiles(), ManualClock()
+        async with queue_world(files, clock) as world:
+            dead = await world.queue("dead")
+            source = await world.queue(
+                "q", x_dead_letter_exchange="", x_dead_letter_routing_key="dead"
+            )
+            world.publish(b"1", "q")
+            await world.settled()
+            find_damage(dead)
+            assert world.publish(b"2", "dead").outcome is None
+            await world.settled()
+            source.reject(source.get(0, no_ack=False).position)
+            await world.settled()
+            assert 0 not in store_of(source).acknowledged
+        async with queue_world(files, clock) as world:
+            assert world.waiting("q") == [b"1"]
 
     asyncio.run(test())

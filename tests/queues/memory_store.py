@@ -7,6 +7,8 @@ from strom.wire.amqp.content import BasicProperties, encode_properties
 
 
 class MemoryStore:
+    is_damaged = False
+
     def __init__(self):
         self.messages = {}
         self.next = 0

@@ -49,6 +49,9 @@ class Receipt(Protocol):
 class Store(Protocol):
     """The messages of a queue by position."""
 
+    is_damaged: bool
+    """Whether nothing can be made durable in it any more."""
+
     def add(self, message: Message, receipt: Receipt | None) -> int:
         """Keep a message; its position. The receipt is settled when it is as safe as it asks for."""
         ...
@@ -191,6 +194,8 @@ class Queue:
 
     def refuses(self, count: int, size: int) -> bool:
         """Whether so many messages of so many bytes together are more than it takes now."""
+        if self.store.is_damaged:
+            return True
         rules = self.rules
         if not rules.is_limited or not rules.rejects or not self._is_over(count, size):
             return False
@@ -204,10 +209,13 @@ class Queue:
         *,
         is_committed: bool = False,
     ) -> bool:
-        """Take a message; False if the queue is full and refuses it.
+        """Take a message; False if the queue is full, or its log damaged, and refuses it.
 
         One that is part of a committed transaction is taken in any case.
         """
+        # Who is patient keeps its own copy, and waits until the queue is restored.
+        if self.store.is_damaged and not (receipt is not None and receipt.is_patient):
+            return False
         if not len(self.ready) and not self._returning:
             consumer = self.consumers.next()
             if consumer is not None:

@@ -85,6 +85,8 @@ class QueueStore:
         self.next_position = 0
         self.topic: HostedTopic | None = None
         self.closed = False
+        self.is_damaged = False
+        """Whether its log takes nothing more until somebody restores it."""
         self.has_consumers: Callable[[], bool] = lambda: False
         self._turn = turn
         self._clock = clock
@@ -272,12 +274,15 @@ class QueueStore:
                 self._wants_topic = True
                 self._turn.need_topic(self)
             return
+        if self.is_damaged:
+            self._receipts = _refuse(self._receipts)
+            return
         try:
             self._check_corrected()
             self._append_pending(self._messages)
         except ApiError as error:
             self._receipts = _refuse(self._receipts)
-            self._turn.failed(self, error)
+            self._failed(self._messages, error)
             return
         self._must_write = False
         self._unsynced[self._messages] = None
@@ -327,10 +332,23 @@ class QueueStore:
             elif patient := _refuse(receipts):
                 self._receipts += patient
                 self._must_write = True
-                self._turn.failed(self, ApiError(code))
+                self._failed(partition, ApiError(code))
 
         partition.when_safe(Appended(last, last, -1, 0, False), told)
         partition.sync_soon()
+
+    def _failed(self, partition: Partition, error: ApiError) -> None:
+        """A shortage concerns all queues, and is retried; a damaged log concerns this one alone."""
+        if partition.log.quarantined is None:
+            self._turn.failed(self, error)
+        elif not self.is_damaged:
+            self.is_damaged = True
+            log.error(
+                "%s is the log of a queue, which refuses messages now: %s Restore the log from a "
+                "backup, or delete the queue.",
+                partition.log.partition,
+                error,
+            )
 
     def _settle_receipts(self, *, safe: bool) -> None:
         receipts, self._receipts = self._receipts, []
@@ -390,7 +408,7 @@ class QueueStore:
                 build_batch([Record(0, now_ms, key, value)]), now_ms, from_client=False
             )
         except ApiError as error:
-            self._turn.failed(self, error)
+            self._failed(self._progress, error)
             return None
         self._gone.clear()
         self._returned_changed.clear()
