@@ -13,6 +13,7 @@ from strom.broker.topics import HostedTopic
 from strom.queues.definitions import QUEUE, Binding, ExchangeDefinition, QueueDefinition
 from strom.queues.message import Message
 from strom.queues.queue import Queue
+from strom.queues.receipts import BatchReceipt
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.content import BasicProperties, encode_properties
@@ -20,24 +21,16 @@ from strom.wire.kafka.records import Record, build_batch
 from tests.broker.opened import opened, values_in
 
 
-class Confirmation:
-    """What a publisher with confirms learns of one message; None until then."""
-
-    is_patient = False
+class Confirmation(BatchReceipt):
+    """What a publisher with confirms learns of one message."""
 
     def __init__(self) -> None:
+        super().__init__(self._confirmed)
         self.outcome: bool | None = None
-        self._waiting = 1
-        self._failed = False
+        """None until then."""
 
-    def expect(self) -> None:
-        self._waiting += 1
-
-    def settle(self, *, safe: bool) -> None:
-        self._waiting -= 1
-        self._failed = self._failed or not safe
-        if not self._waiting:
-            self.outcome = not self._failed
+    def _confirmed(self, durable: bool) -> None:
+        self.outcome = durable
 
 
 class QueueWorld:

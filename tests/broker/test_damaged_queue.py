@@ -1,4 +1,4 @@
-"""A queue whose log is damaged keeps what it has until somebody decides about it."""
+"""A queue whose log is damaged keeps what it has until it is restored or deleted."""
 
 import asyncio
 from collections.abc import Iterator

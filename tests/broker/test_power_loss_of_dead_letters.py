@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from strom.broker.queues.declaring import Declarations
-from strom.broker.queues.from_topic import BatchReceipt
 from strom.broker.queues.hub import DEFAULT_VHOST, MessageQueues
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import ErrorCode
@@ -16,6 +15,7 @@ from strom.queues.definitions import QueueDefinition
 from strom.queues.delays import DELAY
 from strom.queues.message import Message
 from strom.queues.queue import Queue
+from strom.queues.receipts import BatchReceipt
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.content import BasicProperties, encode_properties

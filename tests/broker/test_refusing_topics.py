@@ -1,4 +1,4 @@
-"""A topic that refuses messages of an exchange: a publisher is told, nothing else is lost or stuck."""
+"""A topic that refuses messages of an exchange: publishers get a nack, nothing is lost or stuck."""
 
 import asyncio
 import errno

@@ -11,6 +11,8 @@ from strom.testing import BrokerProcess
 from tests.crash.queue_load import QUEUE, RawClient
 
 PATIENCE_S = 600
+COUNT = 1_000_000
+"""So many that their return takes longer than a request; 60,000 are back before the first response."""
 
 
 def keep(url: str) -> None:
@@ -47,11 +49,10 @@ def until_all_are_out(client: RawClient) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(2 * PATIENCE_S)
-@pytest.mark.parametrize("count", [60_000, 1_000_000])
-def test_a_consumer_killed_with_very_many_messages_stops_nobody(count):
+def test_a_consumer_killed_with_very_many_messages_delays_no_other_client():
     with BrokerProcess(queues=True) as server:
         client = RawClient(server.amqp_url)
-        fill(client, count)
+        fill(client, COUNT)
         consumer = multiprocessing.get_context("spawn").Process(target=keep, args=[server.amqp_url])
         consumer.start()
         until_all_are_out(client)
@@ -59,7 +60,7 @@ def test_a_consumer_killed_with_very_many_messages_stops_nobody(count):
         consumer.kill()
         consumer.join()
         served_meanwhile = 0
-        while (back := waiting(client)) < count:
+        while (back := waiting(client)) < COUNT:
             kafka.list_topics(timeout=10)
             served_meanwhile += back > 0
         assert served_meanwhile

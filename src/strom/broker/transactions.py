@@ -289,7 +289,9 @@ class Transactions:
         try:
             self.markers.abort_orphan(partition, producer)
         except ApiError as error:
-            log.warning("%s cannot be told of it yet: %s", partition.log.partition, error)
+            log.warning(
+                "The abort marker of %s is written later: %s", partition.log.partition, error
+            )
             self.markers.try_again(lambda: self._abort_orphan(partition, producer))
 
 

@@ -2,7 +2,7 @@
 
 A package offers connectors under the entry point group `strom.connectors`: its short name, and the
 connector class. One that offers none goes by `module:class`, if the worker's setting `plugin.packages`
-names its package: whoever may create connectors would otherwise import any file that is in reach.
+names its package: a client that may create connectors would otherwise import any file in reach.
 """
 
 import difflib

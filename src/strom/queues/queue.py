@@ -15,6 +15,7 @@ from strom.queues.definitions import QueueDefinition
 from strom.queues.message import Message
 from strom.queues.properties import change_properties
 from strom.queues.ready import FifoReady, PriorityReady
+from strom.queues.receipts import Receipt
 
 DELIVERY_COUNT = "x-delivery-count"
 EXPIRED_AT_ONCE = 100
@@ -27,23 +28,6 @@ NOWHERE = -1
 
 class MessageUnavailable(Exception):
     """A message is there but cannot be read now: a descriptor or memory is missing."""
-
-
-class Receipt(Protocol):
-    """Whoever published a message and waits until it is safe."""
-
-    @property
-    def is_patient(self) -> bool:
-        """Whether to wait for a disk that does not take it now, rather than to be told so."""
-        ...
-
-    def expect(self) -> None:
-        """One more queue has to make it safe."""
-        ...
-
-    def settle(self, *, safe: bool) -> None:
-        """One queue has, or never will."""
-        ...
 
 
 class Store(Protocol):

@@ -101,7 +101,7 @@ class KeyMap:
         return True
 
     def add_undecodable(self, header: BatchHeader) -> None:
-        """Remember a batch whose keys cannot be told: nothing supersedes it."""
+        """Remember a batch whose keys cannot be decoded: nothing supersedes it."""
         self._undecodable.add(header.base_offset)
 
     def is_superseded(self, key: bytes, offset: int) -> bool:
@@ -240,7 +240,7 @@ class Cleaner:
                     self._clean_marker(batch) if header.is_control else self._clean_data(batch)
                 )
             except MalformedRecords:
-                cleaned = batch  # whatever keys it has, nobody's older values were superseded
+                cleaned = batch  # its keys are not in the map, so they superseded nothing
             if cleaned is None and self._is_last_of_its_producer(header):
                 cleaned = empty_batch(batch)
             if cleaned is not None:

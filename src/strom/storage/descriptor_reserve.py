@@ -1,8 +1,7 @@
 """Descriptors that the log can fall back on when the process has used up all others.
 
-Connections take descriptors in bursts, faster than any limit on them is enforced. Whoever opens a
-file of the log then gives up a spare, so that the next attempt succeeds; a file that is closed refills
-the reserve.
+Connections take descriptors in bursts, faster than any limit on them is enforced. Opening a file
+of the log then gives up a spare, so that the next attempt succeeds; closing one refills the reserve.
 """
 
 import threading

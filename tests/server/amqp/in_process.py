@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
 
 from strom.broker.queues.declaring import Declarations
 from strom.model.broker_settings import BrokerSettings
@@ -14,7 +15,10 @@ from strom.server.process_limits import ConnectionSlots
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.delivering import DeliveryWriter
+from tests.broker.queue_world import QueueWorld
 from tests.broker.test_power_loss_of_dead_letters import World, queues
+
+W = TypeVar("W", bound=World | QueueWorld)
 
 
 class Wire(asyncio.Transport):
@@ -40,10 +44,10 @@ class Wire(asyncio.Transport):
     abort = close
 
 
-class Clients:
+class Clients(Generic[W]):
     """Makes connections to a world of queues."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: W) -> None:
         self.world = world
         self.connections: set[AmqpConnection] = set()
         settings = BrokerSettings()
@@ -87,6 +91,6 @@ class Clients:
 
 
 @asynccontextmanager
-async def clients() -> AsyncIterator[Clients]:
+async def clients() -> AsyncIterator[Clients[World]]:
     async with queues(MemoryFiles(), ManualClock()) as world:
         yield Clients(world)

@@ -7,16 +7,12 @@ from collections.abc import Callable
 import pika
 import pytest
 
-from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.staging import StagedMessages
 from strom.model.errors import ErrorCode
 from strom.queues.arguments import QueueRules
 from strom.queues.definitions import Binding
 from strom.server.amqp.channel import Channel
-from strom.server.amqp.connection import AmqpConnection
-from strom.server.amqp.context import HalfReceived, QueueServices
 from strom.server.amqp.handlers import basic_class, tx_class
-from strom.server.process_limits import ConnectionSlots
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.content import BasicProperties, encode_properties
@@ -24,46 +20,15 @@ from strom.wire.amqp.methods import basic, tx
 from strom.wire.amqp.protocol import AmqpError
 from tests.broker.queue_world import QueueWorld, queue_world
 from tests.conformance_amqp.asking import PERSISTENT, bodies, closes_channel, count
+from tests.server.amqp.in_process import Clients
 
 PROPERTIES = encode_properties(BasicProperties(delivery_mode=2))
 TARGETS = {"one": [b"a"], "two": [b"b", b"c"]}
 """What the transaction publishes; it acknowledges the only message of the queue `source`."""
 
 
-class Wire(asyncio.Transport):
-    """A connection that nobody reads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += bytes(data)
-
-    def is_reading(self) -> bool:
-        return True
-
-    def is_closing(self) -> bool:
-        return False
-
-    def pause_reading(self) -> None:
-        pass
-
-
 def open_channel(world: QueueWorld) -> Channel:
-    services = QueueServices(
-        world.hub,
-        Declarations(world.hub),
-        world.broker.settings,
-        "n",
-        HalfReceived(1 << 20),
-        ConnectionSlots(10),
-    )
-    connection = AmqpConnection(services, set())
-    connection.connection_made(Wire())
-    connection.opened(world.vhost, heartbeat_s=0)
-    channel = connection.channels[1] = Channel(connection, 1)
-    return channel
+    return Clients(world).channel()
 
 
 async def begin(world: QueueWorld) -> Channel:

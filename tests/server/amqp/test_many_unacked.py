@@ -8,6 +8,7 @@ from strom.broker.queues.slices import SLICE
 from strom.queues.queue import EXPIRED_AT_ONCE, Queue
 from strom.server.amqp.handlers import basic_class
 from strom.wire.amqp.methods import basic
+from tests.broker.test_power_loss_of_dead_letters import World
 from tests.server.amqp.in_process import Clients, clients
 
 MANY = 5 * SLICE + 7
@@ -17,7 +18,7 @@ def run(test):
     asyncio.run(asyncio.wait_for(test(), 60))
 
 
-async def filled(it: Clients, count: int = MANY, **arguments: object) -> Queue:
+async def filled(it: Clients[World], count: int = MANY, **arguments: object) -> Queue:
     await it.world.declare("q", **arguments)
     for start in range(0, count, 500):
         bodies = [str(number).encode() for number in range(start, min(start + 500, count))]

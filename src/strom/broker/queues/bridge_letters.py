@@ -8,7 +8,7 @@ from strom.broker.partition import Partition
 from strom.broker.queues.to_topic import TopicFeed
 from strom.model.errors import ApiError
 from strom.model.topics import MAX_TOPIC_NAME_LENGTH
-from strom.queues.queue import Receipt
+from strom.queues.receipts import Receipt
 from strom.queues.virtual_host import DEAD_LETTER_TOPIC, Exchange
 from strom.wire.kafka.records import Record
 

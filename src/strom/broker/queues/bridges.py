@@ -16,7 +16,8 @@ from strom.model.errors import ApiError
 from strom.model.topics import is_internal
 from strom.queues.definitions import Cursor
 from strom.queues.message import Message
-from strom.queues.queue import Queue, Receipt
+from strom.queues.queue import Queue
+from strom.queues.receipts import Receipt
 from strom.queues.refusals import precondition_failed
 from strom.queues.topic_messages import message_from_record
 from strom.queues.virtual_host import (

@@ -13,7 +13,8 @@ from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.queues.delays import Delays, delay_of, released
 from strom.queues.message import Message
-from strom.queues.queue import RETRY_MS, Departure, MessageUnavailable, Receipt
+from strom.queues.queue import RETRY_MS, Departure, MessageUnavailable
+from strom.queues.receipts import Receipt
 
 BATCH_BYTES = 8 * 1024 * 1024
 """A transaction up to this size is one batch, which a crash cannot cut in two."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from strom.broker.partition import Partition
 from strom.broker.replaying import committed_records
 from strom.model.errors import ApiError, CorruptData
-from strom.queues.queue import Receipt
+from strom.queues.receipts import BatchReceipt, Receipt
 from strom.wire.kafka.records import Record
 
 log = logging.getLogger(__name__)
@@ -26,27 +26,6 @@ PATIENCE_S = 1.0
 """So long a read waits for the slowest of its targets before it goes on without it."""
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 1.0
-
-
-class BatchReceipt:
-    """Waits until all messages of one read are safe."""
-
-    def __init__(self, done: Callable[[bool], None], *, is_patient: bool = False) -> None:
-        self.done = done
-        self.is_patient = is_patient
-        self._waiting = 1
-        self._failed = False
-
-    def expect(self) -> None:
-        """One more queue has to make one safe."""
-        self._waiting += 1
-
-    def settle(self, *, safe: bool) -> None:
-        """One has, or never will."""
-        self._waiting -= 1
-        self._failed = self._failed or not safe
-        if not self._waiting:
-            self.done(not self._failed)
 
 
 class Delivery(NamedTuple):

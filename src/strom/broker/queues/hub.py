@@ -36,8 +36,9 @@ from strom.queues.definitions import (
 )
 from strom.queues.delays import released
 from strom.queues.message import Message
-from strom.queues.queue import Departure, Queue, Receipt
+from strom.queues.queue import Departure, Queue
 from strom.queues.ready import FifoReady
+from strom.queues.receipts import Receipt
 from strom.queues.refusals import precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
@@ -273,7 +274,7 @@ class MessageQueues:
         for queue in found.queues:
             taken = queue.publish(message, message.timestamp_ms, receipt, is_committed=is_committed)
             # Who is patient waits for a disk, and not for a queue that is full: as in RabbitMQ, such a
-            # queue drops a message that nobody can be told about.
+            # queue drops a message that has no publisher to get a nack.
             if not taken and receipt is not None and not receipt.is_patient:
                 receipt.expect()
                 receipt.settle(safe=False)

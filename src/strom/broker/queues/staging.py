@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from strom.broker.queues.destinations import Destinations, find_destinations
 from strom.queues.message import Message
 from strom.queues.queue import Queue
+from strom.queues.receipts import BatchReceipt
 from strom.queues.refusals import precondition_failed
 from strom.queues.virtual_host import VirtualHost
 
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 
 class StagedMessages:
-    """What one transaction publishes. As a receipt it waits until all of it is durable."""
-
-    is_patient = False
+    """What one transaction publishes."""
 
     def __init__(
         self, queues: "MessageQueues", vhost: VirtualHost, messages: Sequence[Message]
@@ -35,30 +34,21 @@ class StagedMessages:
         _check_topics(queues, found)
         self._must_stage = [_wants_disk(one) for one in found]
         self._positions: list[int | None] = [None] * len(messages)
-        self._on_durable: Callable[[bool], None] = lambda durable: None
-        self._waiting = 1
-        self._failed = False
         self._withdrawn = False
 
     def write(self, on_durable: Callable[[bool], None]) -> None:
         """Write the messages; call back with whether they are durable."""
-        self._on_durable = on_durable
+
+        def done(durable: bool) -> None:
+            if not self._withdrawn:
+                on_durable(durable)
+
+        receipt = BatchReceipt(done)
         for index, must_stage in enumerate(self._must_stage):
             if must_stage:
                 store = self._queues.delayed_of(self._vhost.name).store
-                self._positions[index] = store.add(self._messages[index], self)
-        self.settle(safe=True)
-
-    def expect(self) -> None:
-        """One more message has to become durable."""
-        self._waiting += 1
-
-    def settle(self, *, safe: bool) -> None:
-        """One is, or the disk has refused it."""
-        self._waiting -= 1
-        self._failed = self._failed or not safe
-        if not self._waiting and not self._withdrawn:
-            self._on_durable(not self._failed)
+                self._positions[index] = store.add(self._messages[index], receipt)
+        receipt.settle(safe=True)
 
     def release(self) -> list[bool]:
         """Let the queues have all of it; for each message whether one is bound for it."""

@@ -21,7 +21,8 @@ from strom.queues.acknowledged import Acknowledged, Range
 from strom.queues.message import Message
 from strom.queues.message_records import build_message_batch, read_message
 from strom.queues.progress_records import ALL, CHANGE, Progress, encode_all, encode_change
-from strom.queues.queue import MessageUnavailable, Receipt
+from strom.queues.queue import MessageUnavailable
+from strom.queues.receipts import Receipt
 from strom.storage.log import Appended
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import Record, build_batch, read_records
@@ -86,7 +87,7 @@ class QueueStore:
         self.topic: HostedTopic | None = None
         self.closed = False
         self.is_damaged = False
-        """Whether its log takes nothing more until somebody restores it."""
+        """Whether its log accepts nothing until it is restored."""
         self.has_consumers: Callable[[], bool] = lambda: False
         self._turn = turn
         self._clock = clock

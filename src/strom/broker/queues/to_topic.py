@@ -4,8 +4,8 @@ The routing key is the record's key, the body its value, the message's headers a
 to partitions as Kafka's own producers send them there, so both kinds of producers agree.
 
 A publisher whose message the topic refuses gets a nack. A dead letter, a delayed message or a record of
-another topic has nobody to go back to: it is retried until the topic takes it, and its source keeps it
-until the copy is durable.
+another topic has no publisher: it is retried until the topic accepts it, and its source keeps it until
+the copy is durable.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.queues.message import Message
-from strom.queues.queue import Receipt
+from strom.queues.receipts import Receipt
 from strom.storage.log import Appended
 from strom.wire.kafka.batch import HEADER_BYTES
 from strom.wire.kafka.partitioner import partition_of
@@ -36,7 +36,7 @@ FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 5.0
 """For trouble that ends by itself: a full disk, a topic that is not there."""
 LONGEST_RETRY_OF_A_RECORD_S = 60.0
-"""For a record that the topic refuses as it is: somebody has to change the topic."""
+"""For a record that the topic refuses as it is: the topic has to be changed."""
 RETRIED_AT_ONCE = 100
 
 

@@ -36,7 +36,7 @@ class Transaction:
                 self._apply(channel, staged)
             else:
                 staged.withdraw()
-            if not done.done():  # whoever waited for it may have been cancelled
+            if not done.done():  # the handler that awaits it may have been cancelled
                 done.set_result(durable)
 
         staged.write(finish)
