@@ -43,6 +43,21 @@ def refuse_topic_of_queues(name: str) -> None:
         )
 
 
+def is_reserved_for_queues(name: str) -> bool:
+    """Whether a topic of that name could keep a queue from getting its log, for the names collide."""
+    return collision_key(name).startswith(collision_key(QUEUE_TOPIC_PREFIX))
+
+
+def refuse_name_of_queues(name: str) -> None:
+    """Raise INVALID_TOPIC_EXCEPTION for a new topic with a name that is reserved for message queues."""
+    if is_reserved_for_queues(name):
+        raise ApiError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"Topic names that begin with {QUEUE_TOPIC_PREFIX!r}, or collide with such a name, are "
+            "reserved for message queues. Choose another name.",
+        )
+
+
 class TopicPartition(NamedTuple):
     """One partition of one topic; printed as Kafka prints it, `clicks-0`."""
 

@@ -134,3 +134,24 @@ def test_an_exchange_that_is_refused_is_not_stored(orders, connect, broker):
         )
     with closes_channel(404):
         connect().channel().exchange_declare("x", passive=True)
+
+
+COLLIDING = "__queue_-2f--orders"
+"""For Kafka the same name as that of the queue's log: it takes `_` for `.`."""
+
+
+def test_no_topic_is_created_that_keeps_a_queue_from_getting_its_log(kafka, channel):
+    wanted = {
+        "name": COLLIDING,
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "assignments": (),
+        "configs": (),
+    }
+    (created,) = kafka.call("create_topics", 7, topics=[wanted]).topics
+    assert created.error_code is REFUSED
+    asked = {"topics": [{"topic_id": None, "name": COLLIDING}], **calls.NO_AUTO_CREATION}
+    asked["allow_auto_topic_creation"] = True
+    (described,) = kafka.call("metadata", 12, **asked).topics
+    assert described.error_code is not ErrorCode.none
+    channel.queue_declare("orders", durable=True)

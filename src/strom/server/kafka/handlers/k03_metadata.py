@@ -7,7 +7,7 @@ Versions: 0 an empty list means all topics, 1+ null does; 10 topic ids, 12 topic
 
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import check_topic_name, is_internal
+from strom.model.topics import check_topic_name, is_internal, is_reserved_for_queues
 from strom.server.kafka.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
@@ -69,7 +69,7 @@ def _is_legal(name: str) -> bool:
         check_topic_name(name)
     except ApiError:
         return False
-    return not is_internal(name)
+    return not is_internal(name) and not is_reserved_for_queues(name)
 
 
 async def _create_and_answer(
