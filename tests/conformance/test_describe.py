@@ -134,6 +134,28 @@ def test_a_cursor_at_a_topic_not_asked_for_is_refused(
     assert {one.error_code for one in answer.topics} == {ErrorCode.invalid_request}
 
 
+@pytest.mark.parametrize("partition", [-1, -3, -(2**31)])
+def test_a_cursor_at_a_negative_partition_is_refused(
+    client: RawClient, two_topics: tuple[str, str], partition: int
+) -> None:
+    answer = client.call(
+        "describe_topic_partitions",
+        0,
+        topics=[{"name": name} for name in two_topics],
+        cursor={"topic_name": two_topics[0], "partition_index": partition},
+    )
+    assert {one.error_code for one in answer.topics} == {ErrorCode.invalid_request}
+
+
+@pytest.mark.parametrize("partition", [2, 3, 1_000_000])
+def test_a_cursor_behind_the_last_partition_goes_on_with_the_next_topic(
+    client: RawClient, two_topics: tuple[str, str], partition: int
+) -> None:
+    first, second = two_topics
+    found, following = page(client, [first, second], limit=1, cursor=(first, partition))
+    assert (found, following) == ({first: [], second: [0]}, (second, 1))
+
+
 def test_a_described_partition_names_leader_and_replicas(
     client: RawClient, make_topic: MakeTopic
 ) -> None:

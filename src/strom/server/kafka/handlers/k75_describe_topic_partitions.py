@@ -27,7 +27,7 @@ def describe_topic_partitions(request: DescribeTopicPartitionsRequest, context: 
     room = max(1, min(request.response_partition_limit, MAX_PARTITIONS_IN_ANSWER))
     response = DescribeTopicPartitionsResponse()
     cursor = request.cursor
-    if cursor and request.topics and cursor.topic_name not in {t.name for t in request.topics}:
+    if cursor and not _is_valid(cursor, request):
         return _refused(request)
     for name in _names(request, context):
         first = cursor.partition_index if cursor and cursor.topic_name == name else 0
@@ -42,6 +42,7 @@ def describe_topic_partitions(request: DescribeTopicPartitionsRequest, context: 
                 DescribeTopicPartitionsResponseTopic(error_code=error.code, name=name)
             )
             continue
+        first = min(first, len(hosted.partitions))
         last = min(len(hosted.partitions), first + room)
         response.topics.append(_topic(hosted, first, last, context))
         room -= last - first
@@ -51,8 +52,13 @@ def describe_topic_partitions(request: DescribeTopicPartitionsRequest, context: 
     return response
 
 
+def _is_valid(cursor: Cursor, request: DescribeTopicPartitionsRequest) -> bool:
+    requested = {topic.name for topic in request.topics}
+    return cursor.partition_index >= 0 and (not requested or cursor.topic_name in requested)
+
+
 def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
-    """The cursor names a topic that was not asked for."""
+    """The cursor names a topic that was not requested, or a negative partition."""
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
