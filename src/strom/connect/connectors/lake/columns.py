@@ -1,6 +1,6 @@
 """Records become columns: Connect's schemas as Arrow's, values as arrays. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strom.connect.api import PoisonRecord, Stretch
@@ -66,47 +66,35 @@ def arrow_type(schema: Schema) -> "pa.DataType":
     return plain[schema.type]
 
 
-def make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
-    """One row for each record; PoisonRecord tells which cannot be one.
+def make_tables(records: Stretch, wanted: Wanted) -> "list[tuple[int, pa.Table]]":
+    """One row for each record; PoisonRecord names one that cannot be a row.
 
     A record whose value is a struct or a map gets a column for each field, any other the one column
-    `value`.
+    `value`. Records whose values Arrow has no common type for are in several tables, each with the
+    place of its first record: which of them fit their table is decided by its columns.
     """
+    return _make_tables(records, wanted, 0)
+
+
+def _make_tables(records: Stretch, wanted: Wanted, start: int) -> "list[tuple[int, pa.Table]]":
     import pyarrow as pa
 
     try:
-        return _make_table(records, wanted)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        for index in range(len(records)):
-            try:
-                _make_table(records.part(index, index + 1), wanted)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
-                raise PoisonRecord(f"It does not fit a table: {reason}", index) from None
-        index = _first_misfit(records, wanted)
-        raise PoisonRecord(
-            f"It does not fit a table together with the records before it: {error}", index
-        ) from None
-
-
-def _first_misfit(records: Stretch, wanted: Wanted) -> int:
-    """The first record with which those before it no longer make a table."""
-    import pyarrow as pa
-
-    fits, breaks = 0, len(records)
-    while fits + 1 < breaks:
-        middle = (fits + breaks) // 2
-        try:
-            _make_table(records.part(0, middle), wanted)
-            fits = middle
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            breaks = middle
-    return breaks - 1
+        return [(start, _make_table(records, wanted))]
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+        if len(records) == 1:
+            raise PoisonRecord(f"It does not fit a table: {reason}", start) from None
+    middle = len(records) // 2
+    first, second = records.part(0, middle), records.part(middle, len(records))
+    return _make_tables(first, wanted, start) + _make_tables(second, wanted, start + middle)
 
 
 def _make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
     import pyarrow as pa
 
     columns = _value_columns(records)
+    if TIME in columns:
+        raise ValueError(f"the field name {TIME} is reserved: rename it with ReplaceField")
     for name in wanted.record_columns:
         if f"_{name}" in columns:
             raise ValueError(f"both the value and record.columns have a column _{name}")
@@ -123,37 +111,83 @@ def _record_column(records: Stretch, name: str) -> "pa.Array":
     if name in ("topic", "partition"):
         value = records.topic if name == "topic" else records.origin.partition
         return pa.repeat(value, len(records))
-    return pa.array(records.keys if name == "key" else records.offsets)
+    return _inferred("_key", records.keys) if name == "key" else pa.array(records.offsets)
 
 
 def _value_columns(records: Stretch) -> "dict[str, pa.Array]":
-    import pyarrow as pa
-
     values, schema = records.values, records.value_schema
     if schema is not None and schema.type is Type.STRUCT:
         return {
-            field.name: _array((value.get(field.name) for value in values), field.schema)
+            field.name: _array(
+                field.name, [value.get(field.name) for value in values], field.schema
+            )
             for field in schema.fields
         }
     if all(isinstance(value, dict) for value in values):
         names = dict.fromkeys(name for value in values for name in value)
-        return {str(name): pa.array([value.get(name) for value in values]) for name in names}
+        return {
+            str(name): _inferred(str(name), [value.get(name) for value in values]) for name in names
+        }
     if schema is not None:
-        return {"value": _array(values, schema)}
-    return {"value": pa.array(values)}
+        return {"value": _array("value", values, schema)}
+    return {"value": _inferred("value", values)}
 
 
-def _array(values: Iterable[Any], schema: Schema) -> "pa.Array":
+def _inferred(name: str, values: Sequence[Any]) -> "pa.Array":
+    """Values without a schema, in the type that holds them all."""
     import pyarrow as pa
 
-    if schema.name == TIME_NAME:
-        values = (value and _milliseconds(value) for value in values)
-    return pa.array(list(values), arrow_type(schema))
+    try:
+        array = pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+        raise ValueError(f"field {name}: {reason}") from None
+    if _may_be_cast(array.type) and not all(map(_is_same, values, array.to_pylist())):
+        raise ValueError(f"field {name}: {array.type} does not hold all of its values unchanged")
+    return array
+
+
+def _may_be_cast(inferred: "pa.DataType") -> bool:
+    """Whether Arrow infers the type for mixed values as well, and casts some of them.
+
+    Text becomes bytes, a time is cut to its date, and time zones are dropped or made up. None of that
+    is in JSON.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_nested(inferred):
+        fields = (inferred.field(index) for index in range(inferred.num_fields))
+        return any(_may_be_cast(field.type) for field in fields)
+    return bool(
+        pa.types.is_binary(inferred)
+        or pa.types.is_date(inferred)
+        or pa.types.is_timestamp(inferred)
+    )
+
+
+def _is_same(value: Any, found: Any) -> bool:
+    if isinstance(value, dict) and isinstance(found, dict):
+        return all(_is_same(each, found[name]) for name, each in value.items())
+    if isinstance(value, list | tuple) and isinstance(found, list):
+        return all(map(_is_same, value, found))
+    return bool(value == found or value != value)
+
+
+def _array(name: str, values: Sequence[Any], schema: Schema) -> "pa.Array":
+    import pyarrow as pa
+
+    try:
+        if schema.name == TIME_NAME:
+            values = [value and _milliseconds(value) for value in values]
+        return pa.array(values, arrow_type(schema))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+        raise ValueError(f"field {name}: {reason}") from None
 
 
 def _milliseconds(of_day: Any) -> int:
     if isinstance(of_day, int):
         return of_day
+    if of_day.microsecond % 1000:
+        raise ValueError(f"{of_day} has microseconds, and a time of day is stored in milliseconds")
     seconds = of_day.hour * 3600 + of_day.minute * 60 + of_day.second
     return int(seconds * 1000 + of_day.microsecond // 1000)
 
