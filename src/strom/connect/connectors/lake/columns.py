@@ -1,6 +1,8 @@
 """Records become columns: Connect's schemas as Arrow's, values as arrays. Pure."""
 
-from collections.abc import Sequence
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strom.connect.api import PoisonRecord, Stretch
@@ -141,35 +143,31 @@ def _inferred(name: str, values: Sequence[Any]) -> "pa.Array":
         array = pa.array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
         raise ValueError(f"field {name}: {reason}") from None
-    if _may_be_cast(array.type) and not all(map(_is_same, values, array.to_pylist())):
-        raise ValueError(f"field {name}: {array.type} does not hold all of its values unchanged")
+    if not _is_uniform(values, array.type):
+        raise ValueError(f"field {name}: its values are of several types ({array.type} and others)")
     return array
 
 
-def _may_be_cast(inferred: "pa.DataType") -> bool:
-    """Whether Arrow infers the type for mixed values as well, and casts some of them.
+def _is_uniform(values: Iterable[Any], inferred: "pa.DataType") -> bool:
+    """Whether the values have the type, or Arrow has cast some to that of the others.
 
-    Text becomes bytes, a time is cut to its date, and time zones are dropped or made up. None of that
-    is in JSON.
+    It takes false for 0.0, text for bytes or bytes for text, a number for a time, cuts times to their
+    dates, and drops or makes up time zones. An integer as a float it takes only if that is exact.
     """
     import pyarrow as pa
 
-    if pa.types.is_nested(inferred):
-        fields = (inferred.field(index) for index in range(inferred.num_fields))
-        return any(_may_be_cast(field.type) for field in fields)
-    return bool(
-        pa.types.is_binary(inferred)
-        or pa.types.is_date(inferred)
-        or pa.types.is_timestamp(inferred)
-    )
-
-
-def _is_same(value: Any, found: Any) -> bool:
-    if isinstance(value, dict) and isinstance(found, dict):
-        return all(_is_same(each, found[name]) for name, each in value.items())
-    if isinstance(value, list | tuple) and isinstance(found, list):
-        return all(map(_is_same, value, found))
-    return bool(value == found or value != value)
+    there = [value for value in values if value is not None]
+    if pa.types.is_struct(inferred):
+        return all(
+            _is_uniform((value.get(field.name) for value in there), field.type)
+            for field in inferred
+        )
+    if pa.types.is_list(inferred):
+        return _is_uniform(chain.from_iterable(there), inferred.value_type)
+    kinds = set(map(type, there))
+    if kinds == {dt.datetime}:
+        return len({value.tzinfo is None for value in there}) == 1
+    return len(kinds) <= 1 or kinds == {int, float}
 
 
 def _array(name: str, values: Sequence[Any], schema: Schema) -> "pa.Array":
