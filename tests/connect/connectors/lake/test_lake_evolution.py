@@ -263,6 +263,16 @@ def test_a_record_without_any_known_column_is_refused(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("name", ["Day", "__time"])
+def test_a_field_with_the_name_of_a_level_of_time_is_refused(tmp_path, kind, name):
+    task = a_task(tmp_path, format=kind, time_partition="day")
+    task.open([P0])
+    with pytest.raises(PoisonRecord, match=f"field {name} is reserved") as caught:
+        task.put(records(P0, 0, [{"n": 0}, {"n": 1, name: 1}]))
+    assert caught.value.index == 1
+
+
+@pytest.mark.parametrize("kind", FORMATS)
 def test_the_bad_record_is_named_even_if_it_comes_before_the_good_ones(tmp_path, kind):
     refused = refusal(tmp_path, kind, [{"n": 0}], [{"n": "x"}, {"n": 1}, {"n": 2}])
     assert refused.index == 0

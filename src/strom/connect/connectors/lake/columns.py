@@ -27,8 +27,8 @@ class Wanted(NamedTuple):
     """Which columns a table gets beside those of the records' values."""
 
     record_columns: Sequence[str] = ()
-    is_split: bool = False
-    """Whether anybody will ask for the column of times."""
+    levels: Sequence[str] = ()
+    """The levels of time that the table is split by; without any, nobody asks for the times."""
     timestamp_field: str | None = None
 
 
@@ -95,8 +95,12 @@ def _make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
     import pyarrow as pa
 
     columns = _value_columns(records)
-    if TIME in columns:
-        raise ValueError(f"the field name {TIME} is reserved: rename it with ReplaceField")
+    for name in columns:
+        if name == TIME or name.lower() in wanted.levels:
+            raise ValueError(
+                f"the name of its field {name} is reserved ({TIME}, and the levels of "
+                "time.partition): rename it with the transform ReplaceField"
+            )
     for name in wanted.record_columns:
         if f"_{name}" in columns:
             raise ValueError(f"both the value and record.columns have a column _{name}")
@@ -194,7 +198,7 @@ def _times(records: Stretch, columns: "dict[str, pa.Array]", wanted: Wanted) -> 
     import pyarrow as pa
 
     timestamp_field = wanted.timestamp_field
-    if not wanted.is_split:
+    if not wanted.levels:
         return pa.nulls(len(records), pa.timestamp("ms", "UTC"))
     if timestamp_field is None:
         times = pa.array([stamp or 0 for stamp in records.timestamps], pa.int64())

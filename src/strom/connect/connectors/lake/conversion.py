@@ -199,7 +199,7 @@ def _converted(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array | None":
         return None
     try:
         return convert(array, wanted)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
 
 

@@ -44,7 +44,7 @@ class ParquetSchemas:
             columns = stored
             for schema in schemas:
                 columns = columns.with_rows(schema)
-            if columns.schema == stored.schema and version > 0:
+            if not schemas or (columns.schema == stored.schema and version > 0):
                 return stored
             data = columns.schema.serialize().to_pybytes()
             try:

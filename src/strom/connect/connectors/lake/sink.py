@@ -82,9 +82,7 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         self._columns: dict[str, TableColumns] = {}
         """The columns of each topic's table, with those of the rows that were taken."""
         self._rows = 0
-        self._wanted = Wanted(
-            settings.record_columns, bool(settings.levels), settings.timestamp_field
-        )
+        self._wanted = Wanted(settings.record_columns, settings.levels, settings.timestamp_field)
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Look up how far the tables are.

@@ -85,12 +85,6 @@ def split(table: "pa.Table", levels: Sequence[str]) -> "list[tuple[dict[str, str
     rows = table.drop_columns([TIME])
     if not levels:
         return [({}, rows)]
-    clash = [name for name in rows.column_names if name.lower() in levels]
-    if clash:
-        raise ConnectError(
-            f"The records have a field {clash[0]}, and time.partition makes a folder of that name: "
-            "rename the field with the transform ReplaceField."
-        )
     folders = pc.strftime(table[TIME], format="/".join(_LEVEL_FORMATS[level] for level in levels))
     parts = []
     for folder in sorted(folders.unique().to_pylist()):
