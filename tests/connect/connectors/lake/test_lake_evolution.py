@@ -213,7 +213,7 @@ def test_fields_come_and_go(tmp_path, kind):
         {"n": 1, "b": "y", "c": [1]},
         {"n": 2, "c": [], "d": None},
     ]
-    put_each(tmp_path, kind, *([SinkRecord(*P0, value["n"], value)] for value in values))
+    put_each(tmp_path, kind, *(records(P0, n, [value]) for n, value in enumerate(values)))
     assert all(map(same, values, read_by_all(tmp_path, kind)))
 
 

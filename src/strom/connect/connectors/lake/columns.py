@@ -1,7 +1,7 @@
 """Records become columns: Connect's schemas as Arrow's, values as arrays. Pure."""
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -152,7 +152,7 @@ def _inferred(name: str, values: Sequence[Any]) -> "pa.Array":
     return array
 
 
-def _is_uniform(values: Iterable[Any], inferred: "pa.DataType") -> bool:
+def _is_uniform(values: Sequence[Any], inferred: "pa.DataType") -> bool:
     """Whether the values have the type, or Arrow has cast some to that of the others.
 
     It takes false for 0.0, text for bytes or bytes for text, a number for a time, cuts times to their
@@ -160,17 +160,18 @@ def _is_uniform(values: Iterable[Any], inferred: "pa.DataType") -> bool:
     """
     import pyarrow as pa
 
-    there = [value for value in values if value is not None]
     if pa.types.is_struct(inferred):
+        there = [value for value in values if value is not None]
         return all(
-            _is_uniform((value.get(field.name) for value in there), field.type)
+            _is_uniform([value.get(field.name) for value in there], field.type)
             for field in inferred
         )
     if pa.types.is_list(inferred):
-        return _is_uniform(chain.from_iterable(there), inferred.value_type)
-    kinds = set(map(type, there))
+        items = chain.from_iterable(value for value in values if value is not None)
+        return _is_uniform(list(items), inferred.value_type)
+    kinds = set(map(type, values)) - {type(None)}
     if kinds == {dt.datetime}:
-        return len({value.tzinfo is None for value in there}) == 1
+        return len({value.tzinfo is None for value in values if value is not None}) == 1
     return len(kinds) <= 1 or kinds == {int, float}
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -172,9 +172,9 @@ class LakeSinkTask(SinkTask[LakeSettings]):
 
     def _waiting(self, topic: str, before: Sequence[_Made]) -> "list[pa.Table]":
         """The rows for a topic's table that are not stored yet."""
-        taken = [one for place, one in self._taken.items() if place[0] == topic]
-        made = [one for one in before if one.place[0] == topic]
-        return [table for one in (*taken, *made) for table in one.tables]
+        taken = [one.tables for place, one in self._taken.items() if place[0] == topic]
+        made = [one.tables for one in before if one.place[0] == topic]
+        return list(chain.from_iterable(taken + made))
 
     def _take(self, made: _Made) -> None:
         taken = self._taken.get(made.place)
