@@ -243,7 +243,8 @@ def _exact_float(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array | None":
 
     converted = array.cast(wanted)
     bits = pa.int64() if array.type.bit_width == 64 else pa.int32()
-    is_same = pc.equal(converted.cast(array.type).view(bits), array.view(bits))
+    back = converted.cast(array.type, safe=False)
+    is_same = pc.equal(back.view(bits), array.view(bits))
     is_equal = pc.or_(is_same, pc.is_nan(array))
     return converted if pc.all(is_equal).as_py() is not False else None
 

@@ -146,6 +146,7 @@ class DeltaTable:
         """Begin the table with these columns, and those of time; another may be faster."""
         import pyarrow as pa
         from deltalake import DeltaTable as Table
+        from deltalake.exceptions import CommitFailedError
 
         levels = [(level, pa.string()) for level in self._settings.levels]
         try:
@@ -157,6 +158,8 @@ class DeltaTable:
                 configuration={"delta.enableDeletionVectors": "false"},
                 storage_options=self._options,
             )
+        except CommitFailedError:
+            pass  # another task has created it at the same moment
         except OSError as error:
             raise self._away(error) from None
         self._files.safe(self._log_entry(0))
