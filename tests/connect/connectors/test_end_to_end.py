@@ -3,9 +3,13 @@
 import json
 import threading
 import time
+from contextlib import closing
 
 import pika
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 
 from strom.connect.runtime.commands import Commands
 from strom.connect.runtime.worker import ConnectWorker
@@ -200,3 +204,50 @@ def test_what_an_http_interface_answers_is_published_to_a_queue(new_worker, brok
 
         wait_for(all_there)
         assert found == list(range(10))
+
+
+def test_records_that_a_lake_table_would_change_become_dead_letters(new_worker, broker, tmp_path):
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+    def send(*values):
+        for value in values:
+            producer.produce("events", json.dumps(value))
+        assert producer.flush(10) == 0
+
+    def stored():
+        try:
+            return DeltaTable(tmp_path / "events").to_pyarrow_table().to_pylist()
+        except TableNotFoundError:
+            return []
+
+    worker = new_worker("lake")
+    add(
+        worker,
+        "lake",
+        connector_class="LakeSink",
+        topics="events",
+        path=str(tmp_path),
+        format="delta",
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name="events-dead",
+        errors_deadletterqueue_topic_replication_factor="1",
+        errors_deadletterqueue_context_headers_enable="true",
+        **JSON,
+    )
+    send({"n": 0, "v": {"ok": True}})
+    wait_for(stored)
+    send({"n": "one", "v": None}, {"n": 2, "v": {"ok": 7}}, {"n": 3, "v": {"ok": False, "w": 1}})
+    wait_for(lambda: len(stored()) == 2)
+    assert sorted(stored(), key=lambda row: row["n"]) == [
+        {"n": 0, "v": {"ok": True, "w": None}},
+        {"n": 3, "v": {"ok": False, "w": 1}},
+    ]
+    with closing(
+        Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "dead-letters"})
+    ) as consumer:
+        consumer.assign([TopicPartition("events-dead", 0, 0)])
+        letters = consumer.consume(2, PATIENCE_S)
+    reasons = [dict(letter.headers())["__connect.errors.exception.message"] for letter in letters]
+    assert [json.loads(letter.value())["n"] for letter in letters] == ["one", 2]
+    assert b"Field n: the value 'one' (string)" in reasons[0]
+    assert b"Field v.ok: the value 7 (int64)" in reasons[1]

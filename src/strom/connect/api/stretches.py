@@ -138,8 +138,8 @@ def joined(parts: Sequence[Stretch]) -> Stretch:
     first = parts[0]
     if len(parts) == 1:
         return first
-    one_value = all(part.value_schema is first.value_schema for part in parts)
-    one_key = all(part.key_schema is first.key_schema for part in parts)
+    one_value = all(part.value_schema == first.value_schema for part in parts)
+    one_key = all(part.key_schema == first.key_schema for part in parts)
     return Stretch(
         first.origin,
         [offset for part in parts for offset in part.offsets],

@@ -1,6 +1,8 @@
 """Records become columns: Connect's schemas as Arrow's, values as arrays. Pure."""
 
-from collections.abc import Iterable, Sequence
+import datetime as dt
+from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strom.connect.api import PoisonRecord, Stretch
@@ -25,8 +27,8 @@ class Wanted(NamedTuple):
     """Which columns a table gets beside those of the records' values."""
 
     record_columns: Sequence[str] = ()
-    is_split: bool = False
-    """Whether anybody will ask for the column of times."""
+    levels: Sequence[str] = ()
+    """The levels of time that the table is split by; without any, nobody asks for the times."""
     timestamp_field: str | None = None
 
 
@@ -66,47 +68,39 @@ def arrow_type(schema: Schema) -> "pa.DataType":
     return plain[schema.type]
 
 
-def make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
-    """One row for each record; PoisonRecord tells which cannot be one.
+def make_tables(records: Stretch, wanted: Wanted) -> "list[tuple[int, pa.Table]]":
+    """One row for each record; PoisonRecord names one that cannot be a row.
 
     A record whose value is a struct or a map gets a column for each field, any other the one column
-    `value`.
+    `value`. Records whose values Arrow has no common type for are in several tables, each with the
+    place of its first record: which of them fit their table is decided by its columns.
     """
+    return _make_tables(records, wanted, 0)
+
+
+def _make_tables(records: Stretch, wanted: Wanted, start: int) -> "list[tuple[int, pa.Table]]":
     import pyarrow as pa
 
     try:
-        return _make_table(records, wanted)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        for index in range(len(records)):
-            try:
-                _make_table(records.part(index, index + 1), wanted)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
-                raise PoisonRecord(f"It does not fit a table: {reason}", index) from None
-        index = _first_misfit(records, wanted)
-        raise PoisonRecord(
-            f"It does not fit a table together with the records before it: {error}", index
-        ) from None
-
-
-def _first_misfit(records: Stretch, wanted: Wanted) -> int:
-    """The first record with which those before it no longer make a table."""
-    import pyarrow as pa
-
-    fits, breaks = 0, len(records)
-    while fits + 1 < breaks:
-        middle = (fits + breaks) // 2
-        try:
-            _make_table(records.part(0, middle), wanted)
-            fits = middle
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            breaks = middle
-    return breaks - 1
+        return [(start, _make_table(records, wanted))]
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+        if len(records) == 1:
+            raise PoisonRecord(f"It does not fit a table: {reason}", start) from None
+    middle = len(records) // 2
+    first, second = records.part(0, middle), records.part(middle, len(records))
+    return _make_tables(first, wanted, start) + _make_tables(second, wanted, start + middle)
 
 
 def _make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
     import pyarrow as pa
 
     columns = _value_columns(records)
+    for name in columns:
+        if name == TIME or name.lower() in wanted.levels:
+            raise ValueError(
+                f"the name of its field {name} is reserved ({TIME}, and the levels of "
+                "time.partition): rename it with the transform ReplaceField"
+            )
     for name in wanted.record_columns:
         if f"_{name}" in columns:
             raise ValueError(f"both the value and record.columns have a column _{name}")
@@ -123,37 +117,80 @@ def _record_column(records: Stretch, name: str) -> "pa.Array":
     if name in ("topic", "partition"):
         value = records.topic if name == "topic" else records.origin.partition
         return pa.repeat(value, len(records))
-    return pa.array(records.keys if name == "key" else records.offsets)
+    return _inferred("_key", records.keys) if name == "key" else pa.array(records.offsets)
 
 
 def _value_columns(records: Stretch) -> "dict[str, pa.Array]":
-    import pyarrow as pa
-
     values, schema = records.values, records.value_schema
     if schema is not None and schema.type is Type.STRUCT:
         return {
-            field.name: _array((value.get(field.name) for value in values), field.schema)
+            field.name: _array(
+                field.name, [value.get(field.name) for value in values], field.schema
+            )
             for field in schema.fields
         }
     if all(isinstance(value, dict) for value in values):
         names = dict.fromkeys(name for value in values for name in value)
-        return {str(name): pa.array([value.get(name) for value in values]) for name in names}
+        return {
+            str(name): _inferred(str(name), [value.get(name) for value in values]) for name in names
+        }
     if schema is not None:
-        return {"value": _array(values, schema)}
-    return {"value": pa.array(values)}
+        return {"value": _array("value", values, schema)}
+    return {"value": _inferred("value", values)}
 
 
-def _array(values: Iterable[Any], schema: Schema) -> "pa.Array":
+def _inferred(name: str, values: Sequence[Any]) -> "pa.Array":
+    """Values without a schema, in the type that holds them all."""
     import pyarrow as pa
 
-    if schema.name == TIME_NAME:
-        values = (value and _milliseconds(value) for value in values)
-    return pa.array(list(values), arrow_type(schema))
+    try:
+        array = pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+        raise ValueError(f"field {name}: {reason}") from None
+    if not _is_uniform(values, array.type):
+        raise ValueError(f"field {name}: its values are of several types ({array.type} and others)")
+    return array
+
+
+def _is_uniform(values: Sequence[Any], inferred: "pa.DataType") -> bool:
+    """Whether the values have the type, or Arrow has cast some to that of the others.
+
+    It takes false for 0.0, text for bytes or bytes for text, a number for a time, cuts times to their
+    dates, and drops or makes up time zones. An integer as a float it takes only if that is exact.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_struct(inferred):
+        there = [value for value in values if value is not None]
+        return all(
+            _is_uniform([value.get(field.name) for value in there], field.type)
+            for field in inferred
+        )
+    if pa.types.is_list(inferred):
+        items = chain.from_iterable(value for value in values if value is not None)
+        return _is_uniform(list(items), inferred.value_type)
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds == {dt.datetime}:
+        return len({value.tzinfo is None for value in values if value is not None}) == 1
+    return len(kinds) <= 1 or kinds == {int, float}
+
+
+def _array(name: str, values: Sequence[Any], schema: Schema) -> "pa.Array":
+    import pyarrow as pa
+
+    try:
+        if schema.name == TIME_NAME:
+            values = [value and _milliseconds(value) for value in values]
+        return pa.array(values, arrow_type(schema))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
+        raise ValueError(f"field {name}: {reason}") from None
 
 
 def _milliseconds(of_day: Any) -> int:
     if isinstance(of_day, int):
         return of_day
+    if of_day.microsecond % 1000:
+        raise ValueError(f"{of_day} has microseconds, and a time of day is stored in milliseconds")
     seconds = of_day.hour * 3600 + of_day.minute * 60 + of_day.second
     return int(seconds * 1000 + of_day.microsecond // 1000)
 
@@ -162,7 +199,7 @@ def _times(records: Stretch, columns: "dict[str, pa.Array]", wanted: Wanted) -> 
     import pyarrow as pa
 
     timestamp_field = wanted.timestamp_field
-    if not wanted.is_split:
+    if not wanted.levels:
         return pa.nulls(len(records), pa.timestamp("ms", "UTC"))
     if timestamp_field is None:
         times = pa.array([stamp or 0 for stamp in records.timestamps], pa.int64())

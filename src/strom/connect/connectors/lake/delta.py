@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from strom.connect.api import ConnectError, RetriableError, TopicPartition
-from strom.connect.connectors.lake.columns import TIME
+from strom.connect.connectors.lake.evolution import DELTA, TableColumns
 from strom.connect.connectors.lake.files import Files
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
 from strom.connect.connectors.lake.tables import (
     Batch,
     DataFile,
     FencedError,
+    fit_again,
     plan_files,
-    without_empty_columns,
     write_file,
 )
 
@@ -46,25 +46,29 @@ class DeltaTable:
         table = self._open()
         return None if table is None else table.transaction_version(self._mark(partition))
 
-    def store(self, batches: Mapping[TopicPartition, Batch]) -> None:
+    def columns(self) -> TableColumns:
+        """What the table's schema says, without the columns of time."""
+        return self._columns(self._open())
+
+    def store(self, batches: Mapping[TopicPartition, Batch]) -> TableColumns:
         """Write the files of all partitions, and add them in one commit."""
         import pyarrow as pa
 
         tables = [batch.rows for batch in batches.values() if batch.rows is not None]
-        rows = pa.concat_tables(tables, promote_options="permissive") if tables else None
-        table = self._open()
-        if table is None:
-            if rows is None:
-                return  # nothing to keep a position with; these records are read again
-            table = self._create(rows)
         planned: list[DataFile] = []
-        if rows is not None:
-            rows = self._fitted(table, rows)
+        if tables:
+            rows, columns = self._evolved(pa.concat_tables(tables))
             planned = plan_files(self._connector, rows, self._settings.levels)
+        else:
+            table = self._open()
+            columns = self._columns(table)
+            if table is None:
+                return columns  # nothing to keep a position with; these records are read again
         sizes = [write_file(self._files, self._folder, file, self._settings) for file in planned]
         # Whatever fails from here on, the files stay: a commit whose answer was lost may list them.
         # Files that no version lists harm nobody, and Delta's VACUUM removes them.
         self._commit(planned, sizes, batches)
+        return columns
 
     def _commit(
         self, planned: list[DataFile], sizes: list[int], batches: Mapping[TopicPartition, Batch]
@@ -105,7 +109,7 @@ class DeltaTable:
                 continue
             except OSError as error:
                 raise self._away(error) from None
-            self._files.safe(f"{self._folder}/_delta_log/{table.version() + 1:020d}.json")
+            self._files.safe(self._log_entry(table.version() + 1))
             return
         raise RetriableError(
             f"Others wrote to {self._uri} all the time: {_ATTEMPTS} attempts failed."
@@ -120,74 +124,70 @@ class DeltaTable:
                     f"up to offset {stored}; this one wanted to go on from {batch.first}."
                 )
 
-    def _create(self, rows: "pa.Table") -> "Table":
-        """Begin the table with the columns that these rows have, and those of time."""
+    def _evolved(self, rows: "pa.Table") -> "tuple[pa.Table, TableColumns]":
+        """Give the table the columns of these rows; returns the rows in its types.
+
+        Other tasks may do so at the same time: every attempt begins with what the table has.
+        """
+        for _ in range(_ATTEMPTS):
+            table = self._open()
+            columns = self._columns(table).with_rows(rows.schema)
+            rows = fit_again(rows, columns)
+            if table is None:
+                self._create(columns)
+            elif columns.schema == columns.stored or self._add_columns(table, columns):
+                return rows, TableColumns.of_table(DELTA, columns.schema)
+        raise RetriableError(
+            f"Columns could not be added to {self._uri}: others changed it all the time, "
+            f"{_ATTEMPTS} attempts failed."
+        )
+
+    def _create(self, columns: TableColumns) -> None:
+        """Begin the table with these columns, and those of time; another may be faster."""
         import pyarrow as pa
         from deltalake import DeltaTable as Table
+        from deltalake.exceptions import CommitFailedError
 
-        known = without_empty_columns(rows.drop_columns([TIME])).schema
-        schema = pa.schema([*known, *((level, pa.string()) for level in self._settings.levels)])
+        levels = [(level, pa.string()) for level in self._settings.levels]
         try:
             Table.create(
                 self._uri,
-                _microseconds(schema),
+                pa.schema([*columns.schema, *levels]),
                 mode="ignore",
                 partition_by=list(self._settings.levels),
                 configuration={"delta.enableDeletionVectors": "false"},
                 storage_options=self._options,
             )
+        except CommitFailedError:
+            pass  # another task has created it at the same moment
         except OSError as error:
             raise self._away(error) from None
-        if not self._uri.startswith(S3_SCHEME):
-            self._files.safe(f"{self._folder}/_delta_log/{0:020d}.json")
-        made = self._open()
-        if made is None:
-            raise ConnectError(f"The table {self._uri} was removed while it was made.")
-        return made
+        self._files.safe(self._log_entry(0))
 
-    def _fitted(self, table: "Table", rows: "pa.Table") -> "pa.Table":
-        """The rows with the table's types; columns that the table lacks are added to it."""
-        import pyarrow as pa
-
-        there = pa.schema(table.schema().to_arrow())
-        fields = []
-        for field in rows.schema:
-            if field.name in there.names and not pa.types.is_null(field.type):
-                field = field.with_type(there.field(field.name).type)
-            fields.append(field)
-        wanted = _microseconds(pa.schema(fields))
-        try:
-            rows = rows.cast(wanted)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise ConnectError(
-                f"The records no longer fit the table {self._uri}: {error}. Columns can be added, "
-                "but not change their type: bring them into shape with the transform Cast, or write "
-                "to a new table (table.name.format)."
-            ) from None
-        new = [
-            field
-            for field in without_empty_columns(rows.drop_columns([TIME])).schema
-            if field.name not in there.names
-        ]
-        if new:
-            self._add_columns(table, new)
-        return rows
-
-    def _add_columns(self, table: "Table", new: "list[pa.Field]") -> None:
+    def _add_columns(self, table: "Table", columns: TableColumns) -> bool:
+        """Add columns and nested fields; False if another task has changed the table meanwhile."""
         import pyarrow as pa
         from deltalake import Schema
-        from deltalake.exceptions import DeltaError
+        from deltalake.exceptions import CommitFailedError
 
-        schema = pa.schema([field.with_nullable(True) for field in new])
+        stored = list(columns.stored)
+        changed = [field for field in columns.schema if field not in stored]
         try:
-            table.alter.add_columns(Schema.from_arrow(schema).fields)
-        except DeltaError as error:  # another task may have added the same
-            again = self._open()
-            names = [] if again is None else [field.name for field in again.schema().fields]
-            if not {field.name for field in new} <= set(names):
-                raise RetriableError(
-                    f"Columns could not be added to {self._uri}: {error}"
-                ) from None
+            # add_columns merges a struct, at any depth, with the one that is there.
+            table.alter.add_columns(Schema.from_arrow(pa.schema(changed)).fields)
+        except CommitFailedError:
+            return False
+        except OSError as error:
+            raise self._away(error) from None
+        self._files.safe(self._log_entry(table.version()))
+        return True
+
+    def _columns(self, table: "Table | None") -> TableColumns:
+        import pyarrow as pa
+
+        schema = [] if table is None else pa.schema(table.schema().to_arrow())
+        levels = self._settings.levels
+        return TableColumns.of_table(DELTA, [field for field in schema if field.name not in levels])
 
     def _open(self) -> "Table | None":
         from deltalake import DeltaTable as Table
@@ -202,6 +202,9 @@ class DeltaTable:
 
     def _away(self, error: OSError) -> RetriableError:
         return RetriableError(f"The table {self._uri} could not be reached: {error}")
+
+    def _log_entry(self, version: int) -> str:
+        return f"{self._folder}/_delta_log/{version:020d}.json"
 
     def _mark(self, partition: TopicPartition) -> str:
         return f"strom/{self._connector}/{partition.topic}/{partition.partition}"
@@ -219,17 +222,3 @@ def storage_options(settings: LakeSettings) -> dict[str, str] | None:
         options["AWS_ACCESS_KEY_ID"] = settings.s3_access_key
         options["AWS_SECRET_ACCESS_KEY"] = settings.s3_secret_key
     return options
-
-
-def _microseconds(schema: "pa.Schema") -> "pa.Schema":
-    """Delta knows times to the microsecond only."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            field.with_type(pa.timestamp("us", field.type.tz))
-            if pa.types.is_timestamp(field.type) and field.name != TIME
-            else field
-            for field in schema
-        ]
-    )

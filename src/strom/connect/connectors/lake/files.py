@@ -4,10 +4,13 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from strom.connect.api import RetriableError
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class AlreadyThereError(Exception):
@@ -27,6 +30,10 @@ class Files(Protocol):
 
     def read(self, path: str) -> bytes | None:
         """What a file holds; None if there is none."""
+        ...
+
+    def open(self, path: str) -> "pa.NativeFile | None":
+        """A file to read parts of; None if there is none."""
         ...
 
     def names(self, folder: str) -> list[str]:
@@ -78,6 +85,15 @@ class FolderFiles:
         """What a file holds; None if there is none."""
         try:
             return (self._root / path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def open(self, path: str) -> "pa.NativeFile | None":
+        """A file to read parts of; None if there is none."""
+        import pyarrow as pa
+
+        try:
+            return pa.OSFile(str(self._root / path))
         except FileNotFoundError:
             return None
 
@@ -170,6 +186,14 @@ class S3Files:
             with _away(self._root), self._fs.open_input_stream(self._at(path)) as stream:
                 data: bytes = stream.read()
                 return data
+        except FileNotFoundError:
+            return None
+
+    def open(self, path: str) -> "pa.NativeFile | None":
+        """An object to read parts of; None if there is none."""
+        try:
+            with _away(self._root):
+                return self._fs.open_input_file(self._at(path))
         except FileNotFoundError:
             return None
 

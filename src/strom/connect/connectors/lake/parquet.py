@@ -4,18 +4,22 @@ A commit is a file `_strom/CONNECTOR+TOPIC+PARTITION/FIRST.json`, named by its f
 be written only once: it says where the next one begins and which files it added. What is about to be
 written is noted first (`….intent`), so that the files of a crash are found and removed when the
 partition is opened again. Readers (Spark, DuckDB, Arrow) leave out folders that begin with an underscore.
+The columns that the files agree on are beside the commits (`parquet_schemas.py`).
 """
 
 import json
 from collections.abc import Mapping
 
 from strom.connect.api import TopicPartition
+from strom.connect.connectors.lake.evolution import TableColumns
 from strom.connect.connectors.lake.files import AlreadyThereError, Files
+from strom.connect.connectors.lake.parquet_schemas import ParquetSchemas
 from strom.connect.connectors.lake.settings import LakeSettings
 from strom.connect.connectors.lake.tables import (
     Batch,
     DataFile,
     FencedError,
+    fit_again,
     plan_files,
     write_file,
 )
@@ -33,6 +37,7 @@ class ParquetTable:
         self._folder = folder
         self._connector = connector
         self._settings = settings
+        self._schemas = ParquetSchemas(files, folder)
 
     def position(self, partition: TopicPartition) -> int | None:
         """Where the last commit ends; removes what an unfinished one has left."""
@@ -49,10 +54,19 @@ class ParquetTable:
         last = self._files.read(f"{chain}/{commits[-1]}") or b"{}"
         return int(json.loads(last)["next"])
 
-    def store(self, batches: Mapping[TopicPartition, Batch]) -> None:
+    def columns(self) -> TableColumns:
+        """What the files have in common."""
+        return self._schemas.columns()
+
+    def store(self, batches: Mapping[TopicPartition, Batch]) -> TableColumns:
         """Write the files of each partition and commit them, one partition after the other."""
+        tables = [batch.rows for batch in batches.values() if batch.rows is not None]
+        columns = self._schemas.extend([table.schema for table in tables])
         for partition, batch in batches.items():
+            if batch.rows is not None:
+                batch = batch._replace(rows=fit_again(batch.rows, columns))
             self._store(partition, batch)
+        return columns
 
     def _store(self, partition: TopicPartition, batch: Batch) -> None:
         name = f"{self._chain(partition)}/{batch.first:020d}"

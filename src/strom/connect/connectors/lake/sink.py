@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from strom.connect.api import (
     ConnectError,
@@ -19,10 +19,13 @@ from strom.connect.api import (
     stretches,
 )
 from strom.connect.api.stretches import joined
-from strom.connect.connectors.lake.columns import Wanted, make_table
+from strom.connect.connectors.lake.columns import Wanted
+from strom.connect.connectors.lake.conversion import fit
 from strom.connect.connectors.lake.delta import DeltaTable
+from strom.connect.connectors.lake.evolution import TableColumns
 from strom.connect.connectors.lake.files import open_files
 from strom.connect.connectors.lake.parquet import ParquetTable
+from strom.connect.connectors.lake.rows import rows_of
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
 from strom.connect.connectors.lake.tables import Batch, LakeTable
 
@@ -45,11 +48,24 @@ class _Taken:
     next: int
     tables: "list[pa.Table]" = field(default_factory=list)
 
-    def batch(self) -> Batch:
+    def batch(self, columns: TableColumns | None) -> Batch:
+        """All of it, in the columns that its table has got meanwhile."""
         import pyarrow as pa
 
-        rows = pa.concat_tables(self.tables, promote_options="permissive") if self.tables else None
+        rows = None
+        if columns is not None and self.tables:
+            rows = pa.concat_tables([fit(table, columns) for table in self.tables])
         return Batch(rows, self.first, self.next)
+
+
+class _Made(NamedTuple):
+    """The rows of some records of one place, before they are taken."""
+
+    place: Place
+    first: int
+    next: int
+    """The offset after the last of these records, whether it is a row or not."""
+    tables: "list[pa.Table]"
 
 
 class LakeSinkTask(SinkTask[LakeSettings]):
@@ -63,10 +79,10 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         self._tables: dict[str, LakeTable] = {}
         self._taken: dict[Place, _Taken] = {}
         self._stored: dict[Place, int | None] = {}
+        self._columns: dict[str, TableColumns] = {}
+        """The columns of each topic's table, with those of the rows that were taken."""
         self._rows = 0
-        self._wanted = Wanted(
-            settings.record_columns, bool(settings.levels), settings.timestamp_field
-        )
+        self._wanted = Wanted(settings.record_columns, settings.levels, settings.timestamp_field)
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Look up how far the tables are.
@@ -83,31 +99,27 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         """Take records; nothing is taken if one of them cannot be a row."""
         if self._rows >= self.settings.flush_size:
             self.flush()
-        made = []
+        made: list[_Made] = []
+        columns: dict[str, TableColumns] = {}
         index = 0
         for place, group in groupby(stretches(records), _place):
-            run = joined(list(group))
-            made.append((place, run, self._made(place, run, index)))
-            index += len(run)
-        for place, run, table in made:
-            taken = self._taken.get(place)
-            if taken is None:
-                stored = self._position(place)
-                first = run.offsets[0] if stored is None else stored
-                taken = self._taken[place] = _Taken(first, first)
-            taken.next = max(taken.next, run.offsets[-1] + 1)
-            if table is not None:
-                taken.tables.append(table)
-                self._rows += table.num_rows
+            parts = list(group)
+            for run, indexes in _by_schema(parts, index):
+                made.append(self._made(place, run, indexes, columns, made))
+            index += sum(map(len, parts))
+        self._columns |= columns
+        for one in made:
+            self._take(one)
 
     def flush(self) -> None:
         """Store everything taken so far."""
         by_topic: dict[str, dict[TopicPartition, Batch]] = {}
         for (topic, partition), taken in self._taken.items():
             if taken.next > taken.first:
-                by_topic.setdefault(topic, {})[partition] = taken.batch()
+                batch = taken.batch(self._columns.get(topic))
+                by_topic.setdefault(topic, {})[partition] = batch
         for topic, batches in by_topic.items():
-            self._table(topic).store(batches)
+            self._columns[topic] = self._table(topic).store(batches)
             for partition, batch in batches.items():
                 self._stored[topic, partition] = batch.next
                 self._rows -= batch.rows.num_rows if batch.rows is not None else 0
@@ -118,15 +130,27 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         gone = set(partitions)
         self._stored = {place: at for place, at in self._stored.items() if place[1] not in gone}
         self._taken = {place: taken for place, taken in self._taken.items() if place[1] not in gone}
+        waiting = {topic for topic, _ in self._taken}
+        self._columns = {topic: one for topic, one in self._columns.items() if topic in waiting}
         self._rows = sum(table.num_rows for taken in self._taken.values() for table in taken.tables)
 
-    def _made(self, place: Place, run: Stretch, index: int) -> "pa.Table | None":
-        """The rows of some records of one place; `index` is where the first is in the call."""
+    def _made(
+        self,
+        place: Place,
+        run: Stretch,
+        indexes: Sequence[int],
+        columns: dict[str, TableColumns],
+        before: Sequence[_Made],
+    ) -> _Made:
+        """The rows of some records of one place; `indexes` says which of the call they are.
+
+        `columns` gets what these rows add to the columns of the table.
+        """
         taken = self._taken.get(place)
         already = taken.next if taken is not None else self._position(place) or 0
         if self.settings.on_null == "fail" and None in run.values:
             at = run.values.index(None)
-            raise PoisonRecord("It has no value (behavior.on.null.values=fail).", index + at)
+            raise PoisonRecord("It has no value (behavior.on.null.values=fail).", indexes[at])
         places: Sequence[int] = range(len(run))
         if run.offsets[0] < already or None in run.values:
             places = [
@@ -134,17 +158,44 @@ class LakeSinkTask(SinkTask[LakeSettings]):
                 for at, (offset, value) in enumerate(zip(run.offsets, run.values, strict=True))
                 if offset >= already and value is not None
             ]
-        if not places:
-            return None
-        try:
-            return make_table(run.at(places), self._wanted)
-        except PoisonRecord as poison:
-            raise PoisonRecord(str(poison), index + places[poison.index]) from None
+        tables: list[pa.Table] = []
+        if places:
+            topic = place[0]
+            known = columns.get(topic) or self._columns_of(topic)
+            try:
+                columns[topic], tables = rows_of(
+                    run.at(places), self._wanted, known, lambda: self._waiting(topic, before)
+                )
+            except PoisonRecord as poison:
+                raise PoisonRecord(str(poison), indexes[places[poison.index]]) from None
+        return _Made(place, run.offsets[0], run.offsets[-1] + 1, tables)
+
+    def _waiting(self, topic: str, before: Sequence[_Made]) -> "list[pa.Table]":
+        """The rows for a topic's table that are not stored yet."""
+        taken = [one.tables for place, one in self._taken.items() if place[0] == topic]
+        made = [one.tables for one in before if one.place[0] == topic]
+        return list(chain.from_iterable(taken + made))
+
+    def _take(self, made: _Made) -> None:
+        taken = self._taken.get(made.place)
+        if taken is None:
+            stored = self._position(made.place)
+            first = made.first if stored is None else stored
+            taken = self._taken[made.place] = _Taken(first, first)
+        taken.next = max(taken.next, made.next)
+        taken.tables += made.tables
+        self._rows += sum(table.num_rows for table in made.tables)
 
     def _position(self, place: Place) -> int | None:
         if place not in self._stored:
             self._stored[place] = self._table(place[0]).position(place[1])
         return self._stored[place]
+
+    def _columns_of(self, topic: str) -> TableColumns:
+        columns = self._columns.get(topic)
+        if columns is None:
+            columns = self._columns[topic] = self._table(topic).columns()
+        return columns
 
     def _table(self, topic: str) -> LakeTable:
         table = self._tables.get(topic)
@@ -159,6 +210,25 @@ class LakeSinkTask(SinkTask[LakeSettings]):
 
 def _place(records: Stretch) -> Place:
     return records.topic, records.origin
+
+
+def _by_schema(parts: Sequence[Stretch], index: int) -> list[tuple[Stretch, Sequence[int]]]:
+    """Records of one place by their schemas, and which records of the call each are.
+
+    `index` is the first of them. Records of several versions of a schema may alternate, and without a
+    schema a map would be taken for a struct, a decimal for one of just its own digits.
+    """
+    found: list[tuple[list[Stretch], list[int]]] = []
+    for part in parts:
+        alike = (one for one in found if one[0][0].value_schema == part.value_schema)
+        group = next(alike, None)
+        if group is None:
+            group = ([], [])
+            found.append(group)
+        group[0].append(part)
+        group[1].extend(range(index, index + len(part)))
+        index += len(part)
+    return [(joined(group), indexes) for group, indexes in found]
 
 
 class LakeSink(SinkConnector[LakeSettings]):

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from strom.connect.api import ConnectError, TopicPartition
+from strom.connect.api import ConnectError, RetriableError, TopicPartition
 from strom.connect.connectors.lake.columns import TIME
+from strom.connect.connectors.lake.conversion import Misfit, fit
+from strom.connect.connectors.lake.evolution import TableColumns
 from strom.connect.connectors.lake.files import Files
 from strom.connect.connectors.lake.settings import LakeSettings
 
@@ -52,12 +54,28 @@ class LakeTable(Protocol):
         """The offset to go on from; None if nothing was ever stored."""
         ...
 
-    def store(self, batches: Mapping[TopicPartition, Batch]) -> None:
-        """Add rows and move positions, both or nothing for each partition.
+    def columns(self) -> TableColumns:
+        """The columns that it has; none if it does not exist."""
+        ...
 
-        FencedError if another has moved them.
+    def store(self, batches: Mapping[TopicPartition, Batch]) -> TableColumns:
+        """Add rows and move positions, both or nothing for each partition; returns the columns.
+
+        FencedError if another has moved them. RetriableError if another task has added columns
+        meanwhile that these rows do not fit: they have to be checked record by record again.
         """
         ...
+
+
+def fit_again(rows: "pa.Table", columns: TableColumns) -> "pa.Table":
+    """Rows that were fitted when they were taken, for a table that other tasks write to as well."""
+    try:
+        return fit(rows, columns)
+    except Misfit as misfit:
+        raise RetriableError(
+            f"Another task has added columns, and records that were taken before do not fit them: "
+            f"{misfit} They are read again."
+        ) from None
 
 
 def split(table: "pa.Table", levels: Sequence[str]) -> "list[tuple[dict[str, str], pa.Table]]":
@@ -67,12 +85,6 @@ def split(table: "pa.Table", levels: Sequence[str]) -> "list[tuple[dict[str, str
     rows = table.drop_columns([TIME])
     if not levels:
         return [({}, rows)]
-    clash = [level for level in levels if level in rows.column_names]
-    if clash:
-        raise ConnectError(
-            f"The records have a field {clash[0]}, and time.partition makes a folder of that name: "
-            "rename the field with the transform ReplaceField."
-        )
     folders = pc.strftime(table[TIME], format="/".join(_LEVEL_FORMATS[level] for level in levels))
     parts = []
     for folder in sorted(folders.unique().to_pylist()):
@@ -87,7 +99,7 @@ def plan_files(prefix: str, rows: "pa.Table", levels: Sequence[str]) -> list[Dat
     for partition, part in split(rows, levels):
         below = "".join(f"{level}={value}/" for level, value in partition.items())
         path = f"{below}{prefix}-{uuid.uuid4().hex[:12]}.parquet"
-        planned.append(DataFile(path, partition, without_empty_columns(part)))
+        planned.append(DataFile(path, partition, part))
     return planned
 
 
@@ -100,11 +112,3 @@ def write_file(files: Files, folder: str, file: DataFile, settings: LakeSettings
     data = buffer.getvalue()
     files.write(f"{folder}/{file.path}", data)
     return len(data)
-
-
-def without_empty_columns(table: "pa.Table") -> "pa.Table":
-    """Leave out columns that hold nothing and whose type nobody knows; they read as null."""
-    import pyarrow as pa
-
-    unknown = [field.name for field in table.schema if pa.types.is_null(field.type)]
-    return table.drop_columns(unknown)

@@ -1,0 +1,214 @@
+"""Schema evolution: which types a table's columns get, and which records are refused. Pure.
+
+The only place of this decision, for both formats. A value that is stored reads back equal, or it is
+refused:
+
+- A column that is in the table keeps its type. delta-rs cannot widen a column of a Delta table, and a
+  folder of Parquet files with several types of one column is an error to DuckDB, Spark and Arrow, or
+  worse, is cast by them.
+- Fields may be added, at any depth; readers fill them with null where they are missing. Only inside
+  the maps of a Delta table not all readers do, so there it is refused.
+- Columns that so far only rows in memory have may still be widened.
+- A value of another type is stored if it is equal after conversion.
+- Names that differ only in case are one name to Delta, Spark and DuckDB.
+
+`TableColumns.with_rows` says which columns a table shall have, `conversion.fit` brings rows into them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from strom.connect.connectors.lake.columns import TIME
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST_DECIMAL_DIGITS = 38
+_UNITS = ("s", "ms", "us", "ns")
+_INTEGER_BITS = (8, 16, 32, 64)
+
+
+class TableFormat(NamedTuple):
+    """What a format can store."""
+
+    name: str
+    timestamp_unit: str | None = None
+    """The one unit of its timestamps; None if it has several."""
+    has_time_of_day: bool = True
+    has_evolving_maps: bool = True
+    """Whether readers can fill in a field that was added to structs inside a map."""
+
+
+# delta-rs itself fails to query a table whose older files lack a field inside a map.
+DELTA = TableFormat("Delta", timestamp_unit="us", has_time_of_day=False, has_evolving_maps=False)
+PARQUET = TableFormat("Parquet")
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns of a table, together with those that rows in memory will add."""
+
+    format: TableFormat
+    stored: "pa.Schema"
+    """What the table has: these types are final."""
+    schema: "pa.Schema"
+    """The same, and what rows add that are not stored yet."""
+
+    @classmethod
+    def of_table(cls, table_format: TableFormat, stored: "Iterable[pa.Field]") -> "TableColumns":
+        """The columns of a table without rows in memory."""
+        import pyarrow as pa
+
+        schema = pa.schema(stored)
+        return cls(table_format, schema, schema)
+
+    def with_rows(self, incoming: "pa.Schema") -> "TableColumns":
+        """The columns for these rows, too; columns that are not stored yet may get a wider type.
+
+        What cannot become a column is left out. Whether that matters is seen by the values.
+        """
+        return self._merged(self.stored, incoming)
+
+    def with_new_fields(self, incoming: "pa.Schema") -> "TableColumns":
+        """The same, but no type changes, not even of a column that is not stored yet."""
+        return self._merged(self.schema, incoming)
+
+    def _merged(self, final: "pa.Schema", incoming: "pa.Schema") -> "TableColumns":
+        import pyarrow as pa
+
+        fields = [field for field in incoming if field.name != TIME]
+        if fields == list(self.schema):
+            return self
+        merged = _merge_fields(self.format, list(final), list(self.schema), fields)
+        return replace(self, schema=pa.schema(merged))
+
+
+def storable(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType | None":
+    """The type of a new column for such values.
+
+    None if there is none: the format has no such type, or it is not known yet what an empty list or
+    struct may contain.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_struct(incoming):
+        fields = _merge_fields(table_format, [], [], list(incoming))
+        return pa.struct(fields) if fields else None
+    if pa.types.is_list(incoming):
+        items = storable(table_format, incoming.value_type)
+        return None if items is None else pa.list_(items)
+    if pa.types.is_map(incoming):
+        keys = storable(table_format, incoming.key_type)
+        items = storable(table_format, incoming.item_type)
+        return None if keys is None or items is None else pa.map_(keys, items)
+    return _storable_leaf(table_format, incoming)
+
+
+def is_unknown(incoming: "pa.DataType") -> bool:
+    """Whether a type lacks a column because nothing has shown yet what is in it."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(incoming):
+        return all(is_unknown(incoming.field(index).type) for index in range(incoming.num_fields))
+    return bool(pa.types.is_null(incoming))
+
+
+def _storable_leaf(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType | None":
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(incoming):
+        # A time zone says how to show an instant, and both formats keep the instant only.
+        zone = None if incoming.tz is None else "UTC"
+        return pa.timestamp(table_format.timestamp_unit or incoming.unit, zone)
+    if pa.types.is_time(incoming):
+        return incoming if table_format.has_time_of_day else None
+    is_stored = (
+        pa.types.is_boolean(incoming)
+        or pa.types.is_signed_integer(incoming)
+        or pa.types.is_float32(incoming)
+        or pa.types.is_float64(incoming)
+        or pa.types.is_string(incoming)
+        or pa.types.is_binary(incoming)
+        or pa.types.is_date32(incoming)
+        or pa.types.is_decimal128(incoming)
+    )
+    return incoming if is_stored else None
+
+
+def _merge_fields(
+    table_format: TableFormat,
+    final: "list[pa.Field]",
+    present: "list[pa.Field]",
+    incoming: "list[pa.Field]",
+) -> "list[pa.Field]":
+    """The present fields in their order, then the new ones."""
+    import pyarrow as pa
+
+    types = {field.name: field.type for field in incoming}
+    final_types = {field.name: field.type for field in final}
+    merged = [
+        field.with_type(
+            _merge(table_format, final_types.get(field.name), field.type, types[field.name])
+        )
+        if field.name in types
+        else field
+        for field in present
+    ]
+    taken = {field.name.lower() for field in present}
+    for field in incoming:
+        new = None if field.name.lower() in taken else storable(table_format, field.type)
+        if new is not None:
+            taken.add(field.name.lower())
+            merged.append(pa.field(field.name, new))
+    return merged
+
+
+def _merge(
+    table_format: TableFormat,
+    final: "pa.DataType | None",
+    present: "pa.DataType",
+    incoming: "pa.DataType",
+) -> "pa.DataType":
+    """The type for values of both; that of the present if there is none."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(present) and pa.types.is_struct(incoming):
+        fields = [] if final is None else list(final)
+        return pa.struct(_merge_fields(table_format, fields, list(present), list(incoming)))
+    if pa.types.is_list(present) and pa.types.is_list(incoming):
+        items = None if final is None else final.value_type
+        merged = _merge(table_format, items, present.value_type, incoming.value_type)
+        return pa.list_(present.value_field.with_type(merged))
+    if pa.types.is_map(present) and pa.types.is_map(incoming):
+        if final is not None and not table_format.has_evolving_maps:
+            return present
+        items = None if final is None else final.item_type
+        merged = _merge(table_format, items, present.item_type, incoming.item_type)
+        return pa.map_(present.key_field, present.item_field.with_type(merged))
+    new = storable(table_format, incoming)
+    if final is not None or new is None:
+        return present
+    return _wider(present, new) or present
+
+
+def _wider(one: "pa.DataType", other: "pa.DataType") -> "pa.DataType | None":
+    """A type that can hold the values of both, at least those of moderate size."""
+    import pyarrow as pa
+
+    numbers = (pa.types.is_integer, pa.types.is_floating)
+    if all(any(is_number(each) for is_number in numbers) for each in (one, other)):
+        if pa.types.is_integer(one) and pa.types.is_integer(other):
+            return max(one, other, key=lambda each: _INTEGER_BITS.index(each.bit_width))
+        return one if one == other else pa.float64()
+    if pa.types.is_decimal(one) and pa.types.is_decimal(other):
+        scale = max(one.scale, other.scale)
+        digits = scale + max(one.precision - one.scale, other.precision - other.scale)
+        return pa.decimal128(digits, scale) if digits <= _MOST_DECIMAL_DIGITS else None
+    if (
+        pa.types.is_timestamp(one)
+        and pa.types.is_timestamp(other)
+        and (one.tz is None) == (other.tz is None)
+    ):
+        return max(one, other, key=lambda each: _UNITS.index(each.unit))
+    return None

@@ -1,0 +1,41 @@
+"""Records become rows in the columns of their table, or the first that cannot is named. Pure."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from strom.connect.api import PoisonRecord, Stretch
+from strom.connect.connectors.lake.columns import Wanted, make_tables
+from strom.connect.connectors.lake.conversion import Misfit, first_misfit, fit, fits
+from strom.connect.connectors.lake.evolution import TableColumns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def rows_of(
+    records: Stretch,
+    wanted: Wanted,
+    columns: TableColumns,
+    waiting: "Callable[[], Sequence[pa.Table]]",
+) -> "tuple[TableColumns, list[pa.Table]]":
+    """The columns that the table gets with these records, and their rows in them.
+
+    `waiting` returns the rows for the same table that are not stored yet. It is called only if columns
+    change, for those of rows in memory may still be widened.
+    """
+    made = make_tables(records, wanted)
+    for count, (_, table) in enumerate(made):
+        wider = columns.with_rows(table.schema)
+        if wider != columns and not fits([*waiting(), *(one for _, one in made[:count])], wider):
+            # A large integer that came earlier is no float. Then this one has to be an integer, too.
+            wider = columns.with_new_fields(table.schema)
+        columns = wider
+    return columns, [_fitted(table, columns, start) for start, table in made]
+
+
+def _fitted(rows: "pa.Table", columns: TableColumns, start: int) -> "pa.Table":
+    try:
+        return fit(rows, columns)
+    except Misfit:
+        index, misfit = first_misfit(rows, columns)
+        raise PoisonRecord(str(misfit), start + index) from None
