@@ -37,6 +37,16 @@ class Column(NamedTuple):
     """Its place in the primary key, from 1; 0 if it is not in it."""
     required: bool = False
     """NOT NULL without a default: a new row has to bring it."""
+    identity: Callable[[Any], Any] | None = None
+    """What is equal for values of a key that the database stores as the same, and for no others.
+
+    It is given what `Database.converter` returns. None: only the database can tell.
+    """
+
+
+def as_it_is(value: Any) -> Any:
+    """The identity of values that are stored as the same if Python finds them equal."""
+    return value
 
 
 class NewColumn(NamedTuple):
@@ -162,16 +172,25 @@ class Database(ABC):
         """Add rows."""
 
     @abstractmethod
-    def upsert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Add rows, or change those whose key (columns with `key`) is there. No key twice."""
+    def upsert(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """Add rows, or change those whose key (columns with `key`) is there.
+
+        `distinct`: no two rows have the same key. Otherwise they are applied one after the other.
+        """
 
     @abstractmethod
-    def update(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Change the rows whose key is there. No key twice."""
+    def update(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """Change the rows whose key is there; `distinct` as for `upsert`."""
 
     @abstractmethod
-    def delete(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Take away the rows with these keys."""
+    def delete(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """Take away the rows with these keys; `distinct` as for `upsert`."""
 
     # Positions
 

@@ -11,6 +11,7 @@ from strom.connect.connectors.databases.dialect import (
     RefusedRows,
     Row,
     TableId,
+    as_it_is,
 )
 from strom.connect.connectors.databases.rows import Shape
 
@@ -22,6 +23,8 @@ class Batch(NamedTuple):
     columns: tuple[Column, ...]
     rows: list[Row]
     deletes: bool
+    distinct: bool
+    """Whether no two rows have the same key, as the database compares keys."""
 
 
 class Plan:
@@ -50,8 +53,10 @@ class Plan:
             database.converter(column, schema)
             for column, schema in zip(self.columns, declared, strict=True)
         ]
-        keys = [place for place, column in enumerate(self.columns) if column.key]
-        self.key: Any = _key_getter(keys)
+        self.key_names = frozenset(column.name for column in self.columns if column.key)
+        self.identity = _identity(self.columns)
+        """Of a row: its key, equal where the database finds keys equal; None: only that can tell. The
+        order of the fields is no part of it, for records may bring them in any order."""
 
     def fits(self, record: SinkRecord) -> bool:
         """Whether this record is of the same topic and shape."""
@@ -78,9 +83,9 @@ class Plan:
             return [()] * len(records)
         return list(zip(*columns, strict=True))
 
-    def batch(self, rows: list[Row]) -> Batch:
+    def batch(self, rows: list[Row], *, distinct: bool) -> Batch:
         """These rows, as they are handed to the database."""
-        return Batch(self.table, self.columns, rows, self.deletes)
+        return Batch(self.table, self.columns, rows, self.deletes, distinct)
 
 
 Run = tuple[Plan, Stretch]
@@ -148,7 +153,13 @@ def _is_declared(record: SinkRecord, column: Column) -> bool:
     )
 
 
-def _key_getter(places: Sequence[int]) -> Any:
-    if not places:
+def _identity(columns: Sequence[Column]) -> Callable[[Row], Any] | None:
+    keys = sorted(
+        (column.name, place, column.identity) for place, column in enumerate(columns) if column.key
+    )
+    parts = [(place, of) for _, place, of in keys if of is not None]
+    if not keys or len(parts) < len(keys):
         return None
-    return itemgetter(*places) if len(places) > 1 else lambda row: (row[places[0]],)
+    if all(of is as_it_is for _, of in parts):
+        return itemgetter(*(place for place, _ in parts))
+    return lambda row: tuple(of(row[place]) for place, of in parts)

@@ -25,6 +25,7 @@ from strom.connect.connectors.databases.postgres_values import (
     column_type,
     converter,
     is_copied_as_text,
+    key_identity,
 )
 
 T = TypeVar("T")
@@ -33,7 +34,8 @@ _CONNECT_TIMEOUT_S: Final = 10
 _CLOSE_TIMEOUT_S: Final = 2
 _AWAY: Final = ("08", "57P", "53", "40", "55P03", "55006", "25006")
 """Beginnings of the error codes that go away by waiting: connection, shutdown, resources, conflicts."""
-_WRONG_DATA: Final = ("22", "23")
+_WRONG_DATA: Final = ("21", "22", "23")
+"""Beginnings of the error codes for rows that are refused: a key twice, wrong values, constraints."""
 
 _COLUMNS: Final = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid::int8,
@@ -42,10 +44,15 @@ SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid::int8,
        a.atthasdef OR a.attidentity <> '', t.typbasetype::int8,
        CASE WHEN t.typcategory = 'A' THEN t.typelem::int8 ELSE 0 END,
        coalesce((SELECT k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(number, place)
-                 WHERE i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum), 0)
+                 WHERE i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum), 0),
+       coalesce((to_jsonb(c) ->> 'collisdeterministic')::bool, true)
+       AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = a.attrelid AND NOT g.tgisinternal
+                       AND g.tgtype & 3 = 3)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+"""Last: whether equal values are identical ones, and no trigger changes a row before it is stored."""
 _TABLES: Final = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind::text = ANY($1) AND NOT c.relispartition AND c.relpersistence <> 't'
@@ -165,11 +172,22 @@ class Postgres(Database):
         """A table's columns."""
         found = []
         for row in self.read(_COLUMNS, (self.quote_table(table),)):
-            name, type_name, oid, modifier, required, filled, base, item, key = row
+            name, type_name, oid, modifier, required, filled, base, item, key, is_literal = row
             kind = mapped(TypeInfo(oid, base, item), modifier, self._numeric_mapping)
             schema = kind.schema if required else optional(kind.schema)
-            found.append(Column(name, type_name, schema, kind.parse, key, required and not filled))
+            # NULLs are not equal to each other, so a column that can be NULL has no identity.
+            identity = (
+                key_identity(type_name) if required and is_literal and self._is_utf8 else None
+            )
+            found.append(
+                Column(name, type_name, schema, kind.parse, key, required and not filled, identity)
+            )
         return tuple(found)
+
+    @property
+    def _is_utf8(self) -> bool:
+        """Other encodings may store different characters as the same."""
+        return bool(self._connection.get_settings().server_encoding == "UTF8")
 
     def query_columns(self, query: str) -> tuple[Column, ...]:
         """What a query returns; it does not say which can be NULL, so all can."""
@@ -265,9 +283,10 @@ class Postgres(Database):
             f"INSERT INTO {self.quote_table(table)} ({names}) SELECT {self._cast(columns)} FROM {batch} s"
         )
 
-    def upsert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """By COPY into a table of this session, and one statement from there."""
-        batch = self._copied_batch(table, columns, rows)
+    def upsert(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """By COPY into a table of this session, and one statement from there; or row by row."""
         names = ", ".join(self.quote(column.name) for column in columns)
         keys = ", ".join(self.quote(column.name) for column in columns if column.key)
         changed = ", ".join(
@@ -275,16 +294,29 @@ class Postgres(Database):
             for column in columns
             if not column.key
         )
-        action = f"DO UPDATE SET {changed}" if changed else "DO NOTHING"
-        self.execute(
-            f"INSERT INTO {self.quote_table(table)} ({names}) SELECT {self._cast(columns)} "
-            f"FROM {batch} s ON CONFLICT ({keys}) {action}"
-        )
+        into = f"INSERT INTO {self.quote_table(table)} ({names})"
+        action = f"ON CONFLICT ({keys}) {f'DO UPDATE SET {changed}' if changed else 'DO NOTHING'}"
+        if not distinct:
+            values = ", ".join(_parameters(columns))
+            self._execute_many(f"{into} VALUES ({values}) {action}", rows)
+            return
+        batch = self._copied_batch(table, columns, rows)
+        self.execute(f"{into} SELECT {self._cast(columns)} FROM {batch} s {action}")
 
-    def update(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """By COPY into a table of this session, and one statement from there."""
+    def update(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """By COPY into a table of this session, and one statement from there; or row by row."""
         changed = [column for column in columns if not column.key]
         if not changed:
+            return
+        if not distinct:
+            places = dict(zip(columns, _parameters(columns), strict=True))
+            values = ", ".join(f"{self.quote(one.name)} = {places[one]}" for one in changed)
+            self._execute_many(
+                f"UPDATE {self.quote_table(table)} SET {values} WHERE {self._given_key(columns)}",
+                rows,
+            )
             return
         batch = self._copied_batch(table, columns, rows)
         values = ", ".join(
@@ -295,8 +327,17 @@ class Postgres(Database):
             f"WHERE {self._same_key(columns)}"
         )
 
-    def delete(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """By COPY of the keys into a table of this session, and one statement from there."""
+    def delete(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """By COPY of the keys into a table of this session, and one statement from there; or row by
+        row.
+        """
+        if not distinct:
+            self._execute_many(
+                f"DELETE FROM {self.quote_table(table)} WHERE {self._given_key(columns)}", rows
+            )
+            return
         batch = self._copied_batch(table, columns, rows)
         self.execute(
             f"DELETE FROM {self.quote_table(table)} t USING {batch} s WHERE {self._same_key(columns)}"
@@ -308,6 +349,17 @@ class Postgres(Database):
             for column in columns
             if column.key
         )
+
+    def _given_key(self, columns: Sequence[Column]) -> str:
+        return " AND ".join(
+            f"{self.quote(column.name)} = {place}"
+            for column, place in zip(columns, _parameters(columns), strict=True)
+            if column.key
+        )
+
+    def _execute_many(self, statement: str, rows: Sequence[Row]) -> None:
+        """The statement for one row after the other, without waiting for each."""
+        self._run(lambda: self._connection.executemany(statement, rows))
 
     def _cast(self, columns: Sequence[Column]) -> str:
         return ", ".join(
@@ -387,6 +439,21 @@ def _claims(rows: Sequence[Row]) -> dict[TopicPartition, Claim]:
         TopicPartition(topic, partition): Claim(next_offset, epoch)
         for topic, partition, next_offset, epoch in rows
     }
+
+
+def _parameters(columns: Sequence[Column]) -> list[str]:
+    """The places of a row's values in a statement, each as its column's type.
+
+    Not as `varchar(3)`: by a cast, PostgreSQL would silently cut off what is too long.
+    """
+    return [
+        f"${number}::text::{column.type}"
+        if is_copied_as_text(column.type)
+        else f"${number}"
+        if column.type.startswith("character")
+        else f"${number}::{column.type}"
+        for number, column in enumerate(columns, 1)
+    ]
 
 
 def _type_name(kind: Any) -> str:

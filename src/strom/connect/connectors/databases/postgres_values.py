@@ -1,5 +1,6 @@
 """Records' values as PostgreSQL's: which type a new column gets, and what a column takes."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -7,6 +8,7 @@ from typing import Any, Final
 
 from strom.connect.api import Schema, Type
 from strom.connect.api.schema import DATE_NAME, DECIMAL, SCALE, TIME_NAME, TIMESTAMP_NAME
+from strom.connect.connectors.databases.dialect import as_it_is
 from strom.connect.connectors.databases.plain_values import (
     json_text,
     to_date,
@@ -75,6 +77,37 @@ def converter(type_name: str, schema: Schema | None) -> Callable[[Any], Any] | N
         return _to_text_form
     fits, convert = _CONVERTERS[base]
     return None if schema is not None and fits(schema) else convert
+
+
+def key_identity(type_name: str) -> Callable[[Any], Any] | None:
+    """What is equal for values that a NOT NULL column of this type stores as the same.
+
+    Only of types whose rules are simple and certain, and that are common as keys. `numeric`, for
+    one, keeps trailing zeros but ignores them in comparisons, and rounds to its scale.
+    """
+    limited = _LIMITED_TEXT.fullmatch(type_name)
+    return _without_excess_blanks(int(limited[1])) if limited else _IDENTITIES.get(type_name)
+
+
+def _uuid_digits(text: str | None) -> str | None:
+    return text and text.lower().replace("-", "")
+
+
+def _without_excess_blanks(length: int) -> Callable[[str | None], str | None]:
+    """Blanks beyond the length are cut off; anything else there is refused by the database."""
+    return lambda text: text and text[:length] + text[length:].rstrip(" ")
+
+
+_LIMITED_TEXT: Final = re.compile(r"character varying\((\d+)\)")
+
+_IDENTITIES: Final = {
+    "smallint": as_it_is,
+    "integer": as_it_is,
+    "bigint": as_it_is,
+    "text": as_it_is,
+    "character varying": as_it_is,
+    "uuid": _uuid_digits,
+}
 
 
 def _to_numeric(value: Any) -> Decimal:

@@ -221,8 +221,10 @@ class Sqlite(Database):
         places = ", ".join("?" for _ in columns)
         return f"INSERT INTO {self.quote_table(table)} ({names}) VALUES ({places})"
 
-    def upsert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Add rows, or change those that are there."""
+    def upsert(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """Add rows, or change those that are there: always one after the other."""
         keys = ", ".join(self.quote(column.name) for column in columns if column.key)
         changed = ", ".join(
             f"{self.quote(column.name)} = excluded.{self.quote(column.name)}"
@@ -232,7 +234,9 @@ class Sqlite(Database):
         action = f"DO UPDATE SET {changed}" if changed else "DO NOTHING"
         self._execute_many(f"{self._insert(table, columns)} ON CONFLICT ({keys}) {action}", rows)
 
-    def update(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    def update(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
         """Change the rows that are there."""
         places = {column.name: f"?{place}" for place, column in enumerate(columns, 1)}
         changed = ", ".join(
@@ -244,7 +248,9 @@ class Sqlite(Database):
             keys = self._same_key(columns)
             self._execute_many(f"UPDATE {self.quote_table(table)} SET {changed} WHERE {keys}", rows)
 
-    def delete(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    def delete(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
         """Take rows away."""
         keys = self._same_key(columns)
         self._execute_many(f"DELETE FROM {self.quote_table(table)} WHERE {keys}", rows)
