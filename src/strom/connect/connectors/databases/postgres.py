@@ -232,9 +232,12 @@ class Postgres(Database):
         begun = not self._connection.is_in_transaction()
         if begun:
             self.begin_reading()
+        connection = self._connection
         self.execute(f"DECLARE strom_rows NO SCROLL CURSOR FOR {statement}")
         while rows := self.read(f"FETCH {size} FROM strom_rows"):
             yield rows
+            if self._connection is not connection:
+                raise RetriableError(f"{self._address} was disconnected while rows were read.")
         self.execute("CLOSE strom_rows")
         if begun:
             self.rollback()

@@ -16,6 +16,7 @@ from strom.connect.connectors.databases.connection_settings import did_you_mean
 from strom.connect.connectors.databases.dialect import Column, Database, Row, TableId
 from strom.connect.connectors.databases.granularity import with_granularity
 from strom.connect.connectors.databases.source_settings import JdbcSourceSettings
+from strom.connect.connectors.databases.table_names import missing_table, written_name
 
 TIMESTAMP: Final = "timestamp"
 INCREMENTING: Final = "incrementing"
@@ -52,13 +53,18 @@ class TableReader:
             self._from = f"({settings.query}) AS q"
         else:
             self.topic = settings.topic_prefix + table.name
-            self.partition = {"table": str(table)}
+            self.partition = {"table": written_name(table)}
             self._from = database.quote_table(table)
         self._columns: tuple[Column, ...] = ()
         self._schema = Schema(Type.STRUCT)
         self._order: tuple[Order, ...] = ()
         self.has_more = False
         """Whether the last batch was full, so that the next can be read at once."""
+
+    @property
+    def earlier_partition(self) -> Mapping[str, Any]:
+        """What releases before 0.1.1 stored the position under; several tables may share it."""
+        return self.partition if self._table is None else {"table": str(self._table)}
 
     def prepare(self) -> None:
         """Look the columns up; ConnectError if one that is named is not there."""
@@ -67,10 +73,8 @@ class TableReader:
         else:
             self._columns = self._database.columns(self._table)
             if not self._columns:
-                known = [str(one) for one in self._database.tables(("TABLE", "VIEW"))]
-                raise ConnectError(
-                    f"There is no table {self._table}.{did_you_mean(str(self._table), known)}"
-                )
+                tables = self._database.tables(("TABLE", "VIEW"))
+                raise missing_table(written_name(self._table), tables)
         self._columns = tuple(
             with_granularity(column, self._settings.granularity) for column in self._columns
         )
@@ -126,7 +130,7 @@ class TableReader:
             )
 
     def __str__(self) -> str:
-        return "The query" if self._table is None else f"Table {self._table}"
+        return "The query" if self._table is None else f"Table {written_name(self._table)}"
 
     def read(self) -> list[SourceRecord]:
         """The next rows after the cursor, at most about a batch; the cursor moves behind them."""

@@ -41,6 +41,7 @@ from strom.connect.connectors.databases.plans import (
 )
 from strom.connect.connectors.databases.rows import deleted_shape, written_shape
 from strom.connect.connectors.databases.sink_settings import JdbcSinkSettings
+from strom.connect.connectors.databases.table_names import name_parts
 from strom.connect.connectors.databases.target_tables import TargetTables
 
 _MOST_SHAPES: Final = 1000
@@ -220,11 +221,11 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
 
 
 def table_of(topic: str, name_format: str) -> TableId:
-    """The table for a topic; dots of the topic's own name are part of the table's name."""
-    schema, dot, name = name_format.partition(".")
-    if not dot:
-        schema, name = "", name_format
-    return TableId(schema.replace("${topic}", topic) or None, name.replace("${topic}", topic))
+    """The table for a topic; dots of the topic's own name, or in quotes, are part of its name."""
+    parts = [part.replace("${topic}", topic) for part in name_parts(name_format)]
+    if len(parts) == 1:
+        return TableId(None, parts[0])
+    return TableId(parts[0] or None, ".".join(parts[1:]))
 
 
 class JdbcSink(SinkConnector[JdbcSinkSettings]):
