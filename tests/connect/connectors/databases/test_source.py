@@ -155,7 +155,9 @@ def test_tables_of_the_same_name_in_two_schemas_are_both_read(
     try:
         with source(postgres_side, mode=mode, poll_interval_ms=DAY) as driver:
             records = driver.read(2)
-        several = pytest.raises(ConnectError, match=r"several tables log: archive\.log, public\.log")
+        several = pytest.raises(
+            ConnectError, match=r"several tables log: archive\.log, public\.log"
+        )
         with several, source(postgres_side, mode=mode, table_whitelist="log"):
             pass
     finally:

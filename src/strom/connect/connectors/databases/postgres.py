@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import zlib
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -25,8 +26,10 @@ from strom.connect.connectors.databases.postgres_values import (
     column_type,
     converter,
     is_copied_as_text,
+    is_wall_clock,
     key_identity,
 )
+from strom.connect.connectors.databases.time_zones import settled_wall_clock
 
 T = TypeVar("T")
 
@@ -38,7 +41,10 @@ _WRONG_DATA: Final = ("21", "22", "23")
 """Beginnings of the error codes for rows that are refused: a key twice, wrong values, constraints."""
 
 _COLUMNS: Final = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid::int8,
+SELECT a.attname,
+       CASE WHEN t.typbasetype = 'timestamp'::regtype THEN format_type(t.typbasetype, t.typtypmod)
+            ELSE format_type(a.atttypid, a.atttypmod) END,
+       a.atttypid::int8,
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        a.attnotnull OR t.typnotnull,
        a.atthasdef OR a.attidentity <> '', t.typbasetype::int8,
@@ -86,9 +92,11 @@ WHERE p.connector = $1 AND p.topic = new.topic AND p.part = new.part
 class Postgres(Database):
     """One connection to a PostgreSQL database."""
 
-    def __init__(self, address: Address, numeric_mapping: str = "none") -> None:
+    def __init__(self, address: Address, numeric_mapping: str = "none", zone: tzinfo = UTC) -> None:
         self._address = address
         self._numeric_mapping = numeric_mapping
+        self._zone = zone
+        """Of timestamps without time zone."""
         self._runner: asyncio.Runner | None = None
         self._connection: Any = None
         self._filled: set[str] = set()
@@ -173,7 +181,7 @@ class Postgres(Database):
         found = []
         for row in self.read(_COLUMNS, (self.quote_table(table),)):
             name, type_name, oid, modifier, required, filled, base, item, key, is_literal = row
-            kind = mapped(TypeInfo(oid, base, item), modifier, self._numeric_mapping)
+            kind = mapped(TypeInfo(oid, base, item), modifier, self._numeric_mapping, self._zone)
             schema = kind.schema if required else optional(kind.schema)
             # NULLs are not equal to each other, so a column that can be NULL has no identity.
             identity = (
@@ -196,7 +204,8 @@ class Postgres(Database):
         )
         columns = []
         for name, kind in statement.get_attributes():
-            of = mapped(TypeInfo(kind.oid), numeric_mapping=self._numeric_mapping)
+            info = TypeInfo(kind.oid)
+            of = mapped(info, numeric_mapping=self._numeric_mapping, zone=self._zone)
             columns.append(Column(name, _type_name(kind), optional(of.schema), of.parse))
         return tuple(columns)
 
@@ -212,9 +221,22 @@ class Postgres(Database):
         """As text, whatever a stored cursor has made of it."""
         return str(value)
 
-    def is_before(self, expression: str, delay_ms: int) -> str:
+    def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
         """By the server's clock."""
-        return f"({expression}) < now() - interval '{delay_ms} milliseconds'"
+        if self._zone is UTC or not is_wall_clock(type_name):
+            return f"({expression}) < now() - interval '{delay_ms} milliseconds'"
+        ((now,),) = self.read("SELECT now()")
+        latest = settled_wall_clock(now - timedelta(milliseconds=delay_ms), self._zone)
+        return f"({expression}) < '{latest.isoformat(' ')}'::timestamp"
+
+    def is_wall_clock(self, type_name: str) -> bool:
+        """A timestamp without time zone."""
+        return is_wall_clock(type_name)
+
+    def position_at(self, moment: datetime, type_name: str) -> str:
+        """The time before which no row of this moment or later has its own."""
+        zone = self._zone if is_wall_clock(type_name) else UTC
+        return settled_wall_clock(moment, zone).isoformat(" ")
 
     def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """All rows that a statement returns."""
@@ -273,7 +295,7 @@ class Postgres(Database):
 
     def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
         """How a record's value becomes one for this column."""
-        return converter(column.type, schema)
+        return converter(column.type, schema, self._zone)
 
     def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         """By COPY, straight into the table where its types allow."""

@@ -7,8 +7,9 @@ all three get the same text for the same value. It needs `TimeZone=UTC`, `DateSt
 
 import struct
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from strom.connect.api import ConnectError, Schema, Type
@@ -26,6 +27,7 @@ from strom.connect.api.schema import (
     TIMESTAMP,
     array,
 )
+from strom.connect.connectors.databases.time_zones import from_wall_clock
 
 JSON_NAME: Final = "io.debezium.data.Json"
 UUID_NAME: Final = "io.debezium.data.Uuid"
@@ -85,14 +87,14 @@ def parse_date(text: str) -> date:
         return date.min if _is_early(text) else date.max
 
 
-def parse_timestamp(text: str) -> datetime:
-    """A time, taken for UTC if it names no zone; out of the calendar's range: the nearest."""
+def parse_timestamp(text: str, zone: tzinfo = UTC) -> datetime:
+    """A time, of `zone` if it names none; out of the calendar's range: the nearest."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return from_wall_clock(moment, zone) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         limit = datetime.min if _is_early(text) else datetime.max  # noqa: DTZ901
         return limit.replace(tzinfo=UTC)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _parse_time(text: str) -> time:
@@ -100,7 +102,7 @@ def _parse_time(text: str) -> time:
 
 
 def _is_early(text: str) -> bool:
-    return text.startswith("-") or text.endswith("BC")
+    return text.startswith(("-", "0001-")) or text.endswith("BC")
 
 
 _NAMED_STRING: Final = {
@@ -132,6 +134,8 @@ _BUILTIN: Final = (
 _BY_OID: Final = {one.oid: Mapped(one.schema, one.parse) for one in _BUILTIN}
 _ITEM_OF: Final = {one.array_oid: one.oid for one in _BUILTIN}
 NUMERIC: Final = 1700
+WALL_CLOCK: Final = 1114
+"""timestamp without time zone"""
 _NUMERIC_ARRAY: Final = 1231
 _ITEM_OF[_NUMERIC_ARRAY] = NUMERIC
 _TEXT: Final = Mapped(STRING, None)
@@ -147,16 +151,23 @@ class TypeInfo(NamedTuple):
     """Of an array: the type of its items."""
 
 
-def mapped(info: TypeInfo, modifier: int = -1, numeric_mapping: str = "none") -> Mapped:
-    """How values of this type travel. What has no better shape travels as PostgreSQL's text."""
+def mapped(
+    info: TypeInfo, modifier: int = -1, numeric_mapping: str = "none", zone: tzinfo = UTC
+) -> Mapped:
+    """How values of this type travel; `zone` is that of times without one.
+
+    What has no better shape travels as PostgreSQL's text.
+    """
     oid = info.base or info.oid
     if oid == NUMERIC:
         return _numeric(modifier, numeric_mapping)
+    if oid == WALL_CLOCK and zone is not UTC:
+        return Mapped(TIMESTAMP, partial(parse_timestamp, zone=zone))
     if oid in _BY_OID:
         return _BY_OID[oid]
     item = _ITEM_OF.get(oid, info.item)
     if item:
-        of = mapped(TypeInfo(item), modifier, numeric_mapping)
+        of = mapped(TypeInfo(item), modifier, numeric_mapping, zone)
         return Mapped(array(optional(of.schema)), lambda text: parse_array(text, of.parse))
     return _TEXT
 

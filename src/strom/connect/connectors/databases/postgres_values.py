@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from strom.connect.api import Schema, Type
@@ -18,6 +19,7 @@ from strom.connect.connectors.databases.plain_values import (
     to_whole,
 )
 from strom.connect.connectors.databases.postgres_types import JSON_NAME, PRECISION, UUID_NAME
+from strom.connect.connectors.databases.time_zones import to_wall_clock
 
 _MOST_PRECISE: Final = 1000
 _NEW: Final = {
@@ -40,6 +42,7 @@ _NEW_BY_NAME: Final = {
     UUID_NAME: "uuid",
     JSON_NAME: "jsonb",
 }
+WALL_CLOCK_NAME: Final = "timestamp without time zone"
 _WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 
 
@@ -65,14 +68,28 @@ def _base(type_name: str) -> str:
     return type_name if start < 0 else type_name[:start] + type_name[type_name.find(")") + 1 :]
 
 
+def is_wall_clock(type_name: str) -> bool:
+    """Whether it is a timestamp without time zone, by either of its names."""
+    return _base(type_name) in {WALL_CLOCK_NAME, "timestamp"}
+
+
 def is_copied_as_text(type_name: str) -> bool:
     """Whether values are handed over as text, which the server makes the type of."""
     return _base(type_name) not in _CONVERTERS
 
 
-def converter(type_name: str, schema: Schema | None) -> Callable[[Any], Any] | None:
-    """How a value of this shape becomes one for a column of this type; None: it is one already."""
+def converter(
+    type_name: str, schema: Schema | None, zone: tzinfo = UTC
+) -> Callable[[Any], Any] | None:
+    """How a value of this shape becomes one for a column of this type; None: it is one already.
+
+    `zone` is that of times in columns without one.
+    """
     base = _base(type_name)
+    if base == WALL_CLOCK_NAME:
+        return partial(_to_wall_clock, zone=zone)
+    if base == f"{WALL_CLOCK_NAME}[]":
+        return partial(_to_wall_clocks, zone=zone)
     if base not in _CONVERTERS:
         return _to_text_form
     fits, convert = _CONVERTERS[base]
@@ -134,8 +151,19 @@ def _to_bytes(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
-def _to_local_timestamp(value: Any) -> datetime:
-    return to_timestamp(value).astimezone(UTC).replace(tzinfo=None)
+def _to_wall_clock(value: Any, zone: tzinfo = UTC) -> datetime:
+    return to_wall_clock(to_timestamp(value), zone)
+
+
+def _to_wall_clocks(value: Any, zone: tzinfo) -> str:
+    """The text form of an array of such times; text is one already."""
+
+    def shown(item: Any) -> Any:
+        if isinstance(item, list):
+            return [shown(one) for one in item]
+        return None if item is None else _to_wall_clock(item, zone)
+
+    return _to_text_form(shown(value) if isinstance(value, list) else value)
 
 
 def _to_json(value: Any) -> str:
@@ -186,7 +214,7 @@ _CONVERTERS: Final[dict[str, tuple[_Fits, Callable[[Any], Any]]]] = {
     "bytea": (_unnamed(Type.BYTES), _to_bytes),
     "date": (_named(DATE_NAME), to_date),
     "time without time zone": (_named(TIME_NAME), to_time),
-    "timestamp without time zone": (lambda schema: False, _to_local_timestamp),
+    WALL_CLOCK_NAME: (lambda schema: False, _to_wall_clock),
     "timestamp with time zone": (_named(TIMESTAMP_NAME), to_timestamp),
     "uuid": (_is_string, _to_text),
     "json": (_is_string, _to_json),

@@ -8,6 +8,7 @@ the cursor moves on with the last of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from strom.connect.api import ConnectError, Schema, SourceRecord, Type
@@ -96,6 +97,7 @@ class TableReader:
             alone = names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
             if all(column.schema.optional for column in columns):
                 self._refuse_null(columns[0], "timestamp.column.name")
+            self._refuse_mixed_zones(columns)
             yield Order(TIMESTAMP, alone, columns[0].type)
         if INCREMENTING in mode:
             column = self._incrementing()
@@ -128,6 +130,20 @@ class TableReader:
                 f"Column {column.name} of {self} can be null, and such rows would never be read: "
                 f"make it NOT NULL, choose another {setting}, or set validate.non.null=false."
             )
+
+    def _refuse_mixed_zones(self, columns: Sequence[Column]) -> None:
+        """The database would compare them as if wall-clock times were those of UTC."""
+        kinds = {self._database.is_wall_clock(column.type) for column in columns}
+        if len(kinds) > 1 and self._settings.zone is not UTC:
+            types = ", ".join(f"{column.name} {column.type}" for column in columns)
+            raise ConnectError(
+                f"The columns that timestamp.column.name names for {self} are of different types "
+                f"({types}): with db.timezone={self._settings.timezone} all need a time zone, or none."
+            )
+
+    def begin_at(self, moment: datetime) -> None:
+        """Read rows from this moment on; after `prepare`."""
+        self.cursor = {TIMESTAMP: self._database.position_at(moment, self._order[0].type)}
 
     def __str__(self) -> str:
         return "The query" if self._table is None else f"Table {written_name(self._table)}"
@@ -174,7 +190,8 @@ class TableReader:
         conditions: list[str] = []
         if self._order[0].name == TIMESTAMP:
             delay = self._settings.timestamp_delay_ms
-            conditions.append(self._database.is_before(self._order[0].expression, delay))
+            _, expression, type_name = self._order[0]
+            conditions.append(self._database.is_before(expression, type_name, delay))
         known = [order for order in self._order if self.cursor.get(order.name) is not None]
         if not known:
             return conditions, []

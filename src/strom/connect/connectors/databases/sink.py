@@ -54,7 +54,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
 
     def __init__(self, settings: JdbcSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
-        self._database: Database = open_database(settings.address())
+        self._database: Database = open_database(settings.address(), zone=settings.zone)
         self._tables = TargetTables(
             self._database, create=settings.auto_create, evolve=settings.auto_evolve
         )

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
 from strom.connect.api import (
@@ -31,7 +32,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
 
     def __init__(self, settings: JdbcSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
-        self._database = open_database(settings.address(), settings.numeric_mapping)
+        self._database = open_database(settings.address(), settings.numeric_mapping, settings.zone)
         self._readers: list[TableReader] = []
         self._due: dict[TableReader, float] = {}
         self._bulk: Iterator[list[SourceRecord]] | None = None
@@ -45,27 +46,20 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
             else list(chosen_tables(self._database, self.settings, self.settings.tables))
         )
         self._readers = [self._reader(table) for table in tables]
-        for reader in self._readers:
-            reader.prepare()
-            self._due[reader] = 0.0
+        self._due = dict.fromkeys(self._readers, 0.0)
 
     def _reader(self, table: TableId | None) -> TableReader:
         reader = TableReader(self._database, self.settings, table, None)
+        reader.prepare()
         stored = self.context.offset(reader.partition)
         if stored is None:
             stored = self.context.offset(reader.earlier_partition)
         reader.cursor = dict(stored or {})
-        if not reader.cursor and TIMESTAMP in self.settings.mode:
-            reader.cursor = self._beginning()
-        return reader
-
-    def _beginning(self) -> dict[str, Any]:
         initial = self.settings.timestamp_initial
-        if initial is None:
-            return {}
-        seconds = time.time() if initial < 0 else initial / 1000
-        text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
-        return {TIMESTAMP: text}
+        if not reader.cursor and TIMESTAMP in self.settings.mode and initial is not None:
+            seconds = int(time.time()) if initial < 0 else initial // 1000
+            reader.begin_at(datetime.fromtimestamp(seconds, UTC))
+        return reader
 
     def poll(self) -> Sequence[SourceRecord]:
         """The next rows of the table whose turn it is."""
@@ -170,7 +164,8 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
 
     def check(self) -> Mapping[str, str]:
         """Whether the tables and columns that are named are there."""
-        database = open_database(self.settings.address(), self.settings.numeric_mapping)
+        settings = self.settings
+        database = open_database(settings.address(), settings.numeric_mapping, settings.zone)
         field = "connection.url"
         try:
             database.open()
