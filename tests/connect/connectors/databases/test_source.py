@@ -98,6 +98,11 @@ def test_everything_is_read_again_and_again_in_bulk(side: Side) -> None:
         assert sorted(keys(driver.read(6))) == [1, 1, 2, 2, 3, 3]
 
 
+def test_a_query_is_read_in_bulk(side: Side) -> None:
+    with source(side, mode="bulk", query="SELECT 1 AS id", topic_prefix="ones") as driver:
+        assert keys(driver.read(3)) == [1, 1, 1]
+
+
 DAY = str(24 * 60 * 60 * 1000)
 
 

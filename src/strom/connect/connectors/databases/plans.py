@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from strom.connect.api import Schema, SinkRecord, Stretch, TopicPartition
 from strom.connect.connectors.databases.dialect import (
@@ -14,6 +14,9 @@ from strom.connect.connectors.databases.dialect import (
     as_it_is,
 )
 from strom.connect.connectors.databases.rows import Shape
+
+_MISFITS: Final = (ValueError, TypeError, LookupError, ArithmeticError)
+"""What a converter raises for a value that its column cannot hold."""
 
 
 class Batch(NamedTuple):
@@ -70,18 +73,34 @@ class Plan:
 
     def rows(self, records: Stretch) -> list[Row]:
         """The records' rows; RefusedRows if a value cannot be one of its column."""
-        try:
-            columns = [
-                values if convert is None else _converted(values, convert)
-                for values, convert in zip(
-                    [take(records) for take in self._takes], self._converters, strict=True
-                )
-            ]
-        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
-            raise RefusedRows(f"A value does not fit its column: {error}") from error
+        columns = [
+            take(records) if convert is None else self._converted(column, take(records), convert)
+            for column, take, convert in zip(
+                self.columns, self._takes, self._converters, strict=True
+            )
+        ]
         if not columns:  # a table whose columns are all left to their defaults
             return [()] * len(records)
         return list(zip(*columns, strict=True))
+
+    def _converted(
+        self, column: Column, values: Iterable[Any], convert: Callable[[Any], Any]
+    ) -> list[Any]:
+        items = list(values)
+        try:
+            return [None if item is None else convert(item) for item in items]
+        except _MISFITS:
+            raise RefusedRows(self._misfit(column, items, convert)) from None
+
+    def _misfit(self, column: Column, items: Iterable[Any], convert: Callable[[Any], Any]) -> str:
+        told = f"Column {column.name} ({column.type}) of table {self.table} does not take "
+        for item in items:
+            try:
+                convert(item)
+            except _MISFITS:
+                if item is not None:
+                    return f"{told}the {type(item).__name__} {str(item)[:80]!r} of a record."
+        return f"{told}a value of a record."
 
     def batch(self, rows: list[Row], *, distinct: bool) -> Batch:
         """These rows, as they are handed to the database."""
@@ -140,10 +159,6 @@ def has_form_of(value: Any, key: Any, like: Any, like_key: Any, schema: Schema |
     if not isinstance(value, dict) or not isinstance(like, dict):
         return False
     return value.keys() == like.keys() and isinstance(key, dict) == isinstance(like_key, dict)
-
-
-def _converted(values: Iterable[Any], convert: Callable[[Any], Any]) -> list[Any]:
-    return [None if value is None else convert(value) for value in values]
 
 
 def _is_declared(record: SinkRecord, column: Column) -> bool:

@@ -48,7 +48,8 @@ SELECT a.attname,
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        a.attnotnull OR t.typnotnull,
        a.atthasdef OR a.attidentity <> '', t.typbasetype::int8,
-       CASE WHEN t.typcategory = 'A' THEN t.typelem::int8 ELSE 0 END,
+       CASE WHEN t.typcategory = 'A' THEN t.typelem::int8 ELSE 0 END, t.typdelim::text,
+       greatest(1, CASE WHEN t.typtype = 'd' THEN t.typndims ELSE a.attndims END),
        coalesce((SELECT k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(number, place)
                  WHERE i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum), 0),
        coalesce((to_jsonb(c) ->> 'collisdeterministic')::bool, true)
@@ -180,8 +181,9 @@ class Postgres(Database):
         """A table's columns."""
         found = []
         for row in self.read(_COLUMNS, (self.quote_table(table),)):
-            name, type_name, oid, modifier, required, filled, base, item, key, is_literal = row
-            kind = mapped(TypeInfo(oid, base, item), modifier, self._numeric_mapping, self._zone)
+            name, type_name, oid, modifier, required, filled, *more, key, is_literal = row
+            info = TypeInfo(oid, *more)
+            kind = mapped(info, modifier, self._numeric_mapping, self._zone)
             schema = kind.schema if required else optional(kind.schema)
             # NULLs are not equal to each other, so a column that can be NULL has no identity.
             identity = (
@@ -202,9 +204,11 @@ class Postgres(Database):
         statement: Any = self._run(
             lambda: self._connection.prepare(f"SELECT * FROM ({query}) AS q")
         )
+        # Preparing begins an implicit transaction, in which none of another isolation level can begin.
+        self.execute("SELECT 1")
         columns = []
         for name, kind in statement.get_attributes():
-            info = TypeInfo(kind.oid)
+            info = TypeInfo(kind.oid, dimensions=1)
             of = mapped(info, numeric_mapping=self._numeric_mapping, zone=self._zone)
             columns.append(Column(name, _type_name(kind), optional(of.schema), of.parse))
         return tuple(columns)

@@ -90,6 +90,10 @@ def converter(
         return partial(_to_wall_clock, zone=zone)
     if base == f"{WALL_CLOCK_NAME}[]":
         return partial(_to_wall_clocks, zone=zone)
+    if base == "box[]":
+        return partial(_to_text_form, delimiter=";")
+    if base in {"int2vector", "oidvector"}:
+        return _to_vector
     if base not in _CONVERTERS:
         return _to_text_form
     fits, convert = _CONVERTERS[base]
@@ -170,20 +174,25 @@ def _to_json(value: Any) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _to_text_form(value: Any) -> str:
+def _to_vector(value: Any) -> str:
+    """The text form of PostgreSQL's arrays that have no braces."""
+    return " ".join(map(str, value)) if isinstance(value, list) else _to_text(value)
+
+
+def _to_text_form(value: Any, delimiter: str = ",") -> str:
     """What PostgreSQL reads as the value of any type, arrays among them."""
     if isinstance(value, list):
-        return "{" + ",".join(_array_item(item) for item in value) + "}"
+        return "{" + delimiter.join(_array_item(item, delimiter) for item in value) + "}"
     if isinstance(value, bytes):
         return "\\x" + value.hex()
     return _to_text(value)
 
 
-def _array_item(item: Any) -> str:
+def _array_item(item: Any, delimiter: str) -> str:
     if item is None:
         return "NULL"
     if isinstance(item, list):
-        return _to_text_form(item)
+        return _to_text_form(item, delimiter)
     return '"' + _to_text_form(item).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

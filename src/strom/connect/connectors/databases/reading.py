@@ -22,6 +22,8 @@ from strom.connect.connectors.databases.table_names import missing_table, writte
 TIMESTAMP: Final = "timestamp"
 INCREMENTING: Final = "incrementing"
 _WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
+_UNREADABLE: Final = (ConnectError, ValueError, TypeError, LookupError, ArithmeticError)
+"""What a parser raises for a value that it does not understand."""
 Cursor = Mapping[str, Any]
 
 
@@ -222,14 +224,38 @@ class TableReader:
         width = len(names)
         topic, partition, schema = self.topic, self.partition, self._schema
         for index, row in enumerate(rows):
-            value = {
-                name: item if item is None or parse is None else parse(item)
-                for name, item, parse in zip(names, row, parsers, strict=False)
-            }
+            try:
+                value = {
+                    name: item if item is None or parse is None else parse(item)
+                    for name, item, parse in zip(names, row, parsers, strict=False)
+                }
+            except _UNREADABLE:
+                raise self._unreadable(row) from None
             if self._order:
                 following = rows[index + 1] if index + 1 < len(rows) else None
                 self._move(row, following, width)
             yield SourceRecord(partition, dict(self.cursor), topic, value, schema)
+
+    def _unreadable(self, row: Row) -> ConnectError:
+        """Which value of a row cannot be converted, and why."""
+        keys = [
+            f"{column.name}={str(item)[:80]}"
+            for column, item in zip(self._columns, row, strict=False)
+            if column.key
+        ]
+        where = f"{self}, row with {', '.join(keys)}" if keys else f"{self}"
+        for column, item in zip(self._columns, row, strict=False):
+            try:
+                if item is not None and column.parse is not None:
+                    column.parse(item)
+            except ConnectError as error:
+                return ConnectError(f"{where}, column {column.name} ({column.type}): {error}")
+            except _UNREADABLE:
+                return ConnectError(
+                    f"{where}, column {column.name} ({column.type}): the value {str(item)[:80]!r} is "
+                    "not one of its type. Correct it, or read the column as text by a query."
+                )
+        return ConnectError(f"{where} cannot be read.")
 
     def _move(self, row: Row, following: Row | None, width: int) -> None:
         """The cursor after this row. Rows of one moment share what was before until the last."""

@@ -7,7 +7,7 @@ the type promises, and what does not fit is told, with the column's name.
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, tzinfo
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -95,9 +95,20 @@ def mapped(declared: str, zone: tzinfo = UTC) -> Mapped:
     return Mapped(STRING, _to_string)
 
 
+_UNROUNDED: Final = Context(prec=100_000)
+"""Python rounds decimals to 28 digits unless told otherwise."""
+
+
 def _decimal(scale: int) -> Mapped:
     unit = Decimal(1).scaleb(-scale)
-    return Mapped(decimal(scale), lambda value: Decimal(str(value)).quantize(unit))
+
+    def parse(value: Any) -> Decimal:
+        number = Decimal(str(value))
+        if not number.is_finite():
+            raise ValueError(value)
+        return number.quantize(unit, context=_UNROUNDED)
+
+    return Mapped(decimal(scale), parse)
 
 
 def _to_string(value: Any) -> str:
