@@ -1,13 +1,9 @@
-"""PostgreSQL, through asyncpg: every task has an event loop of its own, and waits in it."""
+"""PostgreSQL: its catalog, the statements that read and write rows, and positions beside them."""
 
-import asyncio
-import contextlib
 import zlib
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any, Final, TypeVar
-
-import asyncpg
+from typing import Any, Final
 
 from strom.connect.api import ConnectError, RetriableError, Schema, TopicPartition
 from strom.connect.connectors.databases.address import Address
@@ -15,13 +11,12 @@ from strom.connect.connectors.databases.dialect import (
     POSITIONS,
     Claim,
     Column,
-    Database,
     NewColumn,
-    RefusedRows,
     Row,
     TableId,
 )
-from strom.connect.connectors.databases.postgres_types import SESSION, TypeInfo, mapped, optional
+from strom.connect.connectors.databases.postgres_session import PostgresSession
+from strom.connect.connectors.databases.postgres_types import TypeInfo, mapped, optional
 from strom.connect.connectors.databases.postgres_values import (
     column_type,
     converter,
@@ -30,15 +25,6 @@ from strom.connect.connectors.databases.postgres_values import (
     key_identity,
 )
 from strom.connect.connectors.databases.time_zones import settled_wall_clock
-
-T = TypeVar("T")
-
-_CONNECT_TIMEOUT_S: Final = 10
-_CLOSE_TIMEOUT_S: Final = 2
-_AWAY: Final = ("08", "57P", "53", "40", "55P03", "55006", "25006")
-"""Beginnings of the error codes that go away by waiting: connection, shutdown, resources, conflicts."""
-_WRONG_DATA: Final = ("21", "22", "23")
-"""Beginnings of the error codes for rows that are refused: a key twice, wrong values, constraints."""
 
 _COLUMNS: Final = """
 SELECT a.attname,
@@ -90,84 +76,16 @@ WHERE p.connector = $1 AND p.topic = new.topic AND p.part = new.part
 """
 
 
-class Postgres(Database):
+class Postgres(PostgresSession):
     """One connection to a PostgreSQL database."""
 
     def __init__(self, address: Address, numeric_mapping: str = "none", zone: tzinfo = UTC) -> None:
-        self._address = address
+        super().__init__(address)
         self._numeric_mapping = numeric_mapping
         self._zone = zone
         """Of timestamps without time zone."""
-        self._runner: asyncio.Runner | None = None
-        self._connection: Any = None
         self._filled: set[str] = set()
         """The session's tables that this transaction has put rows into."""
-
-    def open(self) -> None:
-        """Connect; RetriableError if it is away."""
-        if self._connection is not None and not self._connection.is_closed():
-            return
-        self._runner = self._runner or asyncio.Runner()
-        address = self._address
-        self._connection = self._run(
-            lambda: asyncpg.connect(
-                host=address.host,
-                port=address.port,
-                database=address.database,
-                user=address.user,
-                password=address.password,
-                ssl=address.ssl,
-                timeout=_CONNECT_TIMEOUT_S,
-                server_settings=dict(SESSION),
-                # Statements are few and long-lived, but a table's columns may change under them.
-                statement_cache_size=0,
-            )
-        )
-
-    def close(self) -> None:
-        """Disconnect."""
-        if self._connection is not None:
-            # What matters is that nothing of it is left; whether it ended politely is not known
-            # when the server is away.
-            with contextlib.suppress(ConnectError):
-                self._run(lambda: self._connection.close(timeout=_CLOSE_TIMEOUT_S))
-            self._connection = None
-        if self._runner is not None:
-            self._runner.close()
-            self._runner = None
-
-    def _run(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run it to its end, and say in our words what went wrong."""
-        if self._runner is None:
-            raise RetriableError(f"{self._address} is not connected.")
-
-        async def run() -> T:
-            return await call()
-
-        try:
-            return self._runner.run(run())
-        except asyncpg.PostgresError as error:
-            raise self._told(error) from error
-        except (
-            asyncpg.InterfaceError,
-            OSError,
-            TimeoutError,
-            asyncpg.InternalClientError,
-        ) as error:
-            if isinstance(error, ValueError):
-                raise RefusedRows(str(error)) from error
-            raise RetriableError(f"{self._address} is away: {error}") from error
-        except (ValueError, OverflowError, TypeError) as error:
-            raise RefusedRows(str(error)) from error
-
-    def _told(self, error: Any) -> ConnectError:
-        code = error.sqlstate or ""
-        text = str(error) + (f" ({error.detail})" if getattr(error, "detail", None) else "")
-        if code.startswith(_WRONG_DATA):
-            return RefusedRows(text)
-        if code.startswith(_AWAY):
-            return RetriableError(f"{self._address}: {text}")
-        return ConnectError(f"{self._address} refuses: {text}")
 
     # Reading
 
@@ -242,17 +160,6 @@ class Postgres(Database):
         zone = self._zone if is_wall_clock(type_name) else UTC
         return settled_wall_clock(moment, zone).isoformat(" ")
 
-    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """All rows that a statement returns."""
-        rows: list[Row] = self._run(lambda: self._connection.fetch(statement, *parameters))
-        return rows
-
-    def begin_reading(self, snapshot: str | None = None) -> None:
-        """See everything as of one moment (an exported snapshot's, or now) until `rollback`."""
-        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        if snapshot:
-            self.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-
     def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
         """Through a cursor, in a transaction that is begun if there is none."""
         begun = not self._connection.is_in_transaction()
@@ -272,26 +179,8 @@ class Postgres(Database):
 
     def begin(self) -> None:
         """Start a transaction."""
-        self.open()
+        super().begin()
         self._filled.clear()
-        self.execute("BEGIN")
-
-    def commit(self) -> None:
-        """End it well. A server that goes away meanwhile leaves open whether it did."""
-        self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """End it, or the connection if that does not work any more."""
-        if self._connection is None or self._connection.is_closed():
-            return
-        try:
-            self.execute("ROLLBACK")
-        except ConnectError:
-            self._connection.terminate()
-
-    def execute(self, statement: str) -> None:
-        """Run a statement that returns nothing."""
-        self._run(lambda: self._connection.execute(statement))
 
     def column_type(self, column: NewColumn) -> str:
         """The type for a new column."""
@@ -385,10 +274,6 @@ class Postgres(Database):
             for column, place in zip(columns, _parameters(columns), strict=True)
             if column.key
         )
-
-    def _execute_many(self, statement: str, rows: Sequence[Row]) -> None:
-        """The statement for one row after the other, without waiting for each."""
-        self._run(lambda: self._connection.executemany(statement, rows))
 
     def _cast(self, columns: Sequence[Column]) -> str:
         return ", ".join(
