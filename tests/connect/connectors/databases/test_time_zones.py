@@ -137,6 +137,14 @@ def test_records_are_written_as_times_of_the_zone(side: Side) -> None:
     assert sorted(record.value["at"] for record in read(side, 2)) == moments
 
 
+def test_the_ends_of_the_calendar_are_written_and_read(side: Side) -> None:
+    side.run("CREATE TABLE t (id BIGINT PRIMARY KEY, at TIMESTAMP);")
+    ends = [end.replace(tzinfo=UTC) for end in (datetime.min, datetime.max)]  # noqa: DTZ901
+    write(side, *({"id": key, "at": at} for key, at in enumerate(ends)))
+    read_again = sorted(record.value["at"] for record in read(side, 2))
+    assert [abs(one - end) <= HOUR for one, end in zip(read_again, ends, strict=True)] == [True] * 2
+
+
 def write(side: Side, *values: dict[str, Any]) -> None:
     kinds = {"id": INT64, "at": TIMESTAMP, "all": array(TIMESTAMP), "own": TIMESTAMP}
     schema = struct({name: kinds[name] for name in values[0]})

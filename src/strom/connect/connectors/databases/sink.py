@@ -88,9 +88,11 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         try:
             # Tables are made before the transaction begins: two tasks may want to make the same one.
             self._database.open()
-            self._store(parts, spans, list(self._planned(parts)))
-        except RefusedRows:
-            self._store_in_parts(records)
+            planned = list(self._planned(parts))
+            try:
+                self._store(parts, spans, planned)
+            except RefusedRows:
+                self._store_in_parts(records)
         except BaseException:
             self._forget()
             raise

@@ -36,6 +36,7 @@ from strom.connect.connectors.databases.plain_values import (
     to_timestamp,
     to_whole,
 )
+from strom.connect.connectors.databases.time_zones import in_zone
 
 
 class Mapped(NamedTuple):
@@ -159,7 +160,7 @@ def stored(value: Any, zone: tzinfo = UTC) -> Any:
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, datetime):
-        return to_timestamp(value).astimezone(zone).isoformat(" ", "microseconds")
+        return in_zone(to_timestamp(value), zone).isoformat(" ", "microseconds")
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):

@@ -39,9 +39,17 @@ def from_wall_clock(time: datetime, zone: tzinfo) -> datetime:
     return (time - offset).replace(tzinfo=UTC)
 
 
+def in_zone(moment: datetime, zone: tzinfo) -> datetime:
+    """The moment in this zone; in UTC if that is beyond Python's calendar."""
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:
+        return moment.astimezone(UTC)
+
+
 def to_wall_clock(moment: datetime, zone: tzinfo) -> datetime:
     """What clocks of the zone show at this moment."""
-    return moment.astimezone(zone).replace(tzinfo=None, fold=0)
+    return in_zone(moment, zone).replace(tzinfo=None, fold=0)
 
 
 def settled_wall_clock(moment: datetime, zone: tzinfo) -> datetime:
