@@ -31,7 +31,6 @@ class ConnectionSettings(ConnectorSettings):
         "The user's password, best as a reference such as ${env:NAME}.",
         importance=Importance.HIGH,
     )
-
     timezone: str = setting(
         "db.timezone",
         Kind.STRING,

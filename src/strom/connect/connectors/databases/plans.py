@@ -96,10 +96,10 @@ class Plan:
         told = f"Column {column.name} ({column.type}) of table {self.table} does not take "
         for item in items:
             try:
-                convert(item)
-            except _MISFITS:
                 if item is not None:
-                    return f"{told}the {type(item).__name__} {str(item)[:80]!r} of a record."
+                    convert(item)
+            except _MISFITS:
+                return f"{told}the {type(item).__name__} {str(item)[:80]!r} of a record."
         return f"{told}a value of a record."
 
     def batch(self, rows: list[Row], *, distinct: bool) -> Batch:

@@ -229,8 +229,11 @@ class Postgres(PostgresSession):
         if not changed:
             return
         if not distinct:
-            places = dict(zip(columns, _parameters(columns), strict=True))
-            values = ", ".join(f"{self.quote(one.name)} = {places[one]}" for one in changed)
+            values = ", ".join(
+                f"{self.quote(column.name)} = {place}"
+                for column, place in zip(columns, _parameters(columns), strict=True)
+                if not column.key
+            )
             self._execute_many(
                 f"UPDATE {self.quote_table(table)} SET {values} WHERE {self._given_key(columns)}",
                 rows,
@@ -248,9 +251,7 @@ class Postgres(PostgresSession):
     def delete(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """By COPY of the keys into a table of this session, and one statement from there; or row by
-        row.
-        """
+        """By COPY of the keys into a table of this session, and one statement; or row by row."""
         if not distinct:
             self._execute_many(
                 f"DELETE FROM {self.quote_table(table)} WHERE {self._given_key(columns)}", rows

@@ -166,10 +166,8 @@ class Sqlite(Database):
         wall-clock time must not come again either.
         """
         now = datetime.now(UTC) - timedelta(seconds=-(-delay_ms // 1000))
-        latest, settled = (
-            f"'{now:{_SECONDS}}'",
-            f"'{settled_wall_clock(now, self._zone):{_SECONDS}}'",
-        )
+        latest = f"'{now:{_SECONDS}}'"
+        settled = f"'{settled_wall_clock(now, self._zone):{_SECONDS}}'"
         shown = f"replace(substr({expression}, 1, 19), 'T', ' ')"
         is_settled = "" if self._zone is UTC else f"AND {shown} < {settled} "
         return (
