@@ -98,6 +98,82 @@ def test_everything_is_read_again_and_again_in_bulk(side: Side) -> None:
         assert sorted(keys(driver.read(6))) == [1, 1, 2, 2, 3, 3]
 
 
+def test_a_query_is_read_in_bulk(side: Side) -> None:
+    with source(side, mode="bulk", query="SELECT 1 AS id", topic_prefix="ones") as driver:
+        assert keys(driver.read(3)) == [1, 1, 1]
+
+
+DAY = str(24 * 60 * 60 * 1000)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("noticed", [False, True])
+def test_a_table_is_read_again_at_once_if_the_connection_was_lost_halfway(
+    postgres_side: PostgresSide, noticed: bool
+) -> None:
+    make_log(postgres_side)
+    log(postgres_side, *((key, "2026-01-01 00:00:01") for key in range(6)))
+    with source(postgres_side, mode="bulk", batch_max_rows="2", poll_interval_ms=DAY) as driver:
+        (task,) = driver.tasks
+        assert len(task.poll()) == 2
+        terminate_others(postgres_side)
+        if noticed:  # before the next poll, which then connects again by itself
+            with contextlib.suppress(ConnectError):
+                task._database.read("SELECT 1")
+        with pytest.raises(RetriableError):
+            task.poll()
+        assert keys(driver.read(6)) == [0, 1, 2, 3, 4, 5]
+        assert task.poll() == []
+
+
+@pytest.mark.postgres
+def test_another_table_has_its_turn_before_one_that_failed_is_read_again(
+    postgres_side: PostgresSide,
+) -> None:
+    for table in ("a", "b"):
+        postgres_side.run(f"CREATE TABLE {table} AS SELECT generate_series(1, 4) AS id;")
+    with source(postgres_side, mode="bulk", batch_max_rows="2", poll_interval_ms=DAY) as driver:
+        assert driver.poll()[0].topic == "db-a"
+        terminate_others(postgres_side)
+        topics = [record.topic for record in driver.read(8)]
+    assert topics == ["db-b"] * 4 + ["db-a"] * 4
+
+
+def terminate_others(side: PostgresSide) -> None:
+    side.run(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("mode", ["bulk", "incrementing"])
+def test_tables_of_the_same_name_in_two_schemas_are_both_read(
+    postgres_side: PostgresSide, mode: str
+) -> None:
+    postgres_side.run("DROP SCHEMA IF EXISTS archive CASCADE; CREATE SCHEMA archive;")
+    make_log(postgres_side)
+    log(postgres_side, (1, "2026-01-01"))
+    postgres_side.run(
+        "CREATE TABLE archive.log (id int PRIMARY KEY); INSERT INTO archive.log VALUES (2);"
+    )
+    try:
+        with source(postgres_side, mode=mode, poll_interval_ms=DAY) as driver:
+            records = driver.read(2)
+        several = pytest.raises(
+            ConnectError, match=r"several tables log: archive\.log, public\.log"
+        )
+        with several, source(postgres_side, mode=mode, table_whitelist="log"):
+            pass
+    finally:
+        postgres_side.run("DROP SCHEMA archive CASCADE;")
+    assert {record.topic for record in records} == {"db-log"}
+    assert {(record.source_partition["table"], record.value["id"]) for record in records} == {
+        ("public.log", 1),
+        ("archive.log", 2),
+    }
+
+
 def test_tables_are_shared_out_among_tasks(side: Side) -> None:
     for table in ("a", "b", "c"):
         side.run(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY); INSERT INTO {table} VALUES (1);")

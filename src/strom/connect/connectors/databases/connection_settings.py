@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import tzinfo
 
 from strom.connect.api import ConnectorSettings, Importance, Kind, setting
 from strom.connect.connectors.databases.address import (
@@ -11,6 +12,7 @@ from strom.connect.connectors.databases.address import (
     UnknownAddress,
     parse_address,
 )
+from strom.connect.connectors.databases.time_zones import UnknownZone, find_zone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,18 +31,39 @@ class ConnectionSettings(ConnectorSettings):
         "The user's password, best as a reference such as ${env:NAME}.",
         importance=Importance.HIGH,
     )
+    timezone: str = setting(
+        "db.timezone",
+        Kind.STRING,
+        "The time zone of columns that do not say theirs, such as PostgreSQL's timestamp: UTC, or a "
+        "name such as Europe/Berlin.",
+        "UTC",
+    )
+
+    @property
+    def zone(self) -> tzinfo:
+        """The database's time zone; UnknownZone if there is none of this name."""
+        return find_zone(self.timezone)
 
     def address(self) -> Address:
         """The database; UnknownAddress if the text is none."""
         return parse_address(self.url, self.user, self.password)
 
     def clashes(self) -> Mapping[str, str]:
-        """Whether the address is one."""
+        """Whether the address and the time zone are ones."""
+        found: dict[str, str] = {}
         try:
             self.address()
         except UnknownAddress as error:
-            return {"connection.url": str(error)}
-        return {}
+            found["connection.url"] = str(error)
+        try:
+            find_zone(self.timezone)
+        except UnknownZone:
+            found["db.timezone"] = (
+                f"There is no time zone {self.timezone}; write UTC or a name of the IANA time zone "
+                "database, such as Europe/Berlin. (A system without that database needs the package "
+                "tzdata.)"
+            )
+        return found
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
 from strom.connect.api import ConnectError, Schema, TopicPartition
@@ -37,6 +38,16 @@ class Column(NamedTuple):
     """Its place in the primary key, from 1; 0 if it is not in it."""
     required: bool = False
     """NOT NULL without a default: a new row has to bring it."""
+    identity: Callable[[Any], Any] | None = None
+    """What is equal for values of a key that the database stores as the same, and for no others.
+
+    It is given what `Database.converter` returns. None: only the database can tell.
+    """
+
+
+def as_it_is(value: Any) -> Any:
+    """The identity of values that are stored as the same if Python finds them equal."""
+    return value
 
 
 class NewColumn(NamedTuple):
@@ -109,8 +120,19 @@ class Database(ABC):
         """What was read from such an expression, as that parameter."""
 
     @abstractmethod
-    def is_before(self, expression: str, delay_ms: int) -> str:
-        """The condition that a time lies further back than this many milliseconds."""
+    def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
+        """The condition that a time lies further back than this many milliseconds.
+
+        Of wall-clock times: that none before it will come any more, though clocks may be set back.
+        """
+
+    @abstractmethod
+    def is_wall_clock(self, type_name: str) -> bool:
+        """Whether times of this type mean those of the database's time zone."""
+
+    @abstractmethod
+    def position_at(self, moment: datetime, type_name: str) -> Any:
+        """A cursor for a column of times: behind it are the rows from this moment on."""
 
     @abstractmethod
     def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -162,16 +184,25 @@ class Database(ABC):
         """Add rows."""
 
     @abstractmethod
-    def upsert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Add rows, or change those whose key (columns with `key`) is there. No key twice."""
+    def upsert(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """Add rows, or change those whose key (columns with `key`) is there.
+
+        `distinct`: no two rows have the same key. Otherwise they are applied one after the other.
+        """
 
     @abstractmethod
-    def update(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Change the rows whose key is there. No key twice."""
+    def update(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """Change the rows whose key is there; `distinct` as for `upsert`."""
 
     @abstractmethod
-    def delete(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Take away the rows with these keys."""
+    def delete(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """Take away the rows with these keys; `distinct` as for `upsert`."""
 
     # Positions
 
@@ -192,12 +223,12 @@ class Database(ABC):
         """Within the same transaction: the next offset of each partition."""
 
 
-def open_database(address: Address, numeric_mapping: str = "none") -> Database:
-    """The dialect for an address, not connected yet."""
+def open_database(address: Address, numeric_mapping: str = "none", zone: tzinfo = UTC) -> Database:
+    """The dialect for an address, not connected yet; `zone` is that of times without one."""
     if address.kind == SQLITE:
         from strom.connect.connectors.databases.sqlite import Sqlite
 
-        return Sqlite(address)
+        return Sqlite(address, zone)
     from strom.connect.connectors.databases.postgres import Postgres
 
-    return Postgres(address, numeric_mapping)
+    return Postgres(address, numeric_mapping, zone)

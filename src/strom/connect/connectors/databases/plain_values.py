@@ -5,9 +5,11 @@ ValueError and TypeError say that a value does not fit at all.
 
 import base64
 import json
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any, Final
+
+from strom.connect.connectors.databases.time_zones import from_wall_clock
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -34,17 +36,20 @@ def to_float(value: Any) -> float:
     return float(value)
 
 
-def to_timestamp(value: Any) -> datetime:
-    """A moment; numbers are milliseconds since 1970, texts ISO 8601, in UTC if they name no zone."""
+def to_timestamp(value: Any, zone: tzinfo = UTC) -> datetime:
+    """A moment; numbers are milliseconds since 1970, texts ISO 8601.
+
+    Of times that name no zone, `zone` is that.
+    """
     if isinstance(value, datetime):
         moment = value
     elif isinstance(value, date):
-        moment = datetime(value.year, value.month, value.day)  # noqa: DTZ001 (UTC below)
+        moment = datetime(value.year, value.month, value.day)  # noqa: DTZ001 (its zone below)
     elif isinstance(value, str):
         moment = datetime.fromisoformat(value)
     else:
         moment = _EPOCH + timedelta(milliseconds=value)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+    return from_wall_clock(moment, zone) if moment.tzinfo is None else moment
 
 
 def to_date(value: Any) -> date:

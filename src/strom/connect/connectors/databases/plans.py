@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from strom.connect.api import Schema, SinkRecord, Stretch, TopicPartition
 from strom.connect.connectors.databases.dialect import (
@@ -11,8 +11,12 @@ from strom.connect.connectors.databases.dialect import (
     RefusedRows,
     Row,
     TableId,
+    as_it_is,
 )
 from strom.connect.connectors.databases.rows import Shape
+
+_MISFITS: Final = (ValueError, TypeError, LookupError, ArithmeticError)
+"""What a converter raises for a value that its column cannot hold."""
 
 
 class Batch(NamedTuple):
@@ -22,6 +26,8 @@ class Batch(NamedTuple):
     columns: tuple[Column, ...]
     rows: list[Row]
     deletes: bool
+    distinct: bool
+    """Whether no two rows have the same key, as the database compares keys."""
 
 
 class Plan:
@@ -50,8 +56,10 @@ class Plan:
             database.converter(column, schema)
             for column, schema in zip(self.columns, declared, strict=True)
         ]
-        keys = [place for place, column in enumerate(self.columns) if column.key]
-        self.key: Any = _key_getter(keys)
+        self.key_names = frozenset(column.name for column in self.columns if column.key)
+        self.identity = _identity(self.columns)
+        """Of a row: its key, equal where the database finds keys equal; None: only that can tell. The
+        order of the fields is no part of it, for records may bring them in any order."""
 
     def fits(self, record: SinkRecord) -> bool:
         """Whether this record is of the same topic and shape."""
@@ -65,22 +73,38 @@ class Plan:
 
     def rows(self, records: Stretch) -> list[Row]:
         """The records' rows; RefusedRows if a value cannot be one of its column."""
-        try:
-            columns = [
-                values if convert is None else _converted(values, convert)
-                for values, convert in zip(
-                    [take(records) for take in self._takes], self._converters, strict=True
-                )
-            ]
-        except (ValueError, TypeError, KeyError, ArithmeticError) as error:
-            raise RefusedRows(f"A value does not fit its column: {error}") from error
+        columns = [
+            take(records) if convert is None else self._converted(column, take(records), convert)
+            for column, take, convert in zip(
+                self.columns, self._takes, self._converters, strict=True
+            )
+        ]
         if not columns:  # a table whose columns are all left to their defaults
             return [()] * len(records)
         return list(zip(*columns, strict=True))
 
-    def batch(self, rows: list[Row]) -> Batch:
+    def _converted(
+        self, column: Column, values: Iterable[Any], convert: Callable[[Any], Any]
+    ) -> list[Any]:
+        items = list(values)
+        try:
+            return [None if item is None else convert(item) for item in items]
+        except _MISFITS:
+            raise RefusedRows(self._misfit(column, items, convert)) from None
+
+    def _misfit(self, column: Column, items: Iterable[Any], convert: Callable[[Any], Any]) -> str:
+        told = f"Column {column.name} ({column.type}) of table {self.table} does not take "
+        for item in items:
+            try:
+                if item is not None:
+                    convert(item)
+            except _MISFITS:
+                return f"{told}the {type(item).__name__} {str(item)[:80]!r} of a record."
+        return f"{told}a value of a record."
+
+    def batch(self, rows: list[Row], *, distinct: bool) -> Batch:
         """These rows, as they are handed to the database."""
-        return Batch(self.table, self.columns, rows, self.deletes)
+        return Batch(self.table, self.columns, rows, self.deletes, distinct)
 
 
 Run = tuple[Plan, Stretch]
@@ -137,10 +161,6 @@ def has_form_of(value: Any, key: Any, like: Any, like_key: Any, schema: Schema |
     return value.keys() == like.keys() and isinstance(key, dict) == isinstance(like_key, dict)
 
 
-def _converted(values: Iterable[Any], convert: Callable[[Any], Any]) -> list[Any]:
-    return [None if value is None else convert(value) for value in values]
-
-
 def _is_declared(record: SinkRecord, column: Column) -> bool:
     """Whether a converter has made sure that values are of their declared shape."""
     return (record.key_schema if column.key else record.value_schema) is not None or (
@@ -148,7 +168,13 @@ def _is_declared(record: SinkRecord, column: Column) -> bool:
     )
 
 
-def _key_getter(places: Sequence[int]) -> Any:
-    if not places:
+def _identity(columns: Sequence[Column]) -> Callable[[Row], Any] | None:
+    keys = sorted(
+        (column.name, place, column.identity) for place, column in enumerate(columns) if column.key
+    )
+    parts = [(place, of) for _, place, of in keys if of is not None]
+    if not keys or len(parts) < len(keys):
         return None
-    return itemgetter(*places) if len(places) > 1 else lambda row: (row[places[0]],)
+    if all(of is as_it_is for _, of in parts):
+        return itemgetter(*(place for place, _ in parts))
+    return lambda row: tuple(of(row[place]) for place, of in parts)

@@ -1,12 +1,9 @@
-"""PostgreSQL, through asyncpg: every task has an event loop of its own, and waits in it."""
+"""PostgreSQL: its catalog, the statements that read and write rows, and positions beside them."""
 
-import asyncio
-import contextlib
 import zlib
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
-
-import asyncpg
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Any, Final
 
 from strom.connect.api import ConnectError, RetriableError, Schema, TopicPartition
 from strom.connect.connectors.databases.address import Address
@@ -14,38 +11,41 @@ from strom.connect.connectors.databases.dialect import (
     POSITIONS,
     Claim,
     Column,
-    Database,
     NewColumn,
-    RefusedRows,
     Row,
     TableId,
 )
-from strom.connect.connectors.databases.postgres_types import SESSION, TypeInfo, mapped, optional
+from strom.connect.connectors.databases.postgres_session import PostgresSession
+from strom.connect.connectors.databases.postgres_types import TypeInfo, mapped, optional
 from strom.connect.connectors.databases.postgres_values import (
     column_type,
     converter,
     is_copied_as_text,
+    is_wall_clock,
+    key_identity,
 )
-
-T = TypeVar("T")
-
-_CONNECT_TIMEOUT_S: Final = 10
-_CLOSE_TIMEOUT_S: Final = 2
-_AWAY: Final = ("08", "57P", "53", "40", "55P03", "55006", "25006")
-"""Beginnings of the error codes that go away by waiting: connection, shutdown, resources, conflicts."""
-_WRONG_DATA: Final = ("22", "23")
+from strom.connect.connectors.databases.time_zones import settled_wall_clock
 
 _COLUMNS: Final = """
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid::int8,
+SELECT a.attname,
+       CASE WHEN t.typbasetype = 'timestamp'::regtype THEN format_type(t.typbasetype, t.typtypmod)
+            ELSE format_type(a.atttypid, a.atttypmod) END,
+       a.atttypid::int8,
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END,
        a.attnotnull OR t.typnotnull,
        a.atthasdef OR a.attidentity <> '', t.typbasetype::int8,
-       CASE WHEN t.typcategory = 'A' THEN t.typelem::int8 ELSE 0 END,
+       CASE WHEN t.typcategory = 'A' THEN t.typelem::int8 ELSE 0 END, t.typdelim::text,
+       greatest(1, CASE WHEN t.typtype = 'd' THEN t.typndims ELSE a.attndims END),
        coalesce((SELECT k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(number, place)
-                 WHERE i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum), 0)
+                 WHERE i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum), 0),
+       coalesce((to_jsonb(c) ->> 'collisdeterministic')::bool, true)
+       AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = a.attrelid AND NOT g.tgisinternal
+                       AND g.tgtype & 3 = 3)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+"""Last: whether equal values are identical ones, and no trigger changes a row before it is stored."""
 _TABLES: Final = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind::text = ANY($1) AND NOT c.relispartition AND c.relpersistence <> 't'
@@ -76,82 +76,16 @@ WHERE p.connector = $1 AND p.topic = new.topic AND p.part = new.part
 """
 
 
-class Postgres(Database):
+class Postgres(PostgresSession):
     """One connection to a PostgreSQL database."""
 
-    def __init__(self, address: Address, numeric_mapping: str = "none") -> None:
-        self._address = address
+    def __init__(self, address: Address, numeric_mapping: str = "none", zone: tzinfo = UTC) -> None:
+        super().__init__(address)
         self._numeric_mapping = numeric_mapping
-        self._runner: asyncio.Runner | None = None
-        self._connection: Any = None
+        self._zone = zone
+        """Of timestamps without time zone."""
         self._filled: set[str] = set()
         """The session's tables that this transaction has put rows into."""
-
-    def open(self) -> None:
-        """Connect; RetriableError if it is away."""
-        if self._connection is not None and not self._connection.is_closed():
-            return
-        self._runner = self._runner or asyncio.Runner()
-        address = self._address
-        self._connection = self._run(
-            lambda: asyncpg.connect(
-                host=address.host,
-                port=address.port,
-                database=address.database,
-                user=address.user,
-                password=address.password,
-                ssl=address.ssl,
-                timeout=_CONNECT_TIMEOUT_S,
-                server_settings=dict(SESSION),
-                # Statements are few and long-lived, but a table's columns may change under them.
-                statement_cache_size=0,
-            )
-        )
-
-    def close(self) -> None:
-        """Disconnect."""
-        if self._connection is not None:
-            # What matters is that nothing of it is left; whether it ended politely is not known
-            # when the server is away.
-            with contextlib.suppress(ConnectError):
-                self._run(lambda: self._connection.close(timeout=_CLOSE_TIMEOUT_S))
-            self._connection = None
-        if self._runner is not None:
-            self._runner.close()
-            self._runner = None
-
-    def _run(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run it to its end, and say in our words what went wrong."""
-        if self._runner is None:
-            raise RetriableError(f"{self._address} is not connected.")
-
-        async def run() -> T:
-            return await call()
-
-        try:
-            return self._runner.run(run())
-        except asyncpg.PostgresError as error:
-            raise self._told(error) from error
-        except (
-            asyncpg.InterfaceError,
-            OSError,
-            TimeoutError,
-            asyncpg.InternalClientError,
-        ) as error:
-            if isinstance(error, ValueError):
-                raise RefusedRows(str(error)) from error
-            raise RetriableError(f"{self._address} is away: {error}") from error
-        except (ValueError, OverflowError, TypeError) as error:
-            raise RefusedRows(str(error)) from error
-
-    def _told(self, error: Any) -> ConnectError:
-        code = error.sqlstate or ""
-        text = str(error) + (f" ({error.detail})" if getattr(error, "detail", None) else "")
-        if code.startswith(_WRONG_DATA):
-            return RefusedRows(text)
-        if code.startswith(_AWAY):
-            return RetriableError(f"{self._address}: {text}")
-        return ConnectError(f"{self._address} refuses: {text}")
 
     # Reading
 
@@ -165,20 +99,35 @@ class Postgres(Database):
         """A table's columns."""
         found = []
         for row in self.read(_COLUMNS, (self.quote_table(table),)):
-            name, type_name, oid, modifier, required, filled, base, item, key = row
-            kind = mapped(TypeInfo(oid, base, item), modifier, self._numeric_mapping)
+            name, type_name, oid, modifier, required, filled, *more, key, is_literal = row
+            info = TypeInfo(oid, *more)
+            kind = mapped(info, modifier, self._numeric_mapping, self._zone)
             schema = kind.schema if required else optional(kind.schema)
-            found.append(Column(name, type_name, schema, kind.parse, key, required and not filled))
+            # NULLs are not equal to each other, so a column that can be NULL has no identity.
+            identity = (
+                key_identity(type_name) if required and is_literal and self._is_utf8 else None
+            )
+            found.append(
+                Column(name, type_name, schema, kind.parse, key, required and not filled, identity)
+            )
         return tuple(found)
+
+    @property
+    def _is_utf8(self) -> bool:
+        """Other encodings may store different characters as the same."""
+        return bool(self._connection.get_settings().server_encoding == "UTF8")
 
     def query_columns(self, query: str) -> tuple[Column, ...]:
         """What a query returns; it does not say which can be NULL, so all can."""
         statement: Any = self._run(
             lambda: self._connection.prepare(f"SELECT * FROM ({query}) AS q")
         )
+        # Preparing begins an implicit transaction, in which none of another isolation level can begin.
+        self.execute("SELECT 1")
         columns = []
         for name, kind in statement.get_attributes():
-            of = mapped(TypeInfo(kind.oid), numeric_mapping=self._numeric_mapping)
+            info = TypeInfo(kind.oid, dimensions=1)
+            of = mapped(info, numeric_mapping=self._numeric_mapping, zone=self._zone)
             columns.append(Column(name, _type_name(kind), optional(of.schema), of.parse))
         return tuple(columns)
 
@@ -194,29 +143,34 @@ class Postgres(Database):
         """As text, whatever a stored cursor has made of it."""
         return str(value)
 
-    def is_before(self, expression: str, delay_ms: int) -> str:
+    def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
         """By the server's clock."""
-        return f"({expression}) < now() - interval '{delay_ms} milliseconds'"
+        if self._zone is UTC or not is_wall_clock(type_name):
+            return f"({expression}) < now() - interval '{delay_ms} milliseconds'"
+        ((now,),) = self.read("SELECT now()")
+        latest = settled_wall_clock(now - timedelta(milliseconds=delay_ms), self._zone)
+        return f"({expression}) < '{latest.isoformat(' ')}'::timestamp"
 
-    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """All rows that a statement returns."""
-        rows: list[Row] = self._run(lambda: self._connection.fetch(statement, *parameters))
-        return rows
+    def is_wall_clock(self, type_name: str) -> bool:
+        """A timestamp without time zone."""
+        return is_wall_clock(type_name)
 
-    def begin_reading(self, snapshot: str | None = None) -> None:
-        """See everything as of one moment (an exported snapshot's, or now) until `rollback`."""
-        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        if snapshot:
-            self.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+    def position_at(self, moment: datetime, type_name: str) -> str:
+        """The time before which no row of this moment or later has its own."""
+        zone = self._zone if is_wall_clock(type_name) else UTC
+        return settled_wall_clock(moment, zone).isoformat(" ")
 
     def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
         """Through a cursor, in a transaction that is begun if there is none."""
         begun = not self._connection.is_in_transaction()
         if begun:
             self.begin_reading()
+        connection = self._connection
         self.execute(f"DECLARE strom_rows NO SCROLL CURSOR FOR {statement}")
         while rows := self.read(f"FETCH {size} FROM strom_rows"):
             yield rows
+            if self._connection is not connection:
+                raise RetriableError(f"{self._address} was disconnected while rows were read.")
         self.execute("CLOSE strom_rows")
         if begun:
             self.rollback()
@@ -225,26 +179,8 @@ class Postgres(Database):
 
     def begin(self) -> None:
         """Start a transaction."""
-        self.open()
+        super().begin()
         self._filled.clear()
-        self.execute("BEGIN")
-
-    def commit(self) -> None:
-        """End it well. A server that goes away meanwhile leaves open whether it did."""
-        self.execute("COMMIT")
-
-    def rollback(self) -> None:
-        """End it, or the connection if that does not work any more."""
-        if self._connection is None or self._connection.is_closed():
-            return
-        try:
-            self.execute("ROLLBACK")
-        except ConnectError:
-            self._connection.terminate()
-
-    def execute(self, statement: str) -> None:
-        """Run a statement that returns nothing."""
-        self._run(lambda: self._connection.execute(statement))
 
     def column_type(self, column: NewColumn) -> str:
         """The type for a new column."""
@@ -252,7 +188,7 @@ class Postgres(Database):
 
     def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
         """How a record's value becomes one for this column."""
-        return converter(column.type, schema)
+        return converter(column.type, schema, self._zone)
 
     def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         """By COPY, straight into the table where its types allow."""
@@ -265,9 +201,10 @@ class Postgres(Database):
             f"INSERT INTO {self.quote_table(table)} ({names}) SELECT {self._cast(columns)} FROM {batch} s"
         )
 
-    def upsert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """By COPY into a table of this session, and one statement from there."""
-        batch = self._copied_batch(table, columns, rows)
+    def upsert(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """By COPY into a table of this session, and one statement from there; or row by row."""
         names = ", ".join(self.quote(column.name) for column in columns)
         keys = ", ".join(self.quote(column.name) for column in columns if column.key)
         changed = ", ".join(
@@ -275,16 +212,32 @@ class Postgres(Database):
             for column in columns
             if not column.key
         )
-        action = f"DO UPDATE SET {changed}" if changed else "DO NOTHING"
-        self.execute(
-            f"INSERT INTO {self.quote_table(table)} ({names}) SELECT {self._cast(columns)} "
-            f"FROM {batch} s ON CONFLICT ({keys}) {action}"
-        )
+        into = f"INSERT INTO {self.quote_table(table)} ({names})"
+        action = f"ON CONFLICT ({keys}) {f'DO UPDATE SET {changed}' if changed else 'DO NOTHING'}"
+        if not distinct:
+            values = ", ".join(_parameters(columns))
+            self._execute_many(f"{into} VALUES ({values}) {action}", rows)
+            return
+        batch = self._copied_batch(table, columns, rows)
+        self.execute(f"{into} SELECT {self._cast(columns)} FROM {batch} s {action}")
 
-    def update(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """By COPY into a table of this session, and one statement from there."""
+    def update(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """By COPY into a table of this session, and one statement from there; or row by row."""
         changed = [column for column in columns if not column.key]
         if not changed:
+            return
+        if not distinct:
+            values = ", ".join(
+                f"{self.quote(column.name)} = {place}"
+                for column, place in zip(columns, _parameters(columns), strict=True)
+                if not column.key
+            )
+            self._execute_many(
+                f"UPDATE {self.quote_table(table)} SET {values} WHERE {self._given_key(columns)}",
+                rows,
+            )
             return
         batch = self._copied_batch(table, columns, rows)
         values = ", ".join(
@@ -295,8 +248,15 @@ class Postgres(Database):
             f"WHERE {self._same_key(columns)}"
         )
 
-    def delete(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """By COPY of the keys into a table of this session, and one statement from there."""
+    def delete(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """By COPY of the keys into a table of this session, and one statement; or row by row."""
+        if not distinct:
+            self._execute_many(
+                f"DELETE FROM {self.quote_table(table)} WHERE {self._given_key(columns)}", rows
+            )
+            return
         batch = self._copied_batch(table, columns, rows)
         self.execute(
             f"DELETE FROM {self.quote_table(table)} t USING {batch} s WHERE {self._same_key(columns)}"
@@ -306,6 +266,13 @@ class Postgres(Database):
         return " AND ".join(
             f"t.{self.quote(column.name)} = {self._cast([column])}"
             for column in columns
+            if column.key
+        )
+
+    def _given_key(self, columns: Sequence[Column]) -> str:
+        return " AND ".join(
+            f"{self.quote(column.name)} = {place}"
+            for column, place in zip(columns, _parameters(columns), strict=True)
             if column.key
         )
 
@@ -387,6 +354,21 @@ def _claims(rows: Sequence[Row]) -> dict[TopicPartition, Claim]:
         TopicPartition(topic, partition): Claim(next_offset, epoch)
         for topic, partition, next_offset, epoch in rows
     }
+
+
+def _parameters(columns: Sequence[Column]) -> list[str]:
+    """The places of a row's values in a statement, each as its column's type.
+
+    Not as `varchar(3)`: by a cast, PostgreSQL would silently cut off what is too long.
+    """
+    return [
+        f"${number}::text::{column.type}"
+        if is_copied_as_text(column.type)
+        else f"${number}"
+        if column.type.startswith("character")
+        else f"${number}::{column.type}"
+        for number, column in enumerate(columns, 1)
+    ]
 
 
 def _type_name(kind: Any) -> str:

@@ -5,10 +5,12 @@ all three get the same text for the same value. It needs `TimeZone=UTC`, `DateSt
 `bytea_output=hex` and `IntervalStyle=iso_8601`.
 """
 
+import math
 import struct
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from strom.connect.api import ConnectError, Schema, Type
@@ -26,6 +28,7 @@ from strom.connect.api.schema import (
     TIMESTAMP,
     array,
 )
+from strom.connect.connectors.databases.time_zones import from_wall_clock
 
 JSON_NAME: Final = "io.debezium.data.Json"
 UUID_NAME: Final = "io.debezium.data.Uuid"
@@ -85,24 +88,31 @@ def parse_date(text: str) -> date:
         return date.min if _is_early(text) else date.max
 
 
-def parse_timestamp(text: str) -> datetime:
-    """A time, taken for UTC if it names no zone; out of the calendar's range: the nearest."""
+def parse_timestamp(text: str, zone: tzinfo = UTC) -> datetime:
+    """A time, of `zone` if it names none; out of the calendar's range: the nearest."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return from_wall_clock(moment, zone) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         limit = datetime.min if _is_early(text) else datetime.max  # noqa: DTZ901
         return limit.replace(tzinfo=UTC)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _parse_time(text: str) -> time:
     return time.max if text.startswith("24:") else time.fromisoformat(text)
 
 
+def _parse_vector(text: str) -> list[int]:
+    """The numbers of an int2vector or oidvector, which are arrays with a text form of their own."""
+    return [int(number) for number in text.split()]
+
+
 def _is_early(text: str) -> bool:
-    return text.startswith("-") or text.endswith("BC")
+    return text.startswith(("-", "0001-")) or text.endswith("BC")
 
 
+BOX: Final = 603
+"""The one type of PostgreSQL itself whose arrays have another delimiter than a comma."""
 _NAMED_STRING: Final = {
     name: Schema(Type.STRING, name=name, version=1) for name in (JSON_NAME, UUID_NAME, XML_NAME)
 }
@@ -113,11 +123,14 @@ _BUILTIN: Final = (
     _Builtin(19, 1003, STRING, None),  # name
     _Builtin(20, 1016, INT64, int),
     _Builtin(21, 1005, Schema(Type.INT16), int),
+    _Builtin(22, 1006, array(Schema(Type.INT16)), _parse_vector),  # int2vector
     _Builtin(23, 1007, INT32, int),
     _Builtin(25, 1009, STRING, None),
     _Builtin(26, 1028, INT64, int),  # oid
+    _Builtin(30, 1013, array(INT64), _parse_vector),  # oidvector
     _Builtin(114, 199, _NAMED_STRING[JSON_NAME], None),
     _Builtin(142, 143, _NAMED_STRING[XML_NAME], None),
+    _Builtin(BOX, 1020, STRING, None),
     _Builtin(700, 1021, Schema(Type.FLOAT32), _parse_single),
     _Builtin(701, 1022, FLOAT64, float),
     _Builtin(1042, 1014, STRING, _parse_padded),
@@ -132,6 +145,8 @@ _BUILTIN: Final = (
 _BY_OID: Final = {one.oid: Mapped(one.schema, one.parse) for one in _BUILTIN}
 _ITEM_OF: Final = {one.array_oid: one.oid for one in _BUILTIN}
 NUMERIC: Final = 1700
+WALL_CLOCK: Final = 1114
+"""timestamp without time zone"""
 _NUMERIC_ARRAY: Final = 1231
 _ITEM_OF[_NUMERIC_ARRAY] = NUMERIC
 _TEXT: Final = Mapped(STRING, None)
@@ -145,19 +160,34 @@ class TypeInfo(NamedTuple):
     """Of a domain: the type it is made of."""
     item: int = 0
     """Of an array: the type of its items."""
+    delimiter: str = ","
+    """Of an array: what stands between items."""
+    dimensions: int = 0
+    """Of an array: the dimensions that its column is declared with. 0: unknown, and not checked."""
 
 
-def mapped(info: TypeInfo, modifier: int = -1, numeric_mapping: str = "none") -> Mapped:
-    """How values of this type travel. What has no better shape travels as PostgreSQL's text."""
+def mapped(
+    info: TypeInfo, modifier: int = -1, numeric_mapping: str = "none", zone: tzinfo = UTC
+) -> Mapped:
+    """How values of this type travel; `zone` is that of times without one.
+
+    What has no better shape travels as PostgreSQL's text.
+    """
     oid = info.base or info.oid
     if oid == NUMERIC:
         return _numeric(modifier, numeric_mapping)
+    if oid == WALL_CLOCK and zone is not UTC:
+        return Mapped(TIMESTAMP, partial(parse_timestamp, zone=zone))
     if oid in _BY_OID:
         return _BY_OID[oid]
     item = _ITEM_OF.get(oid, info.item)
     if item:
-        of = mapped(TypeInfo(item), modifier, numeric_mapping)
-        return Mapped(array(optional(of.schema)), lambda text: parse_array(text, of.parse))
+        of = mapped(TypeInfo(item), modifier, numeric_mapping, zone)
+        delimiter = ";" if item == BOX else info.delimiter
+        schema = array(optional(of.schema))
+        for _ in range(info.dimensions - 1):
+            schema = array(optional(schema))
+        return Mapped(schema, lambda text: parse_array(text, of.parse, delimiter, info.dimensions))
     return _TEXT
 
 
@@ -177,14 +207,14 @@ def optional(schema: Schema) -> Schema:
 def _numeric(modifier: int, mapping: str) -> Mapped:
     """Exact, if it is declared how many digits there are after the point; else as text."""
     if modifier < 4:
-        return Mapped(FLOAT64, float) if mapping.startswith("best_fit") else _TEXT
+        return Mapped(FLOAT64, _parse_double) if mapping.startswith("best_fit") else _TEXT
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
     if scale > 1023:  # a negative scale: 11 bits, signed
         precision, scale = precision + 2048 - scale, 0
     if scale == 0 and mapping != "none" and precision <= 18:
         return Mapped(INT32 if precision <= 9 else INT64, _parse_whole)
     if mapping.startswith("best_fit"):
-        return Mapped(FLOAT64, float)
+        return Mapped(FLOAT64, _parse_double)
     parameters = ((SCALE, str(scale)), (PRECISION, str(precision)))
     return Mapped(
         Schema(Type.BYTES, name=DECIMAL, version=1, parameters=parameters), _parse_decimal
@@ -201,35 +231,63 @@ def _parse_decimal(text: str) -> Decimal:
     return number
 
 
+def _parse_double(text: str) -> float:
+    number = float(text)
+    if math.isinf(number) and text.lstrip("-")[0].isdigit():
+        raise ConnectError(
+            f"A numeric column holds {text[:20]}…, which exceeds the largest double; numeric.mapping="
+            "none (or decimal.handling.mode=precise) keeps such numbers."
+        )
+    return number
+
+
 def _parse_whole(text: str) -> int:
     return int(_parse_decimal(text))
 
 
-def parse_array(text: str, parse: Parse | None) -> list[Any]:
-    """An array's text as a list (of lists, if it has more dimensions)."""
-    start = text.index("{")  # before it there may be bounds, as in [0:1]={1,2}
-    items, end = _parse_items(text, start + 1, parse)
+def parse_array(
+    text: str, parse: Parse | None, delimiter: str = ",", dimensions: int = 0
+) -> list[Any]:
+    """An array's text as a list (of lists, if it has more dimensions).
+
+    PostgreSQL lets any column hold arrays of any dimensions, but a record's shape is one for all
+    rows: ConnectError if there are not as many as `dimensions` says, unless that is 0.
+    """
+    start = text.find("{")  # before it there may be bounds, as in [0:1]={1,2}
+    if start < 0:
+        raise ConnectError(f"PostgreSQL sent {text[:80]}, which is no array as it writes them.")
+    found = len(text) - start - len(text[start:].lstrip("{"))
+    if dimensions and found != dimensions and text[start:] != "{}":
+        raise ConnectError(
+            f"The value is an array of {_counted(found)}, but the type says "
+            f"{_counted(dimensions)}. Declare the column with {'[]' * found} behind the type of its "
+            "items, or read it as text by a query."
+        )
+    items, end = _parse_items(text, start + 1, parse, delimiter)
     if end != len(text):
         raise ConnectError("PostgreSQL sent an array that does not end where it should.")
     return items
 
 
-def _parse_items(text: str, at: int, parse: Parse | None) -> tuple[list[Any], int]:
+def _counted(dimensions: int) -> str:
+    return "1 dimension" if dimensions == 1 else f"{dimensions} dimensions"
+
+
+def _parse_items(text: str, at: int, parse: Parse | None, delimiter: str) -> tuple[list[Any], int]:
     items: list[Any] = []
     while text[at] != "}":
         if text[at] == "{":
-            item, at = _parse_items(text, at + 1, parse)
+            item, at = _parse_items(text, at + 1, parse, delimiter)
             items.append(item)
         elif text[at] == '"':
             word, at = _parse_quoted(text, at + 1)
             items.append(parse(word) if parse else word)
         else:
-            end = min(
-                position for position in (text.find(",", at), text.find("}", at)) if position > 0
-            )
+            ends = (text.find(delimiter, at), text.find("}", at))
+            end = min(position for position in ends if position > 0)
             word, at = text[at:end], end
             items.append(None if word == "NULL" else parse(word) if parse else word)
-        if text[at] == ",":
+        if text[at] == delimiter:
             at += 1
     return items, at + 1
 

@@ -1,12 +1,15 @@
 """Records' values as PostgreSQL's: which type a new column gets, and what a column takes."""
 
+import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, tzinfo
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 from strom.connect.api import Schema, Type
 from strom.connect.api.schema import DATE_NAME, DECIMAL, SCALE, TIME_NAME, TIMESTAMP_NAME
+from strom.connect.connectors.databases.dialect import as_it_is
 from strom.connect.connectors.databases.plain_values import (
     json_text,
     to_date,
@@ -16,6 +19,7 @@ from strom.connect.connectors.databases.plain_values import (
     to_whole,
 )
 from strom.connect.connectors.databases.postgres_types import JSON_NAME, PRECISION, UUID_NAME
+from strom.connect.connectors.databases.time_zones import to_wall_clock
 
 _MOST_PRECISE: Final = 1000
 _NEW: Final = {
@@ -38,6 +42,7 @@ _NEW_BY_NAME: Final = {
     UUID_NAME: "uuid",
     JSON_NAME: "jsonb",
 }
+WALL_CLOCK_NAME: Final = "timestamp without time zone"
 _WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 
 
@@ -63,18 +68,67 @@ def _base(type_name: str) -> str:
     return type_name if start < 0 else type_name[:start] + type_name[type_name.find(")") + 1 :]
 
 
+def is_wall_clock(type_name: str) -> bool:
+    """Whether it is a timestamp without time zone, by either of its names."""
+    return _base(type_name) in {WALL_CLOCK_NAME, "timestamp"}
+
+
 def is_copied_as_text(type_name: str) -> bool:
     """Whether values are handed over as text, which the server makes the type of."""
     return _base(type_name) not in _CONVERTERS
 
 
-def converter(type_name: str, schema: Schema | None) -> Callable[[Any], Any] | None:
-    """How a value of this shape becomes one for a column of this type; None: it is one already."""
+def converter(
+    type_name: str, schema: Schema | None, zone: tzinfo = UTC
+) -> Callable[[Any], Any] | None:
+    """How a value of this shape becomes one for a column of this type; None: it is one already.
+
+    `zone` is that of times in columns without one.
+    """
     base = _base(type_name)
+    if base == WALL_CLOCK_NAME:
+        return partial(_to_wall_clock, zone=zone)
+    if base == f"{WALL_CLOCK_NAME}[]":
+        return partial(_to_wall_clocks, zone=zone)
+    if base == "box[]":
+        return partial(_to_text_form, delimiter=";")
+    if base in {"int2vector", "oidvector"}:
+        return _to_vector
     if base not in _CONVERTERS:
         return _to_text_form
     fits, convert = _CONVERTERS[base]
     return None if schema is not None and fits(schema) else convert
+
+
+def key_identity(type_name: str) -> Callable[[Any], Any] | None:
+    """What is equal for values that a NOT NULL column of this type stores as the same.
+
+    Only of types whose rules are simple and certain, and that are common as keys. `numeric`, for
+    one, keeps trailing zeros but ignores them in comparisons, and rounds to its scale.
+    """
+    limited = _LIMITED_TEXT.fullmatch(type_name)
+    return _without_excess_blanks(int(limited[1])) if limited else _IDENTITIES.get(type_name)
+
+
+def _uuid_digits(text: str | None) -> str | None:
+    return text and text.lower().replace("-", "")
+
+
+def _without_excess_blanks(length: int) -> Callable[[str | None], str | None]:
+    """Blanks beyond the length are cut off; anything else there is refused by the database."""
+    return lambda text: text and text[:length] + text[length:].rstrip(" ")
+
+
+_LIMITED_TEXT: Final = re.compile(r"character varying\((\d+)\)")
+
+_IDENTITIES: Final = {
+    "smallint": as_it_is,
+    "integer": as_it_is,
+    "bigint": as_it_is,
+    "text": as_it_is,
+    "character varying": as_it_is,
+    "uuid": _uuid_digits,
+}
 
 
 def _to_numeric(value: Any) -> Decimal:
@@ -101,28 +155,44 @@ def _to_bytes(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
-def _to_local_timestamp(value: Any) -> datetime:
-    return to_timestamp(value).astimezone(UTC).replace(tzinfo=None)
+def _to_wall_clock(value: Any, zone: tzinfo = UTC) -> datetime:
+    return to_wall_clock(to_timestamp(value), zone)
+
+
+def _to_wall_clocks(value: Any, zone: tzinfo) -> str:
+    """The text form of an array of such times; text is one already."""
+
+    def shown(item: Any) -> Any:
+        if isinstance(item, list):
+            return [shown(one) for one in item]
+        return None if item is None else _to_wall_clock(item, zone)
+
+    return _to_text_form(shown(value) if isinstance(value, list) else value)
 
 
 def _to_json(value: Any) -> str:
     return value if isinstance(value, str) else json_text(value)
 
 
-def _to_text_form(value: Any) -> str:
+def _to_vector(value: Any) -> str:
+    """The text form of PostgreSQL's arrays that have no braces."""
+    return " ".join(map(str, value)) if isinstance(value, list) else _to_text(value)
+
+
+def _to_text_form(value: Any, delimiter: str = ",") -> str:
     """What PostgreSQL reads as the value of any type, arrays among them."""
     if isinstance(value, list):
-        return "{" + ",".join(_array_item(item) for item in value) + "}"
+        return "{" + delimiter.join(_array_item(item, delimiter) for item in value) + "}"
     if isinstance(value, bytes):
         return "\\x" + value.hex()
     return _to_text(value)
 
 
-def _array_item(item: Any) -> str:
+def _array_item(item: Any, delimiter: str) -> str:
     if item is None:
         return "NULL"
     if isinstance(item, list):
-        return _to_text_form(item)
+        return _to_text_form(item, delimiter)
     return '"' + _to_text_form(item).replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -153,7 +223,7 @@ _CONVERTERS: Final[dict[str, tuple[_Fits, Callable[[Any], Any]]]] = {
     "bytea": (_unnamed(Type.BYTES), _to_bytes),
     "date": (_named(DATE_NAME), to_date),
     "time without time zone": (_named(TIME_NAME), to_time),
-    "timestamp without time zone": (lambda schema: False, _to_local_timestamp),
+    WALL_CLOCK_NAME: (lambda schema: False, _to_wall_clock),
     "timestamp with time zone": (_named(TIMESTAMP_NAME), to_timestamp),
     "uuid": (_is_string, _to_text),
     "json": (_is_string, _to_json),

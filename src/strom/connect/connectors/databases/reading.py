@@ -8,6 +8,7 @@ the cursor moves on with the last of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from strom.connect.api import ConnectError, Schema, SourceRecord, Type
@@ -16,10 +17,13 @@ from strom.connect.connectors.databases.connection_settings import did_you_mean
 from strom.connect.connectors.databases.dialect import Column, Database, Row, TableId
 from strom.connect.connectors.databases.granularity import with_granularity
 from strom.connect.connectors.databases.source_settings import JdbcSourceSettings
+from strom.connect.connectors.databases.table_names import missing_table, written_name
 
 TIMESTAMP: Final = "timestamp"
 INCREMENTING: Final = "incrementing"
 _WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
+_UNREADABLE: Final = (ConnectError, ValueError, TypeError, LookupError, ArithmeticError)
+"""What a parser raises for a value that it does not understand."""
 Cursor = Mapping[str, Any]
 
 
@@ -52,13 +56,18 @@ class TableReader:
             self._from = f"({settings.query}) AS q"
         else:
             self.topic = settings.topic_prefix + table.name
-            self.partition = {"table": str(table)}
+            self.partition = {"table": written_name(table)}
             self._from = database.quote_table(table)
         self._columns: tuple[Column, ...] = ()
         self._schema = Schema(Type.STRUCT)
         self._order: tuple[Order, ...] = ()
         self.has_more = False
         """Whether the last batch was full, so that the next can be read at once."""
+
+    @property
+    def earlier_partition(self) -> Mapping[str, Any]:
+        """What releases before 0.1.1 stored the position under; several tables may share it."""
+        return self.partition if self._table is None else {"table": str(self._table)}
 
     def prepare(self) -> None:
         """Look the columns up; ConnectError if one that is named is not there."""
@@ -67,10 +76,8 @@ class TableReader:
         else:
             self._columns = self._database.columns(self._table)
             if not self._columns:
-                known = [str(one) for one in self._database.tables(("TABLE", "VIEW"))]
-                raise ConnectError(
-                    f"There is no table {self._table}.{did_you_mean(str(self._table), known)}"
-                )
+                tables = self._database.tables(("TABLE", "VIEW"))
+                raise missing_table(written_name(self._table), tables)
         self._columns = tuple(
             with_granularity(column, self._settings.granularity) for column in self._columns
         )
@@ -92,6 +99,7 @@ class TableReader:
             alone = names[0] if len(names) == 1 else f"COALESCE({', '.join(names)})"
             if all(column.schema.optional for column in columns):
                 self._refuse_null(columns[0], "timestamp.column.name")
+            self._refuse_mixed_zones(columns)
             yield Order(TIMESTAMP, alone, columns[0].type)
         if INCREMENTING in mode:
             column = self._incrementing()
@@ -125,8 +133,22 @@ class TableReader:
                 f"make it NOT NULL, choose another {setting}, or set validate.non.null=false."
             )
 
+    def _refuse_mixed_zones(self, columns: Sequence[Column]) -> None:
+        """The database would compare them as if wall-clock times were those of UTC."""
+        kinds = {self._database.is_wall_clock(column.type) for column in columns}
+        if len(kinds) > 1 and self._settings.zone is not UTC:
+            types = ", ".join(f"{column.name} {column.type}" for column in columns)
+            raise ConnectError(
+                f"The columns that timestamp.column.name names for {self} are of different types "
+                f"({types}): with db.timezone={self._settings.timezone} all need a time zone, or none."
+            )
+
+    def begin_at(self, moment: datetime) -> None:
+        """Read rows from this moment on; after `prepare`."""
+        self.cursor = {TIMESTAMP: self._database.position_at(moment, self._order[0].type)}
+
     def __str__(self) -> str:
-        return "The query" if self._table is None else f"Table {self._table}"
+        return "The query" if self._table is None else f"Table {written_name(self._table)}"
 
     def read(self) -> list[SourceRecord]:
         """The next rows after the cursor, at most about a batch; the cursor moves behind them."""
@@ -170,7 +192,8 @@ class TableReader:
         conditions: list[str] = []
         if self._order[0].name == TIMESTAMP:
             delay = self._settings.timestamp_delay_ms
-            conditions.append(self._database.is_before(self._order[0].expression, delay))
+            _, expression, type_name = self._order[0]
+            conditions.append(self._database.is_before(expression, type_name, delay))
         known = [order for order in self._order if self.cursor.get(order.name) is not None]
         if not known:
             return conditions, []
@@ -201,14 +224,38 @@ class TableReader:
         width = len(names)
         topic, partition, schema = self.topic, self.partition, self._schema
         for index, row in enumerate(rows):
-            value = {
-                name: item if item is None or parse is None else parse(item)
-                for name, item, parse in zip(names, row, parsers, strict=False)
-            }
+            try:
+                value = {
+                    name: item if item is None or parse is None else parse(item)
+                    for name, item, parse in zip(names, row, parsers, strict=False)
+                }
+            except _UNREADABLE:
+                raise self._unreadable(row) from None
             if self._order:
                 following = rows[index + 1] if index + 1 < len(rows) else None
                 self._move(row, following, width)
             yield SourceRecord(partition, dict(self.cursor), topic, value, schema)
+
+    def _unreadable(self, row: Row) -> ConnectError:
+        """Which value of a row cannot be converted, and why."""
+        keys = [
+            f"{column.name}={str(item)[:80]}"
+            for column, item in zip(self._columns, row, strict=False)
+            if column.key
+        ]
+        where = f"{self}, row with {', '.join(keys)}" if keys else f"{self}"
+        for column, item in zip(self._columns, row, strict=False):
+            try:
+                if item is not None and column.parse is not None:
+                    column.parse(item)
+            except ConnectError as error:
+                return ConnectError(f"{where}, column {column.name} ({column.type}): {error}")
+            except _UNREADABLE:
+                return ConnectError(
+                    f"{where}, column {column.name} ({column.type}): the value {str(item)[:80]!r} is "
+                    "not one of its type. Correct it, or read the column as text by a query."
+                )
+        return ConnectError(f"{where} cannot be read.")
 
     def _move(self, row: Row, following: Row | None, width: int) -> None:
         """The cursor after this row. Rows of one moment share what was before until the last."""

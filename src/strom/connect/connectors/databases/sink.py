@@ -29,6 +29,7 @@ from strom.connect.connectors.databases.dialect import (
     TableId,
     open_database,
 )
+from strom.connect.connectors.databases.ordering import batches
 from strom.connect.connectors.databases.plans import (
     Batch,
     Plan,
@@ -40,6 +41,7 @@ from strom.connect.connectors.databases.plans import (
 )
 from strom.connect.connectors.databases.rows import deleted_shape, written_shape
 from strom.connect.connectors.databases.sink_settings import JdbcSinkSettings
+from strom.connect.connectors.databases.table_names import name_parts
 from strom.connect.connectors.databases.target_tables import TargetTables
 
 _MOST_SHAPES: Final = 1000
@@ -52,7 +54,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
 
     def __init__(self, settings: JdbcSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
-        self._database: Database = open_database(settings.address())
+        self._database: Database = open_database(settings.address(), zone=settings.zone)
         self._tables = TargetTables(
             self._database, create=settings.auto_create, evolve=settings.auto_evolve
         )
@@ -86,9 +88,11 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         try:
             # Tables are made before the transaction begins: two tasks may want to make the same one.
             self._database.open()
-            self._store(parts, spans, list(self._planned(parts)))
-        except RefusedRows as refusal:
-            self._blame(records, refusal)
+            planned = list(self._planned(parts))
+            try:
+                self._store(parts, spans, planned)
+            except RefusedRows:
+                self._store_in_parts(records)
         except BaseException:
             self._forget()
             raise
@@ -139,41 +143,21 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         return [part for part in fresh if len(part)]
 
     def _write(self, planned: Iterable[Run]) -> None:
-        for batch in self._batches(planned):
+        for batch in batches(planned, self.settings.insert_mode):
             size = self.settings.batch_size
             for start in range(0, len(batch.rows), size):
                 self._write_rows(batch, batch.rows[start : start + size])
 
     def _write_rows(self, batch: Batch, rows: Sequence[Row]) -> None:
-        write = {
-            "insert": self._database.insert,
-            "upsert": self._database.upsert,
-            "update": self._database.update,
-        }[self.settings.insert_mode]
-        (self._database.delete if batch.deletes else write)(batch.table, batch.columns, rows)
-
-    def _batches(self, planned: Iterable[Run]) -> Iterator[Batch]:
-        """Rows to write at once, in an order that ends as record by record would have.
-
-        Of an upserted key only the last record of a call counts, so records of other keys between
-        do not matter. Inserts and updates are done in the order of the records.
-        """
-        if self.settings.insert_mode != "upsert":
-            updates = self.settings.insert_mode == "update"
-            for plan, some in planned:
-                rows = plan.rows(some)
-                yield plan.batch(_last_of_each(plan.key, rows) if updates else rows)
-            return
-        last: dict[tuple[TableId, Row], tuple[Plan, Row]] = {}
-        writing: dict[TableId, Plan] = {}
-        for plan, some in planned:
-            if not plan.deletes and writing.setdefault(plan.table, plan) is not plan:
-                # Other columns: what the records before said of theirs has to be kept.
-                yield from _by_plan(last)
-                last, writing = {}, {plan.table: plan}
-            for row in plan.rows(some):
-                last[plan.table, plan.key(row)] = (plan, row)
-        yield from _by_plan(last)
+        table, columns, distinct = batch.table, batch.columns, batch.distinct
+        if batch.deletes:
+            self._database.delete(table, columns, rows, distinct=distinct)
+        elif self.settings.insert_mode == "insert":
+            self._database.insert(table, columns, rows)
+        elif self.settings.insert_mode == "upsert":
+            self._database.upsert(table, columns, rows, distinct=distinct)
+        else:
+            self._database.update(table, columns, rows, distinct=distinct)
 
     def _planned(self, records: Sequence[Stretch]) -> Iterator[Run]:
         """Runs of records that are written in the same way; their tables are made ready."""
@@ -207,56 +191,43 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         columns = self._tables.columns(table, shape.columns)
         return Plan(record, table, shape, columns, self._database)
 
-    def _blame(self, records: Sequence[SinkRecord], refusal: RefusedRows) -> None:
-        """Find the record that the database does not take, by halving; nothing is stored."""
+    def _store_in_parts(self, records: Sequence[SinkRecord]) -> None:
+        """Store what could not be stored at once; PoisonRecord names the record that is refused.
+
+        Records that are refused together may be taken one after the other: merged changes can violate
+        a constraint that no single one does, and a trigger or index may find keys equal.
+        """
         self._forget()
-        low, high = 0, len(records)
-        self._database.begin()
-        try:
+        with self._database.transaction():
             parts = stretches(records)
-            left = self._not_stored(parts, offsets_of(parts))
-            kept = {(part.origin, offset) for part in left for offset in part.offsets}
-            while high - low > 1:
-                middle = (low + high) // 2
-                half = [one for one in records[low:middle] if (one.origin, one.offset) in kept]
-                if self._takes(half):
-                    low = middle
-                else:
-                    high = middle
-            if self._takes([records[low]]):
-                raise ConnectError(str(refusal)) from refusal
-        finally:
-            self._database.rollback()
-        raise PoisonRecord(str(refusal), low) from refusal
+            fresh = self._not_stored(parts, offsets_of(parts))
+            kept = {(part.origin, offset) for part in fresh for offset in part.offsets}
+            places = [n for n, one in enumerate(records) if (one.origin, one.offset) in kept]
+            self._write_in_parts(records, places)
+            ends = {partition: span.end for partition, span in offsets_of(fresh).items()}
+            self._database.store(self.context.connector, ends)
 
-    def _takes(self, records: Sequence[SinkRecord]) -> bool:
-        self._database.execute("SAVEPOINT strom_try")
+    def _write_in_parts(self, records: Sequence[SinkRecord], places: Sequence[int]) -> None:
+        """Write the records at these places; where they are refused, each half on its own."""
+        self._database.execute("SAVEPOINT strom_part")
         try:
-            self._write(self._planned(stretches(records)))
-        except RefusedRows:
-            self._database.execute("ROLLBACK TO SAVEPOINT strom_try")
-            return False
-        return True
-
-
-def _last_of_each(key: Any, rows: Sequence[Row]) -> list[Row]:
-    return list({key(row): row for row in rows}.values())
-
-
-def _by_plan(last: Mapping[Any, tuple[Plan, Row]]) -> Iterator[Batch]:
-    rows: dict[Plan, list[Row]] = {}
-    for plan, row in last.values():
-        rows.setdefault(plan, []).append(row)
-    for plan, some in rows.items():
-        yield plan.batch(some)
+            self._write(self._planned(stretches([records[place] for place in places])))
+        except RefusedRows as refusal:
+            self._database.execute("ROLLBACK TO SAVEPOINT strom_part")
+            if len(places) == 1:
+                raise PoisonRecord(str(refusal), places[0]) from refusal
+            middle = len(places) // 2
+            self._write_in_parts(records, places[:middle])
+            self._write_in_parts(records, places[middle:])
+        self._database.execute("RELEASE SAVEPOINT strom_part")
 
 
 def table_of(topic: str, name_format: str) -> TableId:
-    """The table for a topic; dots of the topic's own name are part of the table's name."""
-    schema, dot, name = name_format.partition(".")
-    if not dot:
-        schema, name = "", name_format
-    return TableId(schema.replace("${topic}", topic) or None, name.replace("${topic}", topic))
+    """The table for a topic; dots of the topic's own name, or in quotes, are part of its name."""
+    parts = [part.replace("${topic}", topic) for part in name_parts(name_format)]
+    if len(parts) == 1:
+        return TableId(None, parts[0])
+    return TableId(parts[0] or None, ".".join(parts[1:]))
 
 
 class JdbcSink(SinkConnector[JdbcSinkSettings]):

@@ -6,6 +6,7 @@ from typing import Final
 
 from strom.connect.api import Importance, Kind, setting
 from strom.connect.connectors.databases.connection_settings import ConnectionSettings
+from strom.connect.connectors.databases.table_names import UnclosedQuote, name_parts
 
 KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
 
@@ -52,7 +53,8 @@ class JdbcSinkSettings(ConnectionSettings):
     table_name_format: str = setting(
         "table.name.format",
         Kind.STRING,
-        "The table's name: ${topic} stands for the topic; a dot in the rest parts schema and table.",
+        "The table's name: ${topic} stands for the topic; a dot in the rest parts schema and table, "
+        "unless it is in double quotes.",
         "${topic}",
     )
     fields: tuple[str, ...] = setting(
@@ -81,6 +83,10 @@ class JdbcSinkSettings(ConnectionSettings):
     def clashes(self) -> Mapping[str, str]:
         """Which settings do not go together."""
         found = dict(super().clashes())
+        try:
+            name_parts(self.table_name_format)
+        except UnclosedQuote:
+            found["table.name.format"] = 'A name in quotes is not closed by ".'
         if self.insert_mode != "insert" and self.key_mode == "none":
             found["pk.mode"] = (
                 f"insert.mode={self.insert_mode} needs a key to find rows by; set pk.mode to "

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
 from strom.connect.api import (
@@ -13,10 +14,15 @@ from strom.connect.api import (
     SourceRecord,
     SourceTask,
 )
-from strom.connect.connectors.databases.connection_settings import did_you_mean
 from strom.connect.connectors.databases.dialect import Database, TableId, open_database
 from strom.connect.connectors.databases.reading import TIMESTAMP, TableReader
 from strom.connect.connectors.databases.source_settings import JdbcSourceSettings
+from strom.connect.connectors.databases.table_names import (
+    find_table,
+    missing_table,
+    names_table,
+    written_name,
+)
 
 _LONGEST_WAIT_S: Final = 0.5
 
@@ -26,9 +32,9 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
 
     def __init__(self, settings: JdbcSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
-        self._database = open_database(settings.address(), settings.numeric_mapping)
+        self._database = open_database(settings.address(), settings.numeric_mapping, settings.zone)
         self._readers: list[TableReader] = []
-        self._due: dict[str, float] = {}
+        self._due: dict[TableReader, float] = {}
         self._bulk: Iterator[list[SourceRecord]] | None = None
 
     def start(self) -> None:
@@ -40,24 +46,20 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
             else list(chosen_tables(self._database, self.settings, self.settings.tables))
         )
         self._readers = [self._reader(table) for table in tables]
-        for reader in self._readers:
-            reader.prepare()
-            self._due[reader.topic] = 0.0
+        self._due = dict.fromkeys(self._readers, 0.0)
 
     def _reader(self, table: TableId | None) -> TableReader:
         reader = TableReader(self._database, self.settings, table, None)
-        reader.cursor = dict(self.context.offset(reader.partition) or {})
-        if not reader.cursor and TIMESTAMP in self.settings.mode:
-            reader.cursor = self._beginning()
-        return reader
-
-    def _beginning(self) -> dict[str, Any]:
+        reader.prepare()
+        stored = self.context.offset(reader.partition)
+        if stored is None:
+            stored = self.context.offset(reader.earlier_partition)
+        reader.cursor = dict(stored or {})
         initial = self.settings.timestamp_initial
-        if initial is None:
-            return {}
-        seconds = time.time() if initial < 0 else initial / 1000
-        text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
-        return {TIMESTAMP: text}
+        if not reader.cursor and TIMESTAMP in self.settings.mode and initial is not None:
+            seconds = int(time.time()) if initial < 0 else initial // 1000
+            reader.begin_at(datetime.fromtimestamp(seconds, UTC))
+        return reader
 
     def poll(self) -> Sequence[SourceRecord]:
         """The next rows of the table whose turn it is."""
@@ -73,7 +75,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
 
     def _poll_new(self) -> Sequence[SourceRecord]:
         for reader in list(self._readers):
-            if self._due[reader.topic] > time.monotonic():
+            if self._due[reader] > time.monotonic():
                 continue
             cursor = dict(reader.cursor)
             try:
@@ -83,9 +85,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
             except BaseException:
                 reader.cursor = cursor
                 raise
-            # The others first, next time: a table that never ends must not keep them waiting.
-            self._readers.remove(reader)
-            self._readers.append(reader)
+            self._move_to_end(reader)
             if not reader.has_more:
                 self._wait_for(reader)
             if records:
@@ -96,20 +96,35 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
         while True:
             if self._bulk is None:
                 reader = next(
-                    (one for one in self._readers if self._due[one.topic] <= time.monotonic()), None
+                    (one for one in self._readers if self._due[one] <= time.monotonic()), None
                 )
                 if reader is None:
                     return self._rest()
+                self._move_to_end(reader)
                 reader.prepare()
-                self._wait_for(reader)
-                self._bulk = reader.read_all()
+                self._bulk = self._whole_table(reader)
             records = next(self._bulk, None)
             if records is not None:
                 return records
             self._bulk = None
 
+    def _whole_table(self, reader: TableReader) -> Iterator[list[SourceRecord]]:
+        """All rows; only then the table has been read, and is not due again for a while.
+
+        A connection that is lost before that leaves it due: it is read again from its first row,
+        for only within one transaction all rows are of one moment.
+        """
+        due = time.monotonic() + self.settings.poll_interval_ms / 1000
+        yield from reader.read_all()
+        self._due[reader] = due
+
+    def _move_to_end(self, reader: TableReader) -> None:
+        """The others first, next time: a table that never ends must not keep them waiting."""
+        self._readers.remove(reader)
+        self._readers.append(reader)
+
     def _wait_for(self, reader: TableReader) -> None:
-        self._due[reader.topic] = time.monotonic() + self.settings.poll_interval_ms / 1000
+        self._due[reader] = time.monotonic() + self.settings.poll_interval_ms / 1000
 
     def _rest(self) -> Sequence[SourceRecord]:
         """Nothing is due: wait a little, or until the task shall end."""
@@ -129,17 +144,16 @@ def chosen_tables(
     """The tables to read: those named, or all but those excluded. ConnectError if one is not there."""
     there = database.tables(settings.table_types)
     if not (names or settings.included):
-        return [table for table in there if not {table.name, str(table)} & settings.excluded]
-    known = {
-        **{table.name: table for table in reversed(there)},
-        **{str(table): table for table in there},
-    }
-    views = {str(table): table for table in database.tables(("VIEW",))}
-    known = {**{table.name: table for table in views.values()}, **views, **known}
+        excluded = settings.excluded
+        return [table for table in there if not any(names_table(text, table) for text in excluded)]
+    views = database.tables(("VIEW",))
+    chosen: dict[TableId, None] = {}
     for name in names or settings.included:
-        if name not in known:
-            raise ConnectError(f"There is no table {name}.{did_you_mean(name, known)}")
-    return [known[name] for name in names or settings.included]
+        table = find_table(name, there) or find_table(name, views)
+        if table is None:
+            raise missing_table(name, [*there, *views])
+        chosen[table] = None
+    return list(chosen)
 
 
 class JdbcSource(SourceConnector[JdbcSourceSettings]):
@@ -150,7 +164,8 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
 
     def check(self) -> Mapping[str, str]:
         """Whether the tables and columns that are named are there."""
-        database = open_database(self.settings.address(), self.settings.numeric_mapping)
+        settings = self.settings
+        database = open_database(settings.address(), settings.numeric_mapping, settings.zone)
         field = "connection.url"
         try:
             database.open()
@@ -174,6 +189,7 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
         """The tables shared out evenly."""
         if self.settings.query:
             return [{}]
+        # Names in the list are passed on as they are: which tables they mean is found by the tasks.
         tables = list(self.settings.included) or self._all_tables()
         if not tables:
             raise InvalidSettings({"table.whitelist": ["The database has no table to read."]})
@@ -184,6 +200,6 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
         database = open_database(self.settings.address())
         try:
             database.open()
-            return [str(table) for table in chosen_tables(database, self.settings)]
+            return [written_name(table) for table in chosen_tables(database, self.settings)]
         finally:
             database.close()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from strom.connect.api import Importance, Kind, setting
 from strom.connect.connectors.databases.connection_settings import ConnectionSettings
 from strom.connect.connectors.databases.granularity import CHOICES, LOGICAL
+from strom.connect.connectors.databases.table_names import tables_setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +61,17 @@ class JdbcSourceSettings(ConnectionSettings):
         "Whether columns that can be null are refused as incrementing or timestamp columns.",
         True,
     )
-    whitelist: tuple[str, ...] = setting(
-        "table.whitelist", Kind.LIST, "The tables to read; empty for all.", ()
+    whitelist: tuple[str, ...] = tables_setting(
+        "table.whitelist",
+        "The tables to read, as table or schema.table; empty for all. A name with a comma or dot in it "
+        "is written in double quotes.",
     )
-    include: tuple[str, ...] = setting(
-        "table.include.list", Kind.LIST, "Another name of table.whitelist.", ()
+    include: tuple[str, ...] = tables_setting(
+        "table.include.list", "Another name of table.whitelist."
     )
-    blacklist: tuple[str, ...] = setting("table.blacklist", Kind.LIST, "Tables not to read.", ())
-    exclude: tuple[str, ...] = setting(
-        "table.exclude.list", Kind.LIST, "Another name of table.blacklist.", ()
+    blacklist: tuple[str, ...] = tables_setting("table.blacklist", "Tables not to read.")
+    exclude: tuple[str, ...] = tables_setting(
+        "table.exclude.list", "Another name of table.blacklist."
     )
     table_types: tuple[str, ...] = setting(
         "table.types",
@@ -86,7 +89,7 @@ class JdbcSourceSettings(ConnectionSettings):
     topic_prefix: str = setting(
         "topic.prefix",
         Kind.STRING,
-        "The topic of a table is this and the table's name.",
+        "The topic of a table is this and the table's name, without its schema.",
         "",
         required=True,
     )
@@ -104,11 +107,9 @@ class JdbcSourceSettings(ConnectionSettings):
         "none",
         choices=("none", "precision_only", "best_fit", "best_fit_eager_double"),
     )
-    tables: tuple[str, ...] = setting(
+    tables: tuple[str, ...] = tables_setting(
         "tables",
-        Kind.LIST,
         "The tables of one task; set by the connector itself.",
-        (),
         importance=Importance.LOW,
     )
 

@@ -3,6 +3,8 @@
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import partial
 from typing import Any, Final
 
 from strom.connect.api import ConnectError, RetriableError, Schema, TopicPartition
@@ -25,8 +27,10 @@ from strom.connect.connectors.databases.sqlite_types import (
     needs_storing,
     stored,
 )
+from strom.connect.connectors.databases.time_zones import settled_wall_clock
 
 _BUSY_TIMEOUT_S: Final = 5.0
+_SECONDS: Final = "%Y-%m-%d %H:%M:%S"
 _CREATE_POSITIONS: Final = f"""
 CREATE TABLE IF NOT EXISTS {POSITIONS} (
     connector TEXT, topic TEXT, part INTEGER, next_offset INTEGER, epoch INTEGER NOT NULL,
@@ -47,8 +51,10 @@ UPDATE {POSITIONS} SET next_offset = ? WHERE connector = ? AND topic = ? AND par
 class Sqlite(Database):
     """One connection to a SQLite file."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, zone: tzinfo = UTC) -> None:
         self._address = address
+        self._zone = zone
+        """Of texts of times that do not say theirs."""
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
@@ -116,7 +122,7 @@ class Sqlite(Database):
     def _column(
         self, name: str, declared: str, not_null: int, filled: bool, key: int, alone: bool
     ) -> Column:
-        of = mapped(declared)
+        of = mapped(declared, self._zone)
         is_row_id = bool(key) and alone and declared.upper() == "INTEGER"
         schema = of.schema if not_null or is_row_id else optional(of.schema)
         parse = checked(of.parse, name, declared)
@@ -132,11 +138,13 @@ class Sqlite(Database):
             first = cursor.fetchone()
             names = [description[0] for description in cursor.description]
         declared = [_declared_by(value) for value in first or [None] * len(names)]
-        return tuple(
-            Column(
-                name, kind, optional(mapped(kind).schema), checked(mapped(kind).parse, name, kind)
-            )
+        kinds = [
+            (name, kind, mapped(kind, self._zone))
             for name, kind in zip(names, declared, strict=True)
+        ]
+        return tuple(
+            Column(name, kind, optional(of.schema), checked(of.parse, name, kind))
+            for name, kind, of in kinds
         )
 
     def selected(self, expression: str) -> str:
@@ -151,14 +159,32 @@ class Sqlite(Database):
         """As it was read."""
         return value
 
-    def is_before(self, expression: str, delay_ms: int) -> str:
-        """By this machine's clock, in whole seconds; numbers are milliseconds since 1970."""
-        seconds = -(-delay_ms // 1000)
-        moment = (
+    def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
+        """By this machine's clock, in whole seconds; numbers are milliseconds since 1970.
+
+        A text that says its offset is a moment, but texts are ordered as they are written: so its
+        wall-clock time must not come again either.
+        """
+        now = datetime.now(UTC) - timedelta(seconds=-(-delay_ms // 1000))
+        latest = f"'{now:{_SECONDS}}'"
+        settled = f"'{settled_wall_clock(now, self._zone):{_SECONDS}}'"
+        shown = f"replace(substr({expression}, 1, 19), 'T', ' ')"
+        is_settled = "" if self._zone is UTC else f"AND {shown} < {settled} "
+        return (
             f"CASE WHEN typeof({expression}) IN ('integer', 'real') "
-            f"THEN datetime(({expression}) / 1000, 'unixepoch') ELSE datetime({expression}) END"
+            f"THEN datetime(({expression}) / 1000, 'unixepoch') < {latest} "
+            f"WHEN ({expression}) GLOB '*[Zz]' OR ({expression}) GLOB '*[+-][0-9][0-9]:[0-9][0-9]' "
+            f"THEN datetime({expression}) < {latest} {is_settled}"
+            f"ELSE datetime({expression}) < {settled} END"
         )
-        return f"{moment} < datetime('now', '-{seconds} seconds')"
+
+    def is_wall_clock(self, type_name: str) -> bool:
+        """Any text that does not say its zone."""
+        return True
+
+    def position_at(self, moment: datetime, type_name: str) -> str:
+        """As SQLite's own functions write times."""
+        return f"{settled_wall_clock(moment, self._zone):{_SECONDS}}"
 
     def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """All rows that a statement returns."""
@@ -210,7 +236,7 @@ class Sqlite(Database):
 
     def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
         """How a record's value becomes one for this column."""
-        return stored if needs_storing(schema) else None
+        return partial(stored, zone=self._zone) if needs_storing(schema) else None
 
     def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
         """Add rows."""
@@ -221,8 +247,10 @@ class Sqlite(Database):
         places = ", ".join("?" for _ in columns)
         return f"INSERT INTO {self.quote_table(table)} ({names}) VALUES ({places})"
 
-    def upsert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Add rows, or change those that are there."""
+    def upsert(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
+        """Add rows, or change those that are there: always one after the other."""
         keys = ", ".join(self.quote(column.name) for column in columns if column.key)
         changed = ", ".join(
             f"{self.quote(column.name)} = excluded.{self.quote(column.name)}"
@@ -232,7 +260,9 @@ class Sqlite(Database):
         action = f"DO UPDATE SET {changed}" if changed else "DO NOTHING"
         self._execute_many(f"{self._insert(table, columns)} ON CONFLICT ({keys}) {action}", rows)
 
-    def update(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    def update(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
         """Change the rows that are there."""
         places = {column.name: f"?{place}" for place, column in enumerate(columns, 1)}
         changed = ", ".join(
@@ -244,7 +274,9 @@ class Sqlite(Database):
             keys = self._same_key(columns)
             self._execute_many(f"UPDATE {self.quote_table(table)} SET {changed} WHERE {keys}", rows)
 
-    def delete(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    def delete(
+        self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
+    ) -> None:
         """Take rows away."""
         keys = self._same_key(columns)
         self._execute_many(f"DELETE FROM {self.quote_table(table)} WHERE {keys}", rows)

@@ -6,8 +6,9 @@ the type promises, and what does not fit is told, with the column's name.
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
-from decimal import Decimal
+from datetime import UTC, date, datetime, time, tzinfo
+from decimal import Context, Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from strom.connect.api import ConnectError, Schema, Type
@@ -35,6 +36,7 @@ from strom.connect.connectors.databases.plain_values import (
     to_timestamp,
     to_whole,
 )
+from strom.connect.connectors.databases.time_zones import in_zone
 
 
 class Mapped(NamedTuple):
@@ -74,15 +76,19 @@ def column_type(schema: Schema) -> str:
     return _NEW_BY_NAME.get(schema.name or "") or _NEW[schema.type]
 
 
-def mapped(declared: str) -> Mapped:
-    """How values of a column with this type travel; by SQLite's own rules, and dates beyond them."""
+def mapped(declared: str, zone: tzinfo = UTC) -> Mapped:
+    """How values of a column with this type travel; by SQLite's own rules, and dates beyond them.
+
+    `zone` is that of times which do not say theirs.
+    """
     name = declared.upper()
     exact, scaled = _EXACT.search(name), _SCALED.search(name)
     if exact:
         return _decimal(int(exact[1]))
     for word, of in _BY_WORD:
         if word in name:
-            return of
+            is_time = of.schema is TIMESTAMP
+            return Mapped(TIMESTAMP, partial(to_timestamp, zone=zone)) if is_time else of
     if scaled:
         return _decimal(int(scaled[1]))
     if any(word in name for word in ("REAL", "FLOA", "DOUB", "NUM", "DEC")):
@@ -90,9 +96,20 @@ def mapped(declared: str) -> Mapped:
     return Mapped(STRING, _to_string)
 
 
+_UNROUNDED: Final = Context(prec=100_000)
+"""Python rounds decimals to 28 digits unless told otherwise."""
+
+
 def _decimal(scale: int) -> Mapped:
     unit = Decimal(1).scaleb(-scale)
-    return Mapped(decimal(scale), lambda value: Decimal(str(value)).quantize(unit))
+
+    def parse(value: Any) -> Decimal:
+        number = Decimal(str(value))
+        if not number.is_finite():
+            raise ValueError(value)
+        return number.quantize(unit, context=_UNROUNDED)
+
+    return Mapped(decimal(scale), parse)
 
 
 def _to_string(value: Any) -> str:
@@ -138,12 +155,12 @@ def checked(parse: Callable[[Any], Any], column: str, declared: str) -> Callable
     return run
 
 
-def stored(value: Any) -> Any:
-    """A record's value as SQLite keeps it: numbers, text and bytes."""
+def stored(value: Any, zone: tzinfo = UTC) -> Any:
+    """A record's value as SQLite keeps it: numbers, text and bytes. Times say their zone's offset."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, datetime):
-        return to_timestamp(value).astimezone(UTC).isoformat(" ", "microseconds")
+        return in_zone(to_timestamp(value), zone).isoformat(" ", "microseconds")
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal):

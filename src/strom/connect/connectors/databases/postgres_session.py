@@ -1,0 +1,134 @@
+"""A connection to PostgreSQL, through asyncpg: every task has its own event loop, and waits in it."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
+
+import asyncpg
+
+from strom.connect.api import ConnectError, RetriableError
+from strom.connect.connectors.databases.address import Address
+from strom.connect.connectors.databases.dialect import Database, RefusedRows, Row
+from strom.connect.connectors.databases.postgres_types import SESSION
+
+T = TypeVar("T")
+
+_CONNECT_TIMEOUT_S: Final = 10
+_CLOSE_TIMEOUT_S: Final = 2
+_AWAY: Final = ("08", "57P", "53", "40", "55P03", "55006", "25006")
+"""Beginnings of the error codes that go away by waiting: connection, shutdown, resources, conflicts."""
+_WRONG_DATA: Final = ("21", "22", "23")
+"""Beginnings of the error codes for rows that are refused: a key twice, wrong values, constraints."""
+
+
+class PostgresSession(Database):
+    """Connects, runs statements in transactions, and translates what goes wrong."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._runner: asyncio.Runner | None = None
+        self._connection: Any = None
+
+    def open(self) -> None:
+        """Connect; RetriableError if it is away."""
+        if self._connection is not None and not self._connection.is_closed():
+            return
+        self._runner = self._runner or asyncio.Runner()
+        address = self._address
+        self._connection = self._run(
+            lambda: asyncpg.connect(
+                host=address.host,
+                port=address.port,
+                database=address.database,
+                user=address.user,
+                password=address.password,
+                ssl=address.ssl,
+                timeout=_CONNECT_TIMEOUT_S,
+                server_settings=dict(SESSION),
+                # Statements are few and long-lived, but a table's columns may change under them.
+                statement_cache_size=0,
+            )
+        )
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._connection is not None:
+            # What matters is that nothing of it is left; whether it ended politely is not known
+            # when the server is away.
+            with contextlib.suppress(ConnectError):
+                self._run(lambda: self._connection.close(timeout=_CLOSE_TIMEOUT_S))
+            self._connection = None
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+
+    def _run(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run it to its end, and say in our words what went wrong."""
+        if self._runner is None:
+            raise RetriableError(f"{self._address} is not connected.")
+
+        async def run() -> T:
+            return await call()
+
+        try:
+            return self._runner.run(run())
+        except asyncpg.PostgresError as error:
+            raise self._told(error) from error
+        except (
+            asyncpg.InterfaceError,
+            OSError,
+            TimeoutError,
+            asyncpg.InternalClientError,
+        ) as error:
+            if isinstance(error, ValueError):
+                raise RefusedRows(str(error)) from error
+            raise RetriableError(f"{self._address} is away: {error}") from error
+        except (ValueError, OverflowError, TypeError) as error:
+            raise RefusedRows(str(error)) from error
+
+    def _told(self, error: Any) -> ConnectError:
+        code = error.sqlstate or ""
+        text = str(error) + (f" ({error.detail})" if getattr(error, "detail", None) else "")
+        if code.startswith(_WRONG_DATA):
+            return RefusedRows(text)
+        if code.startswith(_AWAY):
+            return RetriableError(f"{self._address}: {text}")
+        return ConnectError(f"{self._address} refuses: {text}")
+
+    def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """All rows that a statement returns."""
+        rows: list[Row] = self._run(lambda: self._connection.fetch(statement, *parameters))
+        return rows
+
+    def begin_reading(self, snapshot: str | None = None) -> None:
+        """See everything as of one moment (an exported snapshot's, or now) until `rollback`."""
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        if snapshot:
+            self.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+
+    def begin(self) -> None:
+        """Start a transaction."""
+        self.open()
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        """End it well. A server that goes away meanwhile leaves open whether it did."""
+        self.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """End it, or the connection if that does not work any more."""
+        if self._connection is None or self._connection.is_closed():
+            return
+        try:
+            self.execute("ROLLBACK")
+        except ConnectError:
+            self._connection.terminate()
+
+    def execute(self, statement: str) -> None:
+        """Run a statement that returns nothing."""
+        self._run(lambda: self._connection.execute(statement))
+
+    def _execute_many(self, statement: str, rows: Sequence[Row]) -> None:
+        """The statement for one row after the other, without waiting for each."""
+        self._run(lambda: self._connection.executemany(statement, rows))
