@@ -281,8 +281,8 @@ class Generations:
             generation = open_generation(path)
             if generation is not None:
                 if mark.fits(generation):
-                    if path != self.path and mark.is_proof_for(generation):
-                        self._note_rotation()
+                    moved = path != self.path and mark.is_proof_for(generation)
+                    self.rotates = self.rotates or (moved and not self._by_name)
                     return generation
                 generation.close()
         return None
@@ -293,10 +293,10 @@ class Generations:
         A new file at the path that is still empty does not count: its writer may still be writing to
         the old one. Once it has written to the new one, the old one is finished.
         """
-        rotated = self._rotated()
-        if any(_inode(path) == current.inode for path in rotated):
-            self._note_rotation()
-        for where in (*(rotated if self._by_name or self.rotates else ()), self.path):
+        if not self._by_name and not self.rotates and (old := self.marked(mark)) is not None:
+            old.close()  # it was only to be seen where it is
+        rotated = self._rotated() if self._by_name or self.rotates else []
+        for where in (*rotated, self.path):
             generation = None if self._is_foreign(where) else open_generation(where)
             if generation is None:
                 continue
@@ -309,9 +309,6 @@ class Generations:
                 return generation
             generation.close()
         return None
-
-    def _note_rotation(self) -> None:
-        self.rotates = self.rotates or not self._by_name
 
     def _rotated(self) -> list[Path]:
         """The rotated ones, oldest first."""

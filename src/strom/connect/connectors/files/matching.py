@@ -19,7 +19,7 @@ from strom.connect.connectors.files.families import (
     is_of_0_1_0,
     possible_bases,
 )
-from strom.connect.connectors.files.generations import Generations, Mark
+from strom.connect.connectors.files.generations import Generations, Mark, open_generation
 
 _ESCAPE = re.compile(r"\[([\[*?])\]")
 
@@ -76,12 +76,14 @@ class MatchingReaders(Generic[ReaderT]):
         self._found: set[str] = set()
         self._unread: set[str] = set()
         self._families: dict[str, Family] = {}
+        self._claims: dict[int, list[tuple[str, Mark]]] | None = None
 
     def look(self, found: Iterable[str]) -> None:
         """Bring the readers in line with the files that are there now."""
         self._found = set(found)
         self._unread -= self._found
         self._families.clear()
+        self._claims = None
         for path in sorted(self._found):
             for base in self._bases(path):
                 # Its file was renamed, and no new one is there yet: the rest of it is still to read.
@@ -145,15 +147,38 @@ class MatchingReaders(Generic[ReaderT]):
     def _is_foreign(self, where: str, path: str) -> bool:
         """Whether a file belongs to another one than that of the path, as things are now."""
         self._families.clear()
-        return self._relation(where, besides=path) is not Relation.OWN
+        if self._relation(where, besides=path) is not Relation.OWN:
+            return True
+        generation = open_generation(Path(where))
+        if generation is None:
+            return True
+        try:
+            claims = self._claims_by_inode().get(generation.inode, ())
+            return any(name != path and mark.fits(generation) for name, mark in claims)
+        finally:
+            generation.close()
+
+    def _claims_by_inode(self) -> dict[int, list[tuple[str, Mark]]]:
+        """Which inodes are being read under which paths, among those with names like rotated ones."""
+        if self._claims is None:
+            self._claims = {}
+            for path in self._found:
+                mark = self._mark(path) if possible_bases(path) else None
+                if mark is not None and mark.inode is not None:
+                    self._claims.setdefault(mark.inode, []).append((path, mark))
+        return self._claims
 
     def _family(self, base: str) -> Family:
         if base not in self._families:
-            reader = self.readers.get(base)
-            offset = self._offset(base) if reader is None else None
-            mark = reader.mark if reader is not None else offset and Mark.of_offset(offset)
-            self._families[base] = Family(base, mark or None)
+            self._families[base] = Family(base, self._mark(base))
         return self._families[base]
+
+    def _mark(self, path: str) -> Mark | None:
+        """How far a path was read, by this task or another."""
+        if path in self.readers:
+            return self.readers[path].mark
+        offset = self._offset(path)
+        return Mark.of_offset(offset) if offset else None
 
     def _was_rotated(self, path: str, offset: Mapping[str, Any] | None) -> bool:
         """Whether version 0.1.0 has read a file, and perhaps others as its generations."""

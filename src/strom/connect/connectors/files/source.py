@@ -372,13 +372,11 @@ class FileSourceTask(SourceTask[FileSourceSettings]):
             return
         found = set(matching_files(self.settings.file))
         self._matching.look(found)
-        self._turns = [
-            path
-            for path in self._turns
-            if path in self._readers and (path in found or not self._readers[path].is_resting)
-        ]
-        turns = set(self._turns)
-        self._turns += [path for path in self._readers if path in found and path not in turns]
+        turns = {
+            path for path, reader in self._readers.items() if path in found or not reader.is_resting
+        }
+        self._turns = [path for path in self._turns if path in turns]
+        self._turns += sorted(turns.difference(self._turns))
 
     def _offset(self, path: str) -> Mapping[str, Any] | None:
         return self.context.offset({"filename": path})
