@@ -1,5 +1,6 @@
 """FileStreamSource: what is in files becomes records."""
 
+import glob
 import gzip
 import json
 import logging
@@ -297,6 +298,60 @@ def test_a_patterns_files_are_shared_among_tasks_each_read_once(tmp_path):
     assert sorted(values(records)) == sorted(map(str, range(12)))
 
 
+NAMES_LIKE_PATTERNS = ["a[1].csv", "what?.log", "x*y", "[", "a[", "]", "a[z-a]", "[!a]", "a\n[1]"]
+
+
+@pytest.mark.parametrize("name", NAMES_LIKE_PATTERNS)
+def test_a_file_with_a_name_like_a_pattern_is_read_by_it_and_by_its_escaped_form(tmp_path, name):
+    (tmp_path / name).write_text("one\n")
+    (tmp_path / "other").write_text("other\n")
+    offsets = StoredOffsets()
+    for written in (name, glob.escape(name)):
+        records = read(1, file=f"{tmp_path}/{written}")
+        assert values(records) == ["one"]
+        assert records[0].source_partition == {"filename": f"{tmp_path}/{name}"}
+        offsets.keep(records)
+    (tmp_path / name).write_text("one\ntwo\n")
+    assert values(read(1, offsets, file=f"{tmp_path}/{glob.escape(name)}")) == ["two"]
+
+
+def test_an_escaped_name_is_a_single_file_with_rotated_ones_and_is_waited_for(tmp_path):
+    pattern = f"{tmp_path}/a[[]1].log"
+    settings = {"file": pattern, "topic": "t", "rotated.pattern": "a[[]1]-*.log"}
+    driver = SourceDriver(FileStreamSource, settings)
+    driver.start()
+    assert driver.poll() == []
+    (tmp_path / "a[1].log").write_text("one\n")
+    (tmp_path / "a1.log").write_text("another file\n")
+    assert values(driver.read(1)) == ["one"]
+    driver.stop()
+    with (tmp_path / "a[1].log").open("a") as file:
+        file.write("two\n")
+    (tmp_path / "a[1].log").rename(tmp_path / "a[1]-2026.log")
+    (tmp_path / "a[1].log").write_text("three\n")
+    again = SourceDriver(FileStreamSource, settings, driver.offsets)
+    again.start()
+    assert values(again.read(2)) == ["two", "three"]
+    again.stop()
+
+
+def test_a_file_that_a_pattern_names_twice_is_read_once(tmp_path):
+    (tmp_path / "x*y").write_text("one\n")
+    (tmp_path / "xxy").write_text("two\n")
+    driver = SourceDriver(FileStreamSource, {"file": f"{tmp_path}//x*y", "topic": "t"})
+    driver.start()
+    assert sorted(values(driver.read(2))) == ["one", "two"]
+    assert [driver.poll() for _ in range(3)] == [[], [], []]
+    driver.stop()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are Unicode there")
+def test_a_name_that_is_no_text_is_read(tmp_path):
+    with open(os.fsencode(tmp_path) + b"/\xff.log", "w") as file:
+        file.write("one\n")
+    assert values(read(1, file=f"{tmp_path}/*.log", max_tasks=2)) == ["one"]
+
+
 def test_a_byte_order_mark_belongs_to_no_line(tmp_path):
     for form, text, value in (
         ("csv", "id\n1\n", {"id": "1"}),
@@ -380,6 +435,8 @@ def test_whatever_is_in_a_file_is_read_or_told(tmp_path_factory, data, form, lon
     [
         ({"fromat": "csv"}, "fromat", "format"),
         ({"file": "s3://bucket/in.txt"}, "file", "s3: of s3://bucket/in.txt is not supported"),
+        ({"file": "a\0b*"}, "file", "null character"),
+        ({"file": "a\ud800"}, "file", "cannot be the name of a file"),
         ({"format": "xml"}, "format", "lines, csv, json"),
         ({"encoding": "utf-16"}, "encoding", "utf-8"),
         ({"encoding": "klingon"}, "encoding", "utf-8"),

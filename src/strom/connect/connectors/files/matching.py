@@ -36,8 +36,12 @@ def literal_path(pattern: str) -> str | None:
 
 def matching_files(pattern: str) -> list[str]:
     """The files that match a pattern, sorted; a file with exactly this name is one of them."""
-    found = glob.glob(pattern, recursive=True)
-    return sorted(path for path in {*found, pattern} if os.path.isfile(path))
+    found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
+    if os.path.isfile(pattern):
+        itself = os.path.normpath(pattern)  # as `logs//a?` the pattern itself is found as `logs/a?`
+        if all(os.path.normpath(path) != itself for path in found):
+            found.append(pattern)
+    return sorted(found)
 
 
 class ReadFile(Protocol):

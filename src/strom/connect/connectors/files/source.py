@@ -40,7 +40,7 @@ from strom.connect.connectors.files.parsing import (
     Parser,
     TextParser,
 )
-from strom.connect.connectors.local_paths import scheme_of
+from strom.connect.connectors.local_paths import path_problem, scheme_of
 
 LOOK_FOR_FILES_S = 1.0
 IDLE_S = 0.1
@@ -55,7 +55,8 @@ class FileSourceSettings(ConnectorSettings):
     file: str = setting(
         "file",
         Kind.STRING,
-        "The file to read, or a pattern of files as shells have them: logs/*.log, logs/**/*.csv.gz.",
+        "The file to read, or a pattern of files as shells have them: logs/*.log, logs/**/*.csv.gz. "
+        "A *, ? or [ that is part of a name is written [*], [?] or [[].",
         required=True,
     )
     topic: str = setting("topic", Kind.STRING, "Where the records go.", required=True)
@@ -122,6 +123,8 @@ class FileSourceSettings(ConnectorSettings):
     def clashes(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = {}
+        if (problem := path_problem(self.file)) is not None:
+            problems["file"] = problem
         if (scheme := scheme_of(self.file)) is not None:
             problems["file"] = (
                 f"The scheme {scheme}: of {self.file} is not supported. Give the path of a local file."
