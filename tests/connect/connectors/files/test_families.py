@@ -12,6 +12,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from strom.connect.connectors.files import families, source
+from strom.connect.connectors.files.generations import Generation
 from strom.connect.connectors.files.source import FileStreamSource
 from strom.testing.connectors import SourceDriver, StoredOffsets
 
@@ -217,20 +218,30 @@ def test_files_that_version_0_1_0_read_as_generations_are_not_read_again(folder)
     assert folder.read() == []
 
 
-def test_as_many_files_are_opened_as_there_are_new_ones(tmp_path, monkeypatch):
-    """Not each of them for each of the others."""
-    opened = []
-    usual = families.open_generation
-    monkeypatch.setattr(
-        families, "open_generation", lambda path: opened.append(path) or usual(path)
-    )
-    for number in range(200):
-        (tmp_path / f"part-{number}").write_text(f"{number}\n")
+def test_the_number_of_files_that_are_opened_grows_with_the_number_of_new_ones(
+    tmp_path, monkeypatch
+):
+    """Not with its square: each is compared with the first one only."""
+    opened = 0
+    usual = Generation.__init__
+
+    def counting(generation, path):
+        nonlocal opened
+        opened += 1
+        usual(generation, path)
+
+    monkeypatch.setattr(Generation, "__init__", counting)
     (tmp_path / "part").write_text("first\n")
     folder = Folder(tmp_path)
-    assert len(folder.read()) == 201
+    assert folder.read() == ["first"]
+    for number in range(60):
+        (tmp_path / f"part-{number}").write_text(f"{number}\n")
+    assert len(folder.read()) == 60
+    assert opened <= 60 * 10
+    opened = 0
+    folder.read()
+    assert opened == 0
     folder.stop()
-    assert len(opened) <= 3 * 201
 
 
 STEPS = ["write", "part", "read", "rename", "copy_and_cut", "compress", "restart"]

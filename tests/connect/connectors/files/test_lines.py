@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strom.connect.connectors.files.lines import CsvSplitter, LineSplitter
+from strom.connect.connectors.files.lines import CsvSplitter, LineSplitter, _End
 
 blocks = st.lists(st.text("ab\n", max_size=6).map(str.encode), max_size=12)
 
@@ -56,6 +56,15 @@ def test_rows_of_csv_may_span_lines(rows, size):
     again = CsvSplitter(splitter.given, 1000).feed(data[splitter.given :])
     assert again.texts == []  # nothing whole is left there, and nothing of it was given out
     assert [next(csv.reader(io.StringIO(line.decode(), newline=""))) for line in found] == rows
+
+
+@given(st.text('x,;"\r', max_size=12).map(str.encode), st.sampled_from([b",", b";", b",,"]))
+@settings(deadline=None, max_examples=300)
+def test_closed_lines_are_seen_as_such_at_once(line, delimiter):
+    splitter = CsvSplitter(0, 1000, delimiter)
+    assert (splitter._closed.fullmatch(line) is not None) is (
+        splitter._end_of(line, within=False) is _End.CLOSED
+    )
 
 
 def csv_splitter(longest=1000, columns=2):
@@ -125,12 +134,16 @@ def test_when_a_file_does_not_grow_any_more_only_what_are_rows_is_given(data, co
 
 def test_lines_that_open_quotes_for_ever_take_time_in_proportion(monkeypatch):
     """Each of these leaves a quote open, whether it begins within one or not."""
-    looked_at = []
+    looked_at = 0
     usual = CsvSplitter._end_of
-    monkeypatch.setattr(
-        CsvSplitter, "_end_of", lambda *args, **kw: looked_at.append(1) or usual(*args, **kw)
-    )
+
+    def counting(splitter, text, *, within):
+        nonlocal looked_at
+        looked_at += 1
+        return usual(splitter, text, within=within)
+
+    monkeypatch.setattr(CsvSplitter, "_end_of", counting)
     splitter = csv_splitter(longest=1000)
     splitter.feed(b'a",""",\n' * 2000)
     splitter.last()
-    assert len(looked_at) <= 2 * 2000
+    assert looked_at <= 2 * 2000

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strom.connect.api import ConnectError, InvalidSettings, PoisonRecord
+from strom.connect.api import ConnectError, InvalidSettings, PoisonRecord, SourceRecord
 from strom.connect.api.schema import OPTIONAL_STRING, STRING, struct
 from strom.connect.connectors.files import source
 from strom.connect.connectors.files.source import FileReader, FileStreamSource
@@ -209,7 +209,8 @@ def test_a_stray_quote_makes_one_malformed_row_and_the_others_come(tmp_path, row
     settings = {"file": str(path), "topic": "t", "format": "csv", "csv.unclosed.quote.ms": "0"}
     driver = SourceDriver(FileStreamSource, settings)
     driver.start()
-    found, told = [], []
+    found: list[SourceRecord] = []
+    told: list[str] = []
     while len(found) < 3:
         try:
             found += driver.read(1)

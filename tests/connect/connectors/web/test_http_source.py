@@ -201,6 +201,21 @@ def test_offsets_hold_few_bytes_for_each_record_with_the_newest_value(web):
     assert len(distinct) < 300
 
 
+def test_after_a_crash_within_a_large_page_nothing_is_left_out(web):
+    web.reply = newer_or_as_new([{"id": number, "at": 7} for number in range(1000)])
+    driver = started(web, **INCREMENTAL)
+    records = driver.read(1000)
+    driver.stop()
+    for delivered in (100, 300, 999):
+        offsets = StoredOffsets()
+        offsets.keep(records[:delivered])
+        again = started(web, offsets, **INCREMENTAL)
+        found = ids(again.read(1000 - delivered))
+        assert found == list(range(1000 - len(found), 1000))
+        assert len(found) == 1000 - min(delivered, 200)
+        again.stop()
+
+
 def test_more_records_with_the_newest_value_than_can_be_known_again_are_refused(web, monkeypatch):
     monkeypatch.setattr(progress, "MOST_AT_NEWEST", 50)
     rows = [{"id": number, "at": 7} for number in range(80)]

@@ -100,10 +100,11 @@ def test_links_on_another_origin_after_a_redirect_are_followed_without_credentia
 
 
 def test_a_refusal_at_another_origin_says_that_credentials_were_not_sent(web, other):
-    web.reply = lambda asked: moved(other.url)
+    web.reply = lambda asked: moved(f"{other.url}/?token=s3cr3t")
     other.reply = lambda asked: Reply(status=401)
-    with pytest.raises(ConnectError, match=r"401.*redirected.*not sent.*set url"):
+    with pytest.raises(ConnectError, match=r"401.*redirected.*not sent.*set url") as told:
         polled(HttpSource, url=f"{web.url}/items", **SECRETS)
+    assert "s3cr3t" not in str(told.value)
 
 
 def test_redirects_without_end_fail_after_a_bounded_number(web):

@@ -15,6 +15,8 @@ from strom.connect.connectors.files.generations import (
 from strom.connect.connectors.files.lines import NO_LINES, Lines, LineSplitter
 
 BLOCK_BYTES = 1024 * 1024
+MOST_COUNTED_BYTES = 256 * BLOCK_BYTES
+"""How much is read to find out the number of a malformed line."""
 _log = logging.getLogger(__name__)
 
 
@@ -95,20 +97,13 @@ class FollowedFile:
             return self._fed(splitter, block)
         return self._at_end(self._generation, splitter)
 
-    def _has_tail(self, generation: Generation) -> bool:
-        # A compressed file does not change, and to go back in it means to decompress it again.
-        return generation.compressed or self._tail.is_in(generation)
-
-    def _fed(self, splitter: LineSplitter, block: bytes) -> Lines:
-        lines = splitter.feed(block)
-        self._tail.feed(block, splitter.given)
-        return lines
-
     def line_number(self, end: int) -> int | None:
         """Which line of the file ends at a position; None where it takes too long to find out."""
+        counted, number = self._counted if self._counted[0] <= end else (0, 0)
         if self._generation is None or self._generation.compressed:
             return None
-        counted, number = self._counted if self._counted[0] <= end else (0, 0)
+        if end - counted > MOST_COUNTED_BYTES:
+            return None
         while counted < end:
             block = self._generation.read(counted, min(BLOCK_BYTES, end - counted))
             if not block:
@@ -125,7 +120,7 @@ class FollowedFile:
         if current is None or splitter is None or look is None or look[0] != current.inode:
             return
         if splitter.may_give_up:
-            return  # soon
+            return  # it has lines to give when it was waited long enough
         if self._at_its_end and (current.compressed or look[1] == splitter.fed):
             self._mark = self.mark
             self._resting = look
@@ -186,6 +181,15 @@ class FollowedFile:
                 self._tail = self._generation.tail_before(position)
                 self._splitter = self._make_splitter(position)
         return self._splitter
+
+    def _has_tail(self, generation: Generation) -> bool:
+        # A compressed file does not change, and to go back in it means to decompress it again.
+        return generation.compressed or self._tail.is_in(generation)
+
+    def _fed(self, splitter: LineSplitter, block: bytes) -> Lines:
+        lines = splitter.feed(block)
+        self._tail.feed(block, splitter.given)
+        return lines
 
     def _cut(self, splitter: LineSplitter) -> Lines:
         """The file was cut to nothing while it was read: its text may be in a copy beside it."""

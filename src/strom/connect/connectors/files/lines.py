@@ -1,7 +1,9 @@
 """Cutting bytes into lines, block by block, knowing where in the file each line ends."""
 
+import re
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -94,6 +96,16 @@ class _End(Enum):
     """There is text between a closing quote and the next delimiter."""
 
 
+@cache
+def _closed_line(delimiter: bytes) -> re.Pattern[bytes]:
+    """Matches lines of CSV in which every quoted field is closed."""
+    mark = re.escape(delimiter)
+    field = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")(?:(?!%b).)*+)' % mark
+    if len(delimiter) == 1:
+        field = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")[^%b]*+)' % mark
+    return re.compile(rb"%b(?:%b%b)*+\r?" % (field, mark, field), re.DOTALL)
+
+
 class CsvSplitter(LineSplitter):
     """Gives whole records of CSV: a quoted field may hold newlines, so one may span lines.
 
@@ -113,6 +125,7 @@ class CsvSplitter(LineSplitter):
         """`is_row` says whether a line is a row of the file, and has at least so many columns."""
         super().__init__(position, longest)
         self._delimiter = delimiter
+        self._closed = _closed_line(delimiter)
         self._is_row = is_row
         self._open: list[tuple[bytes, int]] = []  # lines of an open record, and where they end
         self._open_size = 0
@@ -158,8 +171,12 @@ class CsvSplitter(LineSplitter):
             self._given = self.position
             return lines
         joined = Lines([], [])
+        is_closed = self._closed.fullmatch
         for text, end in zip(lines.texts, lines.ends, strict=True):
-            self._take(text, end, joined)
+            if text is not None and not self._open and is_closed(text):  # most are
+                self._give(text, end, joined)
+            else:
+                self._take(text, end, joined)
         return joined
 
     def _take(self, text: bytes | None, end: int, joined: Lines) -> None:

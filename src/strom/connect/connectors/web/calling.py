@@ -126,22 +126,22 @@ class RedirectRefused(ConnectError):
 
 
 def redirect_location(answer: Answer) -> str | None:
-    """Where an answer redirects to, for messages: without its query, which may hold a secret."""
+    """Where an answer redirects to, for messages."""
     if answer.status not in _REDIRECTS or "location" not in answer.headers:
         return None
-    return _without_query(answer.headers["location"])
+    return without_query(answer.headers["location"])
 
 
 def redirect_target(url: str, location: str) -> str:
     """The address to which a redirect leads; RedirectRefused if it leads away from https."""
     import httpx2
 
-    shown = _without_query(url)
+    shown = without_query(url)
     try:
         target = httpx2.URL(url).join(location)
     except httpx2.InvalidURL as error:
         raise RedirectRefused(f"{shown} redirects to an invalid address: {error}.") from None
-    where = _without_query(str(target))
+    where = without_query(str(target))
     if target.scheme not in {"http", "https"} or not target.host:
         raise RedirectRefused(f"{shown} redirects to {where}, which is not an HTTP address.")
     if target.scheme == "http" and httpx2.URL(url).scheme == "https":
@@ -155,7 +155,8 @@ def _check_location(response: "httpx2.Response") -> None:
         redirect_target(str(response.url), response.headers["location"])
 
 
-def _without_query(address: str) -> str:
+def without_query(address: str) -> str:
+    """An address for messages, where it is a server's: its query may hold a secret."""
     return address.partition("?")[0].partition("#")[0]
 
 
@@ -268,6 +269,7 @@ class Caller:
         import httpx2
 
         client = self._client if trusted else self._without_secrets
+        shown = url if trusted else without_query(url)
         try:
             with client.stream(
                 method, url, params=params, headers=headers, content=content
@@ -277,10 +279,10 @@ class Caller:
                     str(response.url), response.status_code, response.headers, body, trusted
                 )
         except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
-            raise ConnectError(f"{url} cannot be called: {error}") from error
+            raise ConnectError(f"{shown} cannot be called: {error}") from error
         except httpx2.RequestError as error:
             reason = str(error) or type(error).__name__
-            raise RetriableError(f"{url} cannot be reached: {reason}") from error
+            raise RetriableError(f"{shown} cannot be reached: {reason}") from error
 
     def close(self) -> None:
         """Close all connections."""

@@ -27,6 +27,7 @@ from strom.connect.connectors.web.calling import (
     NotNow,
     address_problem,
     start_of,
+    without_query,
 )
 from strom.connect.connectors.web.json_pointer import NotThere, is_pointer, look_up, resolve
 from strom.connect.connectors.web.paging import (
@@ -232,8 +233,9 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
             headers={name: text for name, text in headers.items() if text is not None},
         )
         if answer.status >= 400 or answer.status in {301, 302}:
+            where = answer.url if answer.trusted else without_query(answer.url)
             raise ConnectError(
-                f"{answer.url} answers {answer.status}, which asking again will not change: "
+                f"{where} answers {answer.status}, which asking again will not change: "
                 f"{start_of(answer.body)}{'' if answer.trusted else _NOT_TRUSTED}"
             )
         return answer
@@ -282,6 +284,8 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
             at,
             index=0,
             done=True,
+            at_since=(),  # of no use any more: the next round takes those at the newest
+            since_overflows=False,
             etag=answer.headers.get("etag"),
             modified=answer.headers.get("last-modified"),
         )
@@ -335,8 +339,8 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
 
 
 _NOT_TRUSTED = (
-    ". The request was redirected to another server, where credentials and the configured headers "
-    "are not sent: set url to the address there if you trust it"
+    ". The request was redirected to another server, to which credentials and the configured headers "
+    "are not sent: set url to its address if it needs them"
 )
 
 

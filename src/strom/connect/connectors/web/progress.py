@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Self
 
+from strom.connect.api import ConnectError
 from strom.connect.connectors.web.paging import Page
 
 MOST_AT_NEWEST = 20_000
@@ -120,7 +121,10 @@ def _digests(stored: str | list[str] | None) -> tuple[str, ...]:
     """The digests in an offset; version 0.1.0 stored them as a list."""
     if not isinstance(stored, str):
         return tuple(stored or ())
-    data = base64.b64decode(stored)
+    try:
+        data = base64.b64decode(stored, validate=True)
+    except ValueError:
+        raise ConnectError(f"The source's offset holds no digests: {stored!r}. Reset it.") from None
     places = range(0, len(data), DIGEST_BYTES)
     return tuple(data[place : place + DIGEST_BYTES].hex() for place in places)
 
