@@ -218,6 +218,25 @@ def test_files_that_version_0_1_0_read_as_generations_are_not_read_again(folder)
     assert folder.read() == []
 
 
+@pytest.mark.parametrize("old", [False, True])
+def test_a_file_is_read_that_has_got_the_inode_of_one_that_is_gone(folder, old):
+    folder.write("part", "first\n")
+    assert folder.read() == ["first"]
+    folder.stop()
+    (folder.path / "part").unlink()
+    folder.write("part-1", "second\n")
+    key = json.dumps({"filename": str(folder.path / "part")})
+    offset = json.loads(folder.offsets._offsets[key])
+    offset["inode"] = (folder.path / "part-1").stat().st_ino
+    if old:  # by version 0.1.0
+        del offset["tail"]
+    folder.offsets._offsets[key] = json.dumps(offset)
+    folder.start()
+    assert folder.read() == ["second"]
+    folder.restart()
+    assert folder.read() == []
+
+
 def test_the_number_of_files_that_are_opened_grows_with_the_number_of_new_ones(
     tmp_path, monkeypatch
 ):

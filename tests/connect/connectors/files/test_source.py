@@ -442,6 +442,7 @@ def test_whatever_is_in_a_file_is_read_or_told(tmp_path_factory, data, form, lon
         ({"encoding": "utf-16"}, "encoding", "utf-8"),
         ({"encoding": "klingon"}, "encoding", "utf-8"),
         ({"csv.delimiter": "ab"}, "csv.delimiter", "single"),
+        ({"csv.delimiter": "€", "encoding": "latin-1"}, "csv.delimiter", "latin-1"),
         ({"key.field": "id"}, "key.field", "format=csv"),
         ({"batch.size": "0"}, "batch.size", "at least 1"),
     ],

@@ -50,7 +50,9 @@ class Family:
         """`mark` says how far the base was read; None: not at all."""
         self._base = Path(base)
         self._mark = mark
-        self.rotates = mark is not None and (mark.rotates or is_of_0_1_0(mark))
+        self.rotates = mark is not None and (
+            mark.rotates or (is_of_0_1_0(mark) and self._base.is_file())
+        )
         self._is_intact = False
         if mark is not None and not self.rotates:
             generations = Generations(self._base, by_name=False)
@@ -70,7 +72,7 @@ class Family:
         if candidate is None:
             return Relation.UNKNOWN
         try:
-            if candidate.inode == self._mark.inode:
+            if candidate.inode == self._mark.inode and self._mark.fits(candidate):
                 return Relation.GENERATION  # another name of the same file
             if candidate.age_s(time.time()) < COPYING_S and self._may_be_copy(candidate):
                 return Relation.UNKNOWN
@@ -98,5 +100,8 @@ class Family:
 
 
 def is_of_0_1_0(mark: Mark) -> bool:
-    """Whether version 0.1.0 made a mark: it took every such name for a generation, and read it as one."""
+    """Whether version 0.1.0 made a mark.
+
+    It took every such name beside the file for a generation, and has read it as one if it was.
+    """
     return mark.head is not None and mark.tail is None

@@ -111,8 +111,8 @@ class CsvSplitter(LineSplitter):
 
     A quote that is never closed would hold back all that follows. It is noticed when the lines become
     longer than a record may be, when a later quote cannot be its end, or when nothing follows. If
-    most of the lines that it holds back are rows by themselves they are given as such; in any case
-    the line with the quote is given alone, which makes it a malformed one.
+    most of the lines that it holds back are rows by themselves they are given as such, and the line with
+    the quote alone; else all of them as one. What still holds the open quote is malformed.
     """
 
     def __init__(

@@ -136,6 +136,8 @@ class FileSourceSettings(ConnectorSettings):
             )
         if len(self.csv_delimiter) != 1:
             problems["csv.delimiter"] = "csv.delimiter must be a single character."
+        elif "encoding" not in problems and not _is_in(self.csv_delimiter, self.encoding):
+            problems["csv.delimiter"] = f"{self.encoding} has no character {self.csv_delimiter!r}."
         if self.key_field and self.format == "lines":
             problems["key.field"] = "key.field needs format=csv or format=json."
         if self.rotated_pattern and self.path is None:
@@ -152,6 +154,13 @@ def _is_splittable(encoding: str) -> bool:
     try:
         return codecs.encode("\n", codecs.lookup(encoding).name) == b"\n"
     except (LookupError, TypeError):
+        return False
+
+
+def _is_in(text: str, encoding: str) -> bool:
+    try:
+        return bool(text.encode(encoding))
+    except UnicodeEncodeError:
         return False
 
 

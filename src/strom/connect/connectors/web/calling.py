@@ -125,6 +125,16 @@ class RedirectRefused(ConnectError):
     """A redirect that is not followed."""
 
 
+def _origin(address: str) -> object:
+    """Scheme, host and port, which tell one server from another; None of what is no address."""
+    import httpx2  # and no other parser: two might see different hosts in one address
+
+    try:
+        return httpx2.URL(address).origin
+    except httpx2.InvalidURL:
+        return None
+
+
 def redirect_location(answer: Answer) -> str | None:
     """Where an answer redirects to, for messages."""
     if answer.status not in _REDIRECTS or "location" not in answer.headers:
@@ -182,19 +192,18 @@ class Caller:
         auth = None
         if settings.auth_type == "basic":
             auth = httpx2.BasicAuth(settings.auth_user or "", settings.auth_password or "")
-        timeout = settings.request_timeout_ms / 1000
+        self._settings = settings
         self._client = httpx2.Client(
             auth=auth,
             headers=settings.public_headers() | settings.header_pairs(),
-            timeout=timeout,
+            timeout=settings.request_timeout_ms / 1000,
+            event_hooks={"response": [_check_location]},
             limits=httpx2.Limits(
                 max_connections=connections, max_keepalive_connections=connections
             ),
         )
-        self._without_secrets = httpx2.Client(headers=settings.public_headers(), timeout=timeout)
-        for client in (self._client, self._without_secrets):
-            client.event_hooks = {"response": [_check_location]}
-        self._trusted = None if named is None else {httpx2.URL(one).origin for one in named}
+        self._without_secrets: httpx2.Client | None = None
+        self._trusted = None if named is None else {_origin(address) for address in named}
         self._redirects = redirects
         self._stopping = stopping
         self._limit = settings.max_response_bytes
@@ -220,10 +229,9 @@ class Caller:
         """Make one request and read the answer.
 
         RetriableError if the server cannot be reached, or says that it is busy; how long it wants to
-        be left alone is kept to. Any other answer is returned, whatever its status.
+        be left alone is kept to. RedirectRefused for a redirect that is not followed. Any other
+        answer is returned, whatever its status.
         """
-        import httpx2
-
         self._wait_for_turn()
         answer = self._once(self._is_trusted(url), method, url, params, headers, content)
         for _ in range(MOST_REDIRECTS):
@@ -231,8 +239,8 @@ class Caller:
             if target is None:
                 break
             # What has left an origin is not trusted again: the next address is that server's choice.
-            same = httpx2.URL(target).origin == httpx2.URL(answer.url).origin
-            answer = self._once(answer.trusted and same, method, target, None, headers, content)
+            trusted = answer.trusted and _origin(target) == _origin(answer.url)
+            answer = self._once(trusted, method, target, None, headers, content)
         else:
             if self._next_address(answer) is not None:
                 raise RedirectRefused(f"{url} redirects more than {MOST_REDIRECTS} times.")
@@ -242,12 +250,19 @@ class Caller:
         return answer
 
     def _is_trusted(self, url: str) -> bool:
+        return self._trusted is None or _origin(url) in self._trusted
+
+    def _client_without_secrets(self) -> "httpx2.Client":
+        """It has never had any, so that none can leak; nor does it share cookies."""
         import httpx2
 
-        try:
-            return self._trusted is None or httpx2.URL(url).origin in self._trusted
-        except httpx2.InvalidURL:
-            return False  # calling it says why
+        if self._without_secrets is None:
+            self._without_secrets = httpx2.Client(
+                headers=self._settings.public_headers(),
+                timeout=self._settings.request_timeout_ms / 1000,
+                event_hooks={"response": [_check_location]},
+            )
+        return self._without_secrets
 
     def _next_address(self, answer: Answer) -> str | None:
         """The address that an answer redirects to, if redirects are followed."""
@@ -268,7 +283,7 @@ class Caller:
         """Make one request, without redirects."""
         import httpx2
 
-        client = self._client if trusted else self._without_secrets
+        client = self._client if trusted else self._client_without_secrets()
         shown = url if trusted else without_query(url)
         try:
             with client.stream(
@@ -287,7 +302,8 @@ class Caller:
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
-        self._without_secrets.close()
+        if self._without_secrets is not None:
+            self._without_secrets.close()
 
     def _wait_for_turn(self) -> None:
         """Wait a little if it is soon time for the next request; NotNow if it is not."""
