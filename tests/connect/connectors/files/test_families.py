@@ -179,7 +179,8 @@ def test_a_copied_and_cut_file_is_gone_on_with_in_its_copy(folder, restart):
     assert folder.read() == []
 
 
-def test_a_copy_is_waited_for_until_the_original_is_cut(folder):
+def test_a_copy_is_waited_for_until_the_original_is_cut(folder, monkeypatch):
+    monkeypatch.setattr(families, "COPYING_S", 3600)
     folder.write("app.log", "one\ntwo\n")
     assert folder.read() == ["one", "two"]
     folder.write("app.log.1", "one\n")  # half of the copy
@@ -192,6 +193,7 @@ def test_a_copy_is_waited_for_until_the_original_is_cut(folder):
 
 
 def test_a_file_with_the_same_text_is_a_file_of_its_own_after_a_while(folder, monkeypatch):
+    monkeypatch.setattr(families, "COPYING_S", 3600)
     folder.write("part", "same\n")
     assert folder.read() == ["same"]
     folder.write("part-1", "same\n")

@@ -319,3 +319,15 @@ def test_every_offset_within_a_block_leads_on(tmp_path):
         again = started(path, offsets)
         assert [record.value for record in again.read(1)][:1] == [str(delivered)]
         again.stop()
+
+
+def test_a_file_beside_it_is_not_read_for_its_name_alone(tmp_path):
+    path = tmp_path / "part"
+    path.write_text("one\n")
+    driver = started(path)
+    assert read_all(driver) == ["one"]
+    (tmp_path / "part-1").write_text("of another file\n")
+    (tmp_path / "new").write_text("two\n")
+    (tmp_path / "new").replace(path)
+    assert read_all(driver) == ["two"]
+    driver.stop()

@@ -246,7 +246,8 @@ def test_a_quoted_field_may_be_written_line_by_line(tmp_path):
 def test_a_file_that_may_still_grow_is_waited_for(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text('id,text\n1,"a\n2,b\n')
-    driver = SourceDriver(FileStreamSource, {"file": str(path), "topic": "t", "format": "csv"})
+    settings = {"file": str(path), "topic": "t", "format": "csv"}
+    driver = SourceDriver(FileStreamSource, {**settings, "csv.unclosed.quote.ms": "3600000"})
     driver.start()
     assert [driver.poll() for _ in range(3)] == [[], [], []]
     with path.open("a") as file:

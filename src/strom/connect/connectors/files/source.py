@@ -191,8 +191,9 @@ class FileReader:
         self._settings = settings
         self._partition = {"filename": path}
         self._parser, self._splitter = _parser_and_splitter(settings)
+        pattern = settings.rotated_pattern
         self._followed = FollowedFile(
-            generations or Generations(Path(path), settings.rotated_pattern),
+            generations or Generations(Path(path), pattern, by_name=pattern is not None),
             Mark.of_offset(offset) if offset else None,
             lambda position: self._splitter(position, settings.max_line_bytes),
             self._first_line_at,
