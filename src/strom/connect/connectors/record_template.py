@@ -6,21 +6,26 @@ from typing import Any
 
 from strom.connect.api import SinkRecord
 
-_GAP = re.compile(r"\{([^{}]*)\}")
+GAP = re.compile(r"\{([^{}]*)\}")
+"""A name in braces."""
+
+
+def _as_text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 class RecordTemplate:
     """A text for every record. `{topic}`, `{partition}`, `{offset}`, `{key}`, or a field's name."""
 
-    def __init__(self, text: str, quote: Callable[[str], str] = str) -> None:
+    def __init__(self, text: str, quote: Callable[[str | bytes], str] = _as_text) -> None:
         """`quote` makes what is filled in fit the text around it."""
         self._text = text
-        self._gaps = _GAP.findall(text)
+        self._gaps = GAP.findall(text)
         self._quote = quote
 
     def problem(self) -> str | None:
         """What is wrong with the template, if anything is."""
-        rest = _GAP.sub("", self._text)
+        rest = GAP.sub("", self._text)
         if "{" in rest or "}" in rest or "" in self._gaps:
             return f"{self._text} has a brace without its other half, or none in between."
         return None
@@ -29,7 +34,14 @@ class RecordTemplate:
         """The record's text; ValueError if it lacks what the template asks for."""
         if not self._gaps:
             return self._text
-        return _GAP.sub(lambda gap: self._quote(str(_asked_for(record, gap[1]))), self._text)
+        return GAP.sub(lambda gap: self._filled(record, gap[1]), self._text)
+
+    def _filled(self, record: SinkRecord, name: str) -> str:
+        value = _asked_for(record, name)
+        try:
+            return self._quote(value if isinstance(value, bytes) else str(value))
+        except UnicodeEncodeError as error:
+            raise ValueError(f"The record's {name} is not Unicode text: {error.reason}") from None
 
 
 def _asked_for(record: SinkRecord, name: str) -> Any:
@@ -40,8 +52,6 @@ def _asked_for(record: SinkRecord, name: str) -> Any:
         found = record.value[name]
     elif isinstance(record.key, dict) and name in record.key:
         found = record.key[name]
-    if isinstance(found, bytes):
-        found = found.decode("utf-8", "replace")
-    if found is None or found == "" or isinstance(found, dict | list):
+    if found is None or found in ("", b"") or isinstance(found, dict | list):
         raise ValueError(f"The record has no {name} that could be filled into the text")
     return found

@@ -1,6 +1,7 @@
 """Whatever rotation does to a file, every line is read once and in order."""
 
 import gzip
+import json
 import os
 import shutil
 from pathlib import Path
@@ -229,3 +230,104 @@ def test_rotated_files_may_be_called_otherwise(tmp_path):
     again.start()
     assert [record.value for record in again.read(2)] == ["two", "three"]
     again.stop()
+
+
+HEADER = "# a licence that is longer than what a file's head holds\n" * 40 + "text\n"
+
+
+def read_all(driver):
+    """All that is there: a change of files takes a poll of its own."""
+    found, empty = [], 0
+    while empty < 5:
+        records = driver.poll()
+        driver.offsets.keep(records)
+        found += [record.value for record in records]
+        empty = 0 if records else empty + 1
+    return found
+
+
+def started(path, offsets=None, **settings):
+    texts = {"file": str(path), "topic": "t", **settings}
+    driver = SourceDriver(FileStreamSource, texts, offsets)
+    driver.start()
+    return driver
+
+
+@pytest.mark.parametrize("same_inode", [False, True])
+@pytest.mark.parametrize("restart", [False, True])
+def test_another_file_with_the_same_first_bytes_is_read_from_its_beginning(
+    tmp_path, same_inode, restart
+):
+    path = tmp_path / "in"
+    path.write_text(HEADER + "old 1\nold 2\n")
+    driver = started(path)
+    assert read_all(driver)[-2:] == ["old 1", "old 2"]
+    if restart:
+        driver.stop()
+    new = HEADER + "".join(f"new {number}\n" for number in range(9))
+    if same_inode:
+        path.write_text(new)
+    else:
+        (tmp_path / "other").write_text(new)
+        (tmp_path / "other").replace(path)
+    if restart:
+        driver = started(path, driver.offsets)
+    assert read_all(driver)[-9:] == [f"new {number}" for number in range(9)]
+    driver.stop()
+
+
+def test_a_copy_is_known_by_what_was_read_last(tmp_path):
+    """Of two rotated files with the same first bytes the right one is gone on with."""
+    path = tmp_path / "in"
+    path.write_text(HEADER + "a\n")
+    driver = started(path)
+    read_all(driver)
+    driver.stop()
+    (tmp_path / "in.2").write_text(HEADER + "b\nno line of the file that was read\n")
+    (tmp_path / "in.1").write_text(HEADER + "a\nlast\n")
+    path.write_text("new\n")
+    again = started(path, driver.offsets)
+    assert read_all(again) == ["last", "new"]
+    again.stop()
+
+
+def test_offsets_of_version_0_1_0_are_gone_on_from(tmp_path):
+    path = tmp_path / "in"
+    path.write_text("one\ntwo\nthree\n")
+    driver = started(path)
+    read_all(driver)
+    driver.stop()
+    (stored,) = driver.offsets._offsets.values()
+    old = {name: json.loads(stored)[name] for name in ("inode", "head")}
+    key = json.dumps({"filename": str(path)})
+    driver.offsets._offsets[key] = json.dumps({**old, "position": 4})
+    again = started(path, driver.offsets)
+    assert read_all(again) == ["two", "three"]
+    again.stop()
+    assert json.loads(driver.offsets._offsets[key])["tail"].startswith("14:14:")
+
+
+def test_every_offset_within_a_block_leads_on(tmp_path):
+    path = tmp_path / "in"
+    path.write_text("".join(f"{number}\n" for number in range(3000)))
+    driver = started(path, **{"batch.size": "100"})
+    records = driver.read(3000, deliver=False)
+    driver.stop()
+    for delivered in (1, 99, 100, 1500, 2999):
+        offsets = StoredOffsets()
+        offsets.keep(records[:delivered])
+        again = started(path, offsets)
+        assert [record.value for record in again.read(1)][:1] == [str(delivered)]
+        again.stop()
+
+
+def test_a_file_beside_it_is_not_read_for_its_name_alone(tmp_path):
+    path = tmp_path / "part"
+    path.write_text("one\n")
+    driver = started(path)
+    assert read_all(driver) == ["one"]
+    (tmp_path / "part-1").write_text("of another file\n")
+    (tmp_path / "new").write_text("two\n")
+    (tmp_path / "new").replace(path)
+    assert read_all(driver) == ["two"]
+    driver.stop()

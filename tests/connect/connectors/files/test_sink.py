@@ -171,6 +171,21 @@ def test_without_a_file_lines_go_to_standard_output(capsys):
     assert capsys.readouterr().out == "seen\nnull\n"
 
 
+@pytest.mark.parametrize("name", ["a[1].csv", "what?.log", "x*y", "[", "a[[]1]"])
+def test_a_name_like_a_pattern_is_written_as_it_is(tmp_path, name):
+    driver, _ = started(tmp_path / name)
+    driver.put([record(0, "x")])
+    driver.flush()
+    driver.stop()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, f"{name}.positions"])
+
+
+def test_a_name_that_is_too_long_is_refused_with_a_reason(tmp_path):
+    driver = SinkDriver(FileStreamSink, {"file": str(tmp_path / ("x" * 250))})
+    with pytest.raises(ConnectError, match=r"\.positions cannot be read: .*name"):
+        driver.task.start()
+
+
 def test_two_writers_of_one_file_are_not_let_in(tmp_path):
     first, _ = started(tmp_path / "out")
     second = SinkDriver(FileStreamSink, {"file": str(tmp_path / "out")})
@@ -199,6 +214,8 @@ def test_a_folder_that_is_not_there_is_said_at_creation(tmp_path):
         ({"csv.delimiter": ""}, None),
         ({"csv.delimiter": "ab"}, "csv.delimiter"),
         ({"rotate.bytes": "5"}, "rotate.bytes"),
+        ({"file": "a\0b"}, "file"),
+        ({"file": "a\ud800"}, "file"),
     ],
 )
 def test_wrong_settings_are_refused_by_name(wrong, name):

@@ -1,5 +1,6 @@
 """FileStreamSource: what is in files becomes records."""
 
+import glob
 import gzip
 import json
 import logging
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strom.connect.api import ConnectError, InvalidSettings, PoisonRecord
+from strom.connect.api import ConnectError, InvalidSettings, PoisonRecord, SourceRecord
 from strom.connect.api.schema import OPTIONAL_STRING, STRING, struct
 from strom.connect.connectors.files import source
 from strom.connect.connectors.files.source import FileReader, FileStreamSource
@@ -191,6 +192,84 @@ def test_a_malformed_line_is_told_once_and_the_others_come(tmp_path, form, lines
     driver.stop()
 
 
+STRAY_QUOTES = [
+    b'2,"b\n3,c\n4,d\n',  # none is after it
+    b'2,"b\n3,"c"\n4,d\n',
+    b'2,"b"x\n3,c\n4,d\n',
+    b'2,"b\r\n3,c\r\n4,d\r\n',
+]
+
+
+@pytest.mark.parametrize("rows", STRAY_QUOTES)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_stray_quote_makes_one_malformed_row_and_the_others_come(tmp_path, rows, packed):
+    path = tmp_path / ("in.csv.gz" if packed else "in.csv")
+    text = b"id,name\n1,a\n" + rows
+    path.write_bytes(gzip.compress(text) if packed else text)
+    settings = {"file": str(path), "topic": "t", "format": "csv", "csv.unclosed.quote.ms": "0"}
+    driver = SourceDriver(FileStreamSource, settings)
+    driver.start()
+    found: list[SourceRecord] = []
+    told: list[str] = []
+    while len(found) < 3:
+        try:
+            found += driver.read(1)
+        except PoisonRecord as poison:
+            told.append(str(poison))
+    driver.stop()
+    assert [record.value["id"] for record in found] == ["1", "3", "4"]
+    assert [value["name"] for value in values(found)] == ["a", "c", "d"]
+    assert len(told) == 1
+    where = "" if packed else "line 3 "
+    assert f"{path}, {where}" in told[0]
+    assert "it is not CSV" in told[0]
+
+
+def test_a_quoted_field_may_be_written_line_by_line(tmp_path):
+    """Also where a file that does not grow is taken to be complete at once."""
+    path = tmp_path / "in.csv"
+    path.write_text("id,text\n")
+    settings = {"file": str(path), "topic": "t", "format": "csv", "csv.unclosed.quote.ms": "0"}
+    driver = SourceDriver(FileStreamSource, settings)
+    driver.start()
+    for part in ('1,"Dear Sir\n', "\n", "thank you, and\n", "good"):
+        with path.open("a") as file:
+            file.write(part)
+        assert driver.poll() == []
+    with path.open("a") as file:
+        file.write(' bye"\n2,x\n')
+    text = "Dear Sir\n\nthank you, and\ngood bye"
+    assert values(driver.read(2)) == [{"id": "1", "text": text}, {"id": "2", "text": "x"}]
+    driver.stop()
+
+
+def test_a_file_that_may_still_grow_is_waited_for(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text('id,text\n1,"a\n2,b\n')
+    settings = {"file": str(path), "topic": "t", "format": "csv"}
+    driver = SourceDriver(FileStreamSource, {**settings, "csv.unclosed.quote.ms": "3600000"})
+    driver.start()
+    assert [driver.poll() for _ in range(3)] == [[], [], []]
+    with path.open("a") as file:
+        file.write('3"\n')
+    assert values(driver.read(1)) == [{"id": "1", "text": "a\n2,b\n3"}]
+    driver.stop()
+
+
+def test_of_many_files_one_with_a_stray_quote_is_not_closed_before_its_rows_are_given(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(source, "MOST_OPEN", 0)
+    (tmp_path / "in.csv").write_text('id,name\n1,"a\n2,b\n')
+    texts = {"file": str(tmp_path / "*"), "topic": "t", "format": "csv"}
+    driver = SourceDriver(FileStreamSource, {**texts, "csv.unclosed.quote.ms": "50"})
+    driver.start()
+    with pytest.raises(PoisonRecord, match=r"line 2 .*a quoted field is not closed"):
+        driver.read(1)
+    assert values(driver.read(1)) == [{"id": "2", "name": "b"}]
+    driver.stop()
+
+
 def test_compressed_files_are_read_to_their_end_and_gone_on_from(tmp_path):
     path = tmp_path / "in.gz"
     path.write_bytes(gzip.compress(b"".join(b"%d\n" % n for n in range(3000)) + b"last"))
@@ -217,9 +296,62 @@ def test_a_compressed_file_that_is_still_copied_is_waited_for(tmp_path):
 def test_a_patterns_files_are_shared_among_tasks_each_read_once(tmp_path):
     for number in range(12):
         (tmp_path / f"{number}.log").write_text(f"{number}\n")
-    (tmp_path / "3.log.1").write_text("older\n")  # a part of 3.log, not a file of its own
     records = read(12, file=tmp_path / "*.log*", max_tasks=3)
     assert sorted(values(records)) == sorted(map(str, range(12)))
+
+
+NAMES_LIKE_PATTERNS = ["a[1].csv", "what?.log", "x*y", "[", "a[", "]", "a[z-a]", "[!a]", "a\n[1]"]
+
+
+@pytest.mark.parametrize("name", NAMES_LIKE_PATTERNS)
+def test_a_file_with_a_name_like_a_pattern_is_read_by_it_and_by_its_escaped_form(tmp_path, name):
+    (tmp_path / name).write_text("one\n")
+    (tmp_path / "other").write_text("other\n")
+    offsets = StoredOffsets()
+    for written in (name, glob.escape(name)):
+        records = read(1, file=f"{tmp_path}/{written}")
+        assert values(records) == ["one"]
+        assert records[0].source_partition == {"filename": f"{tmp_path}/{name}"}
+        offsets.keep(records)
+    (tmp_path / name).write_text("one\ntwo\n")
+    assert values(read(1, offsets, file=f"{tmp_path}/{glob.escape(name)}")) == ["two"]
+
+
+def test_an_escaped_name_is_a_single_file_with_rotated_ones_and_is_waited_for(tmp_path):
+    pattern = f"{tmp_path}/a[[]1].log"
+    settings = {"file": pattern, "topic": "t", "rotated.pattern": "a[[]1]-*.log"}
+    driver = SourceDriver(FileStreamSource, settings)
+    driver.start()
+    assert driver.poll() == []
+    (tmp_path / "a[1].log").write_text("one\n")
+    (tmp_path / "a1.log").write_text("another file\n")
+    assert values(driver.read(1)) == ["one"]
+    driver.stop()
+    with (tmp_path / "a[1].log").open("a") as file:
+        file.write("two\n")
+    (tmp_path / "a[1].log").rename(tmp_path / "a[1]-2026.log")
+    (tmp_path / "a[1].log").write_text("three\n")
+    again = SourceDriver(FileStreamSource, settings, driver.offsets)
+    again.start()
+    assert values(again.read(2)) == ["two", "three"]
+    again.stop()
+
+
+def test_a_file_that_a_pattern_names_twice_is_read_once(tmp_path):
+    (tmp_path / "x*y").write_text("one\n")
+    (tmp_path / "xxy").write_text("two\n")
+    driver = SourceDriver(FileStreamSource, {"file": f"{tmp_path}//x*y", "topic": "t"})
+    driver.start()
+    assert sorted(values(driver.read(2))) == ["one", "two"]
+    assert [driver.poll() for _ in range(3)] == [[], [], []]
+    driver.stop()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are Unicode there")
+def test_a_name_that_is_no_text_is_read(tmp_path):
+    with open(os.fsencode(tmp_path) + b"/\xff.log", "w") as file:
+        file.write("one\n")
+    assert values(read(1, file=f"{tmp_path}/*.log", max_tasks=2)) == ["one"]
 
 
 def test_a_byte_order_mark_belongs_to_no_line(tmp_path):
@@ -305,10 +437,13 @@ def test_whatever_is_in_a_file_is_read_or_told(tmp_path_factory, data, form, lon
     [
         ({"fromat": "csv"}, "fromat", "format"),
         ({"file": "s3://bucket/in.txt"}, "file", "s3: of s3://bucket/in.txt is not supported"),
+        ({"file": "a\0b*"}, "file", "null character"),
+        ({"file": "a\ud800"}, "file", "cannot be the name of a file"),
         ({"format": "xml"}, "format", "lines, csv, json"),
         ({"encoding": "utf-16"}, "encoding", "utf-8"),
         ({"encoding": "klingon"}, "encoding", "utf-8"),
         ({"csv.delimiter": "ab"}, "csv.delimiter", "single"),
+        ({"csv.delimiter": "€", "encoding": "latin-1"}, "csv.delimiter", "latin-1"),
         ({"key.field": "id"}, "key.field", "format=csv"),
         ({"batch.size": "0"}, "batch.size", "at least 1"),
     ],

@@ -169,6 +169,91 @@ def test_what_an_address_lacks_makes_a_poison_record(web):
     driver.stop()
 
 
+@pytest.mark.parametrize(
+    ("key", "segment"),
+    [
+        ("a/b", "a%2Fb"),
+        ("%2e%2e", "%252e%252e"),
+        ("..\\x", "..%5Cx"),
+        ("../x", "..%2Fx"),
+        ("...", "..."),
+        ("a?b#c;d", "a%3Fb%23c%3Bd"),
+        ("ü €", "%C3%BC%20%E2%82%AC"),
+        ("a\0b\r\n", "a%00b%0D%0A"),
+        (b"\xff\x00", "%FF%00"),
+        (b"\xfe\x00", "%FE%00"),
+    ],
+)
+def test_a_key_is_one_segment_of_the_path(web, key, segment):
+    driver = started(web, "/customers/{key}/orders", method="PUT")
+    driver.put([record(0, {}, key=key)])
+    driver.stop()
+    assert [asked.path for asked in web.asked] == [f"/customers/{segment}/orders"]
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("/customers/{key}", ".."),
+        ("/customers/{key}", "."),
+        ("/customers/{key}", b".."),
+        ("/customers/{key}/orders", ".."),
+        ("/customers/{key}?k=v", ".."),
+        ("/customers/{key}#top", ".."),
+        ("/customers/.{key}", "."),
+        ("/customers/{key}{key}", "."),
+        ("/customers/%2e{key}", "."),
+        ("/customers/{key}", ""),
+        ("/customers/{key}", b""),
+        ("/customers/{key}", "\ud800"),
+    ],
+)
+def test_a_key_that_cannot_be_a_segment_of_the_path_makes_a_poison_record(web, path, key):
+    driver = started(web, path, method="PUT", null_values="delete")
+    for value in (1, None):
+        with pytest.raises(PoisonRecord, match="key") as poison:
+            driver.put([record(0, 1, key="good"), record(1, value, key=key)])
+        assert poison.value.index == 1
+    driver.stop()
+    assert web.asked == []
+
+
+def test_dots_are_refused_in_paths_only(web):
+    driver = started(web, "/a.{key}.json?k={key}", method="PUT")
+    driver.put([record(0, {}, key="..")])
+    driver.stop()
+    assert [(asked.path, asked.query) for asked in web.asked] == [("/a....json", {"k": ".."})]
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_deleting_what_is_gone_succeeds_and_other_requests_do_not(web, status):
+    web.reply = lambda asked: Reply(status=status if asked.path == "/gone" else 200)
+    driver = started(web, "/{key}", method="PUT", null_values="delete")
+    driver.put([record(0, None, key="gone"), record(1, 1, key="there")])
+    with pytest.raises(PoisonRecord, match=str(status)):
+        driver.put([record(2, 1, key="gone")])
+    driver.stop()
+    assert [(asked.method, asked.path) for asked in web.asked] == [
+        ("DELETE", "/gone"),
+        ("PUT", "/there"),
+        ("PUT", "/gone"),
+    ]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_refused_with_the_address_to_configure(web, status):
+    web.reply = lambda asked: Reply(
+        status=status, headers={"Location": "https://crm.example/new?token=s3cr3t"}
+    )
+    driver = started(web, "/old")
+    with pytest.raises(ConnectError, match=r"redirects to https://crm\.example/new") as told:
+        driver.task.put([record(0, 1)])
+    driver.stop()
+    assert type(told.value) is ConnectError
+    assert "s3cr3t" not in str(told.value)
+    assert [(asked.method, asked.path) for asked in web.asked] == [("POST", "/old")]
+
+
 def test_partitions_are_sent_side_by_side_and_each_in_order(web):
     driver = started(web, **{"max.connections": 4})
     records = [record(n, [n % 4, n], partition=n % 4) for n in range(40)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from strom.connect.api import ConnectError, InvalidSettings, RetriableError
+from strom.connect.connectors.web import progress
 from strom.connect.connectors.web.http_source import HttpSource
 from strom.testing.connectors import SourceDriver, SourceLaws, StoredOffsets
 from tests.connect.connectors.web.web_server import Reply, web_server
@@ -155,6 +156,163 @@ def test_pages_are_followed_and_gone_on_with_after_a_restart(web, server, settin
         assert ids(again.read(12 - delivered)) == list(range(delivered, 12))
         assert again.poll() == []
         again.stop()
+
+
+INCREMENTAL = {
+    "incremental.pointer": "/at",
+    "incremental.parameter": "since",
+    "incremental.initial": "0",
+}
+
+
+def newer_or_as_new(rows):
+    """An interface that returns again what is exactly as new as what it is asked for."""
+    return lambda asked: Reply(
+        json.dumps([row for row in rows if row["at"] >= int(asked.query["since"])])
+    )
+
+
+def test_any_number_of_records_with_the_newest_value_is_delivered_once(web):
+    rows = [{"id": number, "at": 7} for number in range(1000)]
+    web.reply = newer_or_as_new(rows)
+    driver = started(web, **INCREMENTAL)
+    assert ids(driver.read(1000)) == list(range(1000))
+    assert [driver.poll() for _ in range(3)] == [[], [], []]
+    rows.append({"id": 1000, "at": 7})
+    assert ids(driver.read(1)) == [1000]
+    driver.stop()
+    rows.append({"id": 1001, "at": 7})
+    again = started(web, driver.offsets, **INCREMENTAL)
+    assert ids(again.read(1)) == [1001]
+    assert [again.poll() for _ in range(3)] == [[], [], []]
+    rows.append({"id": 1002, "at": 8})
+    assert ids(again.read(1)) == [1002]
+    again.stop()
+
+
+def test_offsets_hold_few_bytes_for_each_record_with_the_newest_value(web):
+    web.reply = newer_or_as_new([{"id": number, "at": 7} for number in range(1000)])
+    driver = started(web, **INCREMENTAL)
+    records = driver.read(1000)
+    driver.stop()
+    assert len(json.dumps(records[-1].source_offset)) < 1000 * 17
+    # Those in between share what they hold: else a large page would need memory by its square.
+    distinct = {id(record.source_offset) for record in records}
+    assert len(distinct) < 300
+
+
+def test_after_a_crash_within_a_large_page_nothing_is_left_out(web):
+    web.reply = newer_or_as_new([{"id": number, "at": 7} for number in range(1000)])
+    driver = started(web, **INCREMENTAL)
+    records = driver.read(1000)
+    driver.stop()
+    for delivered in (100, 300, 999):
+        offsets = StoredOffsets()
+        offsets.keep(records[:delivered])
+        again = started(web, offsets, **INCREMENTAL)
+        found = ids(again.read(1000 - delivered))
+        assert found == list(range(1000 - len(found), 1000))
+        assert len(found) == 1000 - min(delivered, 200)
+        again.stop()
+
+
+def test_more_records_with_the_newest_value_than_can_be_known_again_are_refused(web, monkeypatch):
+    monkeypatch.setattr(progress, "MOST_AT_NEWEST", 50)
+    rows = [{"id": number, "at": 7} for number in range(80)]
+    web.reply = newer_or_as_new(rows)
+    driver = started(web, **INCREMENTAL)
+    assert ids(driver.read(80)) == list(range(80))
+    driver.stop()
+    rows.append({"id": 80, "at": 7})
+    for _ in range(2):  # and after a restart
+        again = started(web, driver.offsets, **INCREMENTAL)
+        with pytest.raises(ConnectError, match=r"More than 50 records .* incremental\.pointer /at"):
+            again.tasks[0].poll()
+        again.stop()
+
+
+def test_an_interface_that_returns_only_newer_records_may_have_any_number_of_equal_ones(
+    web, monkeypatch
+):
+    monkeypatch.setattr(progress, "MOST_AT_NEWEST", 50)
+    rows = [{"id": number, "at": 7} for number in range(80)]
+    web.reply = lambda asked: Reply(
+        json.dumps([row for row in rows if row["at"] > int(asked.query["since"])])
+    )
+    driver = started(web, **INCREMENTAL)
+    assert ids(driver.read(80)) == list(range(80))
+    rows.append({"id": 80, "at": 8})
+    assert ids(driver.read(1)) == [80]
+    driver.stop()
+
+
+def test_offsets_of_version_0_1_0_are_read(web):
+    rows = [{"id": number, "at": 7} for number in range(4)]
+    web.reply = newer_or_as_new(rows)
+    offsets = StoredOffsets()
+    offsets._offsets[json.dumps({"url": f"{web.url}/items"})] = json.dumps(
+        {
+            "done": True,
+            "newest": 7,
+            "at_newest": [progress.digest_of(row) for row in rows[:3]],
+            "since": 5,
+            "at_since": ["0123456789abcdef01234567"],
+        }
+    )
+    driver = started(web, offsets, **INCREMENTAL)
+    assert ids(driver.read(1)) == [3]
+    driver.stop()
+
+
+CURSORS = {"paging": "cursor", "paging.pointer": "/cursor", "paging.parameter": "after"}
+
+
+@pytest.mark.parametrize(
+    ("following", "delivered"),
+    [
+        ({None: "a", "a": "b", "b": "a"}, [None, "a", "b"]),
+        ({None: "a", "a": "a"}, [None, "a"]),
+        ({None: "a", "a": "b", "b": "c", "c": "b"}, [None, "a", "b", "c"]),
+    ],
+)
+def test_cursors_that_repeat_are_refused_and_no_page_is_delivered_twice(web, following, delivered):
+    def reply(asked):
+        page = asked.query.get("after")
+        return Reply(json.dumps({"rows": [{"id": page}], "cursor": following[page]}))
+
+    web.reply = reply
+    settings = {**CURSORS, "records.pointer": "/rows"}
+    driver = started(web, **settings)
+    assert ids(driver.read(len(delivered))) == delivered
+    driver.stop()
+    for _ in range(2):  # and after a restart
+        again = started(web, driver.offsets, **settings)
+        with pytest.raises(ConnectError, match="was already requested in this round"):
+            again.tasks[0].poll()
+        again.stop()
+    assert len(web.asked) == len(delivered)
+
+
+def test_links_that_lead_back_are_refused(web):
+    web.reply = lambda asked: Reply(json.dumps(page_of([1], next="/items")))
+    driver = started(
+        web, **{"paging": "link", "paging.pointer": "/next", "records.pointer": "/rows"}
+    )
+    assert ids(driver.read(1)) == [1]
+    with pytest.raises(ConnectError, match="was already requested in this round"):
+        driver.tasks[0].poll()
+    driver.stop()
+
+
+def test_an_empty_page_with_its_own_cursor_is_the_last(web):
+    """As interfaces do whose cursor is where to go on later."""
+    rows = {"c0": [1, 2], "c1": []}
+    web.reply = lambda asked: Reply(
+        json.dumps(page_of(rows[asked.query.get("after", "c0")], cursor="c1"))
+    )
+    driver = started(web, **CURSORS, **{"records.pointer": "/rows"})
+    assert ids(driver.read(4)) == [1, 2, 1, 2]  # two rounds
+    driver.stop()
 
 
 def test_links_to_other_servers_are_not_followed(web):

@@ -1,17 +1,22 @@
 """Reading a file to its end and beyond, wherever rotation moves it."""
 
 import logging
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from strom.connect.connectors.files.generations import (
     Generation,
     Generations,
     Mark,
+    Tail,
     head_digest,
 )
 from strom.connect.connectors.files.lines import NO_LINES, Lines, LineSplitter
 
 BLOCK_BYTES = 1024 * 1024
+MOST_COUNTED_BYTES = 256 * BLOCK_BYTES
+"""How much is read to find out the number of a malformed line."""
 _log = logging.getLogger(__name__)
 
 
@@ -24,14 +29,24 @@ class FollowedFile:
         mark: Mark | None,
         splitter: Callable[[int], LineSplitter],
         begin: Callable[[Generation], int | None] = lambda generation: 0,
+        patience_s: float = 0.0,
     ) -> None:
-        """`begin` says where a generation's lines start, after a header; None: not known yet."""
+        """`begin` says where a generation's lines start, after a header; None: not known yet.
+
+        A file that has not grown for `patience_s` is taken to be complete, where a splitter can give
+        lines that it has waited with.
+        """
         self._all = generations
+        self._all.rotates = generations.rotates or (mark is not None and mark.rotates)
         self._mark = mark
         self._make_splitter = splitter
         self._begin = begin
         self._generation: Generation | None = None
         self._splitter: LineSplitter | None = None
+        self._tail = Tail(0, b"")
+        self._patience_s = patience_s
+        self._grown_at = time.monotonic()
+        self._counted = (0, 0)  # up to where lines were counted, and how many there are
         self._said_missing = False
         self._at_its_end = False
         self._resting: tuple[int, int, int] | None = None
@@ -42,14 +57,25 @@ class FollowedFile:
         return self._resting is not None
 
     @property
-    def inode(self) -> int | None:
-        """Of the generation that is being read."""
-        return self._generation.inode if self._generation else None
+    def mark(self) -> Mark | None:
+        """How far the generation was given out that is being read; None if nothing was ever read."""
+        if self._generation is None or self._splitter is None:
+            return self._mark and replace(self._mark, rotates=self._all.rotates)
+        return Mark(
+            self._splitter.given,
+            self._generation.inode,
+            head_digest(self._generation.head),
+            self._tail.digest(),
+            self._all.rotates,
+        )
 
     @property
-    def head(self) -> str | None:
-        """The digest of the first bytes of the generation that is being read."""
-        return head_digest(self._generation.head) if self._generation else None
+    def is_over(self) -> bool:
+        """Whether what was being read has been read to its end, and is no longer at the path."""
+        if self._generation is None:
+            return self._said_missing
+        look = self._look()
+        return self._at_its_end and (look is None or look[0] != self._generation.inode)
 
     def next_lines(self) -> Lines:
         """The lines of the next block; none if there are none at present."""
@@ -62,11 +88,30 @@ class FollowedFile:
             return NO_LINES
         block = self._generation.read(splitter.fed, BLOCK_BYTES)
         self._at_its_end = not block
-        # A file that was cut and written anew shows it in its head: the block may then be of the
-        # new text, so the head is looked at after the block was read.
-        if not self._generation.note_head():
+        # A file that was cut and written anew shows it in its head or tail: the block may then be of
+        # the new text, so they are looked at after the block was read.
+        if not self._generation.note_head() or not self._has_tail(self._generation):
             return self._cut(splitter)
-        return splitter.feed(block) if block else self._at_end(self._generation, splitter)
+        if block:
+            self._grown_at = time.monotonic()
+            return self._fed(splitter, block)
+        return self._at_end(self._generation, splitter)
+
+    def line_number(self, end: int) -> int | None:
+        """Which line of the file ends at a position; None where it takes too long to find out."""
+        counted, number = self._counted if self._counted[0] <= end else (0, 0)
+        if self._generation is None or self._generation.compressed:
+            return None
+        if end - counted > MOST_COUNTED_BYTES:
+            return None
+        while counted < end:
+            block = self._generation.read(counted, min(BLOCK_BYTES, end - counted))
+            if not block:
+                return None
+            counted += len(block)
+            number += block.count(b"\n")
+        self._counted = counted, number
+        return number + (self._generation.read(end - 1, 1) != b"\n")
 
     def rest(self) -> None:
         """Hold the file open no longer, if its end was reached; it is opened again when it changes."""
@@ -74,8 +119,10 @@ class FollowedFile:
         look = self._look()
         if current is None or splitter is None or look is None or look[0] != current.inode:
             return
+        if splitter.may_give_up:
+            return  # it has lines to give when it was waited long enough
         if self._at_its_end and (current.compressed or look[1] == splitter.fed):
-            self._mark = Mark(splitter.given, current.inode, head_digest(current.head))
+            self._mark = self.mark
             self._resting = look
             self._generation = self._splitter = None
             current.close()
@@ -119,8 +166,9 @@ class FollowedFile:
         if self._generation is not None:
             self._generation.close()
         self._generation = generation
-        self._mark = Mark(position)
+        self._mark = Mark(position, generation.inode)
         self._splitter = None
+        self._counted = (0, 0)
         self._said_missing = False
         self._resting = None
 
@@ -129,15 +177,26 @@ class FollowedFile:
             start = self._begin(self._generation)
             if start is not None:
                 self._generation.note_head()
-                self._splitter = self._make_splitter(max(start, self._mark.position))
+                position = max(start, self._mark.position)
+                self._tail = self._generation.tail_before(position)
+                self._splitter = self._make_splitter(position)
         return self._splitter
+
+    def _has_tail(self, generation: Generation) -> bool:
+        # A compressed file does not change, and to go back in it means to decompress it again.
+        return generation.compressed or self._tail.is_in(generation)
+
+    def _fed(self, splitter: LineSplitter, block: bytes) -> Lines:
+        lines = splitter.feed(block)
+        self._tail.feed(block, splitter.given)
+        return lines
 
     def _cut(self, splitter: LineSplitter) -> Lines:
         """The file was cut to nothing while it was read: its text may be in a copy beside it."""
         old = self._generation
         if old is None:
             return NO_LINES
-        mark = Mark(splitter.given, None, head_digest(old.head))
+        mark = Mark(splitter.given, None, head_digest(old.head), self._tail.digest())
         copied = self._all.marked(mark)
         if copied is not None and copied.inode != old.inode:
             self._switch(copied, splitter.given)
@@ -157,18 +216,29 @@ class FollowedFile:
         if there == current.inode:
             if current.compressed:
                 return splitter.last() if current.whole else NO_LINES
-            return self._cut(splitter) if current.size < splitter.fed else NO_LINES
-        follower = self._all.after(current) if there is not None else None
+            if current.size < splitter.fed:
+                return self._cut(splitter)
+            return self._waited(splitter)
+        mark = self.mark
+        follower = self._all.after(current, mark) if there is not None and mark else None
         if follower is None:
             return NO_LINES
         # Its last writer may have been quick: what it wrote before it went on to the follower.
         block = current.read(splitter.fed, BLOCK_BYTES)
         if block:
             follower.close()
-            return splitter.feed(block)
+            return self._fed(splitter, block)
         lines = splitter.last()
         if lines.texts:
             follower.close()
             return lines
         self._switch(follower, 0)
         return NO_LINES
+
+    def _waited(self, splitter: LineSplitter) -> Lines:
+        """What was waited with, once the file has not grown for long enough."""
+        if time.monotonic() - self._grown_at < self._patience_s:
+            return NO_LINES
+        lines = splitter.give_up()
+        self._tail.feed(b"", splitter.given)
+        return lines

@@ -2,8 +2,9 @@
 
 A file's **generations** are what its path has held over time. The newest is at the path itself,
 older ones lie beside it under rotated names (`app.log.1`, `app.log-20261115.gz`). A generation is
-known by its inode and by its **head**, the first bytes, which do not change in a file that only
-grows; a copied or compressed one has another inode, but still the same head.
+known by its inode, by its **head**, the first bytes, and by its **tail**, the last bytes that were read:
+they do not change in a file that only grows. A copied or compressed one has another inode, but still the
+same head and tail. Another file may have the same head, such as a header and a licence.
 """
 
 import gzip
@@ -11,7 +12,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from hashlib import blake2b
@@ -22,8 +23,10 @@ from strom.connect.api import ConnectError
 
 _log = logging.getLogger(__name__)
 HEAD_BYTES = 1024
+TAIL_BYTES = 1024
 GZIP = ".gz"
 _HEAD = re.compile(r"\d{1,6}:[0-9a-f]+")
+_TAIL = re.compile(r"\d{1,19}:\d{1,6}:[0-9a-f]+")
 _ROTATED = re.compile(r"[.-](\d[\w.:-]*?|old)(\.gz)?")
 """What follows a log file's name when it was rotated: a number, a date, `.old`."""
 
@@ -39,31 +42,77 @@ class Mark:
     inode: int | None = None
     head: str | None = None
     """`LENGTH:DIGEST` of the first bytes."""
+    tail: str | None = None
+    """`END:LENGTH:DIGEST` of the last bytes that were read, up to END. Version 0.1.0 had none."""
+    rotates: bool = False
+    """Whether the file was seen to be rotated under the usual names."""
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> "Mark":
         """The mark in a source offset; ConnectError if someone has put nonsense there."""
-        position, inode, head = (offset.get(name) for name in ("position", "inode", "head"))
+        names = ("position", "inode", "head", "tail")
+        position, inode, head, tail = (offset.get(name) for name in names)
         good = isinstance(position, int) and position >= 0
         good = good and (inode is None or isinstance(inode, int))
         good = good and (head is None or _HEAD.fullmatch(str(head)) is not None)
+        good = good and (tail is None or _TAIL.fullmatch(str(tail)) is not None)
         if not good or not isinstance(position, int):
             raise ConnectError(f"A file's offset holds a position, not {dict(offset)}: reset it.")
-        return cls(position, inode, head)
+        return cls(position, inode, head, tail, offset.get("rotates") is True)
+
+    def identity(self) -> dict[str, Any]:
+        """What a source offset holds beside the position."""
+        identity: dict[str, Any] = {"inode": self.inode, "head": self.head, "tail": self.tail}
+        return identity | {"rotates": True} if self.rotates else identity
 
     def fits(self, generation: "Generation") -> bool:
-        """Whether the generation can be the marked one, going by its length and its head."""
-        if generation.shorter_than(self.position):
+        """Whether the generation can be the marked one, going by its length, head and tail."""
+        if self.head is not None:
+            length = int(self.head.partition(":")[0])
+            if head_digest(generation.first(length)) != self.head:
+                return False
+        if self.tail is None:
+            return not generation.shorter_than(self.position)
+        end, length = (int(number) for number in self.tail.split(":")[:2])
+        if Tail(end, generation.read(end - length, length)).digest() != self.tail:
             return False
-        if self.head is None:
-            return True
-        length = int(self.head.partition(":")[0])
-        return head_digest(generation.first(length)) == self.head
+        return self.position <= end or not generation.shorter_than(self.position)
+
+    def is_proof_for(self, generation: "Generation") -> bool:
+        """Whether a generation that fits is surely the marked one."""
+        return self.inode == generation.inode or (self.tail is not None and self.position > 0)
 
 
 def head_digest(head: bytes) -> str:
     """The short form in which a head is kept."""
     return f"{len(head)}:{blake2b(head, digest_size=8).hexdigest()}"
+
+
+class Tail:
+    """The last bytes that were given out of a generation, by which it is known again."""
+
+    def __init__(self, end: int, data: bytes) -> None:
+        """`data` ends at the position `end`."""
+        self._end, self._data = end, data
+        self._fed, self._fed_end = data, end
+
+    def feed(self, block: bytes, given: int) -> None:
+        """Take note of the next block, of which all up to the position `given` was given out."""
+        start = self._fed_end
+        if given >= start:  # else the bytes before it are no longer known: the old tail still holds
+            inside = given - start
+            part = block[max(0, inside - TAIL_BYTES) : inside]
+            self._end, self._data = given, (self._fed + part)[-TAIL_BYTES:]
+        self._fed = (self._fed + block[-TAIL_BYTES:])[-TAIL_BYTES:]
+        self._fed_end = start + len(block)
+
+    def is_in(self, generation: "Generation") -> bool:
+        """Whether these bytes are still where they were read."""
+        return generation.read(self._end - len(self._data), len(self._data)) == self._data
+
+    def digest(self) -> str:
+        """The short form in which a tail is kept."""
+        return f"{self._end}:{head_digest(self._data)}"
 
 
 class Generation:
@@ -91,6 +140,10 @@ class Generation:
         """Its length at present."""
         return os.fstat(self._file.fileno()).st_size
 
+    def age_s(self, now: float) -> float:
+        """The time since it was last written, renamed or made."""
+        return now - os.fstat(self._file.fileno()).st_ctime
+
     def shorter_than(self, length: int) -> bool:
         """Whether it has not even this many bytes."""
         return self.size < length
@@ -103,6 +156,11 @@ class Generation:
         """The bytes at a position; fewer at its end."""
         self._file.seek(position)
         return self._file.read(size)
+
+    def tail_before(self, position: int) -> Tail:
+        """The bytes before a position."""
+        length = min(position, TAIL_BYTES)
+        return Tail(position, self.read(position - length, length))
 
     def note_head(self) -> bool:
         """Take over more of the head while it is short; False if it is no longer what it was."""
@@ -183,51 +241,70 @@ def is_rotated(name: str, of: str) -> bool:
 class Generations:
     """All that a path has held, as far as it is still there."""
 
-    def __init__(self, path: Path, pattern: str | None = None) -> None:
-        """`pattern` says what the rotated ones are called, where they are called otherwise."""
+    def __init__(
+        self,
+        path: Path,
+        pattern: str | None = None,
+        *,
+        by_name: bool = True,
+        beside: str | None = None,
+        is_foreign: Callable[[Path], bool] = lambda path: False,
+    ) -> None:
+        """`pattern` says what the rotated ones are called, where they are called otherwise.
+
+        Without `by_name` a name makes no generation, until the marked one is found under such a name.
+        `beside` is another file whose rotated names this one may have got, and `is_foreign` says
+        which paths hold what belongs to another file.
+        """
         self.path = path
+        self.rotates = False
+        """Whether the marked one was found under a rotated name, where names do not count."""
+        self._by_name = by_name
         self._pattern = pattern
+        self._beside = beside
+        self._is_foreign = is_foreign
 
     def newest(self) -> Generation | None:
         """The one at the path itself; None if there is none."""
-        return open_generation(self.path)
+        return None if self._is_foreign(self.path) else open_generation(self.path)
 
     def marked(self, mark: Mark) -> Generation | None:
         """The one that a mark was made in; None if it is not there any more."""
-        candidates = [
-            generation
-            for where in (*self._rotated(), self.path)
-            if (generation := open_generation(where)) is not None
-        ]
-        fitting = [generation for generation in candidates if mark.fits(generation)]
-        chosen = next(iter(sorted(fitting, key=lambda one: self._likeness(one, mark))), None)
-        for candidate in candidates:
-            if candidate is not chosen:
-                candidate.close()
-        return chosen
-
-    def _likeness(self, generation: Generation, mark: Mark) -> int:
         # The same inode is the best sign. Without one, an older file comes first: to begin in it and
         # read some lines twice is better than to lose what follows in it.
+        paths = [*self._rotated(), self.path]
         if mark.inode is None:
-            return 0 if generation.path == self.path else 1
-        return 0 if generation.inode == mark.inode else 1
+            paths.insert(0, paths.pop())
+        else:
+            paths.sort(key=lambda path: _inode(path) != mark.inode)
+        for path in paths:
+            generation = open_generation(path)
+            if generation is not None:
+                if mark.fits(generation):
+                    moved = path != self.path and mark.is_proof_for(generation)
+                    self.rotates = self.rotates or (moved and not self._by_name)
+                    return generation
+                generation.close()
+        return None
 
-    def after(self, current: Generation) -> Generation | None:
+    def after(self, current: Generation, mark: Mark) -> Generation | None:
         """The one that followed one that is no longer at the path; None if none is there yet.
 
         A new file at the path that is still empty does not count: its writer may still be writing to
         the old one. Once it has written to the new one, the old one is finished.
         """
-        for where in (*self._rotated(), self.path):
-            generation = open_generation(where)
+        if not self._by_name and not self.rotates and (old := self.marked(mark)) is not None:
+            old.close()  # it was only to be seen where it is
+        rotated = self._rotated() if self._by_name or self.rotates else []
+        for where in (*rotated, self.path):
+            generation = None if self._is_foreign(where) else open_generation(where)
             if generation is None:
                 continue
             if where == self.path:
                 newer = generation.inode != current.inode and not generation.shorter_than(1)
             else:
                 newer = generation.modified_ns > current.modified_ns
-                newer = newer and not _same(generation, current)
+                newer = newer and not _same(generation, current, mark)
             if newer:
                 return generation
             generation.close()
@@ -251,14 +328,22 @@ class Generations:
     def _is_rotated(self, name: str) -> bool:
         if self._pattern is not None:
             return name != self.path.name and fnmatch(name, self._pattern)
+        if self._beside is not None and is_rotated(name, self._beside):
+            return name != self.path.name
         return is_rotated(name, self.path.name)
 
 
-def _same(generation: Generation, current: Generation) -> bool:
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
+
+
+def _same(generation: Generation, current: Generation, mark: Mark) -> bool:
     """Whether a rotated file is the current one, perhaps compressed meanwhile."""
     if generation.inode == current.inode:
         return True
     if not generation.compressed or current.compressed:
         return False
-    same_head = generation.first(len(current.head)) == current.head
-    return same_head and generation.size == current.size % 2**32
+    return generation.size == current.size % 2**32 and mark.fits(generation)

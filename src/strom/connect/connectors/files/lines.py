@@ -1,5 +1,9 @@
 """Cutting bytes into lines, block by block, knowing where in the file each line ends."""
 
+import re
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -54,6 +58,15 @@ class LineSplitter:
         self._restart(end)
         return Lines([text], [end])
 
+    def give_up(self) -> Lines:
+        """Lines that were waited with, now that the file has not grown for a while."""
+        return NO_LINES
+
+    @property
+    def may_give_up(self) -> bool:
+        """Whether `give_up` would give anything."""
+        return False
+
     def _measured(self, pieces: list[bytes]) -> Lines:
         start = self.position + self._skipped
         lengths = [len(piece) + 1 for piece in pieces]
@@ -73,14 +86,51 @@ class LineSplitter:
         self._skipped = 0
 
 
-class CsvSplitter(LineSplitter):
-    """Gives whole records of CSV: a quoted field may hold newlines, so one may span lines."""
+class _End(Enum):
+    """How a line of CSV ends."""
 
-    def __init__(self, position: int, longest: int) -> None:
+    CLOSED = auto()
+    OPEN = auto()
+    """Within a quoted field, which goes on in the next line."""
+    MALFORMED = auto()
+    """There is text between a closing quote and the next delimiter."""
+
+
+@cache
+def _closed_line(delimiter: bytes) -> re.Pattern[bytes]:
+    """Matches lines of CSV in which every quoted field is closed."""
+    mark = re.escape(delimiter)
+    field = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")(?:(?!%b).)*+)' % mark
+    if len(delimiter) == 1:
+        field = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")[^%b]*+)' % mark
+    return re.compile(rb"%b(?:%b%b)*+\r?" % (field, mark, field), re.DOTALL)
+
+
+class CsvSplitter(LineSplitter):
+    """Gives whole records of CSV: a quoted field may hold newlines, so one may span lines.
+
+    A quote that is never closed would hold back all that follows. It is noticed when the lines become
+    longer than a record may be, when a later quote cannot be its end, or when nothing follows. If
+    most of the lines that it holds back are rows by themselves they are given as such, and the line with
+    the quote alone; else all of them as one. What still holds the open quote is malformed.
+    """
+
+    def __init__(
+        self,
+        position: int,
+        longest: int,
+        delimiter: bytes = b",",
+        is_row: Callable[[bytes, int], bool] = lambda line, columns: False,
+    ) -> None:
+        """`is_row` says whether a line is a row of the file, and has at least so many columns."""
         super().__init__(position, longest)
-        self._open: list[bytes] = []  # lines of a record whose last quote is not closed yet
+        self._delimiter = delimiter
+        self._closed = _closed_line(delimiter)
+        self._is_row = is_row
+        self._open: list[tuple[bytes, int]] = []  # lines of an open record, and where they end
         self._open_size = 0
         self._given = position
+        self._judged: tuple[int, bool] | None = None
 
     @property
     def given(self) -> int:
@@ -94,9 +144,26 @@ class CsvSplitter(LineSplitter):
     def last(self) -> Lines:
         """What is left, because nothing will follow it."""
         lines = self._joined(super().last())
-        if self._open:
-            text, self._open, self._open_size = b"\n".join(self._open), [], 0
-            return Lines([*lines.texts, text], [*lines.ends, self.position])
+        self._reject(lines)
+        return lines
+
+    @property
+    def may_give_up(self) -> bool:
+        """Whether an open record is one by mistake: what follows it is rows, to the last line.
+
+        With a single column every line could be a row, so nothing is known.
+        """
+        if not self._open or self._rest:
+            return False
+        if self._judged is None or self._judged[0] != self.fed:
+            self._judged = self.fed, self._is_mistake(columns=2)
+        return self._judged[1]
+
+    def give_up(self) -> Lines:
+        """The lines of a record that is open by mistake; none if it may still be completed."""
+        lines = Lines([], [])
+        if self.may_give_up:
+            self._reject(lines)
         return lines
 
     def _joined(self, lines: Lines) -> Lines:
@@ -104,21 +171,78 @@ class CsvSplitter(LineSplitter):
             self._given = self.position
             return lines
         joined = Lines([], [])
+        is_closed = self._closed.fullmatch
         for text, end in zip(lines.texts, lines.ends, strict=True):
-            self._take(text, end, joined)
+            if text is not None and not self._open and is_closed(text):  # most are
+                self._give(text, end, joined)
+            else:
+                self._take(text, end, joined)
         return joined
 
     def _take(self, text: bytes | None, end: int, joined: Lines) -> None:
-        too_long = text is None or self._open_size + len(text) > self._longest
-        if text is not None and not too_long:
-            # Quotes come in pairs, escaped ones too: an odd number means that a field is open.
-            odd = text.count(b'"') % 2 == 1
-            if bool(self._open) != odd:
-                self._open.append(text)
-                self._open_size += len(text)
-                return
-        whole = None if text is None or too_long else b"\n".join([*self._open, text])
+        if text is None or self._open_size + len(text) > self._longest:
+            self._reject(joined)
+        if text is None:
+            self._give(None, end, joined)
+            return
+        state = self._end_of(text, within=bool(self._open))
+        if state is _End.MALFORMED and self._open:
+            self._reject(joined)
+            state = self._end_of(text, within=False)
+        if state is _End.OPEN:
+            self._open.append((text, end))
+            self._open_size += len(text)
+            return
+        whole = b"\n".join([*(line for line, _ in self._open), text]) if self._open else text
         self._open, self._open_size = [], 0
-        joined.texts.append(whole)
+        self._give(whole, end, joined)
+
+    def _give(self, text: bytes | None, end: int, joined: Lines) -> None:
+        joined.texts.append(text)
         joined.ends.append(end)
         self._given = end
+
+    def _reject(self, joined: Lines) -> None:
+        """Give the lines of an open record, which is malformed, one by one or as one."""
+        if not self._open:
+            return
+        rejected = self._open
+        if not self._is_mistake(columns=1):
+            rejected = [(b"\n".join(line for line, _ in rejected), rejected[-1][1])]
+        self._open, self._open_size = [], 0
+        # Each for itself, also if it opens a quote: to join them anew takes the square of the time.
+        for text, end in rejected:
+            self._give(text, end, joined)
+
+    def _is_mistake(self, *, columns: int) -> bool:
+        """Whether most lines of the open record after its first, and the last one, are rows."""
+        following = [line for line, _ in self._open[1:]]
+        if not following or not self._is_row(following[-1], columns):
+            return False
+        rows = sum(self._is_row(line, columns) for line in following)
+        return rows * 2 > len(following)
+
+    def _end_of(self, text: bytes, *, within: bool) -> _End:
+        """How a line ends that begins within a quoted field, or a record."""
+        delimiter, opening = self._delimiter, self._delimiter + b'"'
+        place = 0
+        if not within:
+            if b'"' not in text:
+                return _End.CLOSED
+            if text.startswith(b'"'):
+                within, place = True, 1
+        while True:
+            if not within:  # only at the beginning of a field a quote opens anything
+                place = text.find(opening, place)
+                if place < 0:
+                    return _End.CLOSED
+                place += len(opening)
+            place = text.find(b'"', place) + 1
+            if not place:
+                return _End.OPEN
+            if text.startswith(b'"', place):  # two of them are one that belongs to the text
+                within, place = True, place + 1
+            elif text.startswith(delimiter, place):
+                within = False
+            else:
+                return _End.CLOSED if text[place:] in {b"", b"\r"} else _End.MALFORMED

@@ -13,6 +13,8 @@ from strom.model.settings import INT_MAX
 # Lines are bounded by `max.line.bytes`; the csv module's own bound on fields is lower than that.
 csv.field_size_limit(INT_MAX)
 
+_NOT_CLOSED = "unexpected end of data"
+
 
 class Malformed(Exception):
     """A line that does not say anything; the text says why."""
@@ -98,8 +100,18 @@ class CsvParser(Parser):
         try:
             rows = list(csv.reader([text], delimiter=self._delimiter, strict=True))
         except csv.Error as error:
-            raise Malformed(f"it is not CSV: {error}") from None
+            reason = "a quoted field is not closed" if str(error) == _NOT_CLOSED else error
+            raise Malformed(f"it is not CSV: {reason}") from None
         return rows[0] if rows else []
+
+    def is_row(self, line: bytes, columns: int) -> bool:
+        """Whether a line is a whole row of the file, and has at least so many columns."""
+        if len(self._columns) < columns:
+            return False
+        try:
+            return len(self.row(line.removesuffix(b"\r"))) == len(self._columns)
+        except Malformed:
+            return False
 
     def value(self, line: bytes) -> dict[str, str | None]:
         """The row by its columns' names."""

@@ -112,6 +112,8 @@ class PositionedFile:
             text = self._beside.read_text("utf-8")
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise RetriableError(f"{self._beside} cannot be read: {error}") from error
         try:
             stored = json.loads(text)
             for topic, partitions in stored["offsets"].items():

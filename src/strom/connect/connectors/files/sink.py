@@ -28,6 +28,7 @@ from strom.connect.connectors.files.formatting import (
     TextFormatter,
 )
 from strom.connect.connectors.files.positions import PositionedFile
+from strom.connect.connectors.local_paths import path_problem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,9 @@ class FileSinkSettings(ConnectorSettings):
     """What a file sink can be told."""
 
     file: str | None = setting(
-        "file", Kind.STRING, "The file to write; the worker's standard output if there is none."
+        "file",
+        Kind.STRING,
+        "The file to write, by its plain name; the worker's standard output if there is none.",
     )
     format: str = setting(
         "format",
@@ -68,6 +71,8 @@ class FileSinkSettings(ConnectorSettings):
     def clashes(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = {}
+        if self.file is not None and (problem := path_problem(self.file)) is not None:
+            problems["file"] = problem
         try:
             "\n".encode(self.encoding)
         except LookupError:

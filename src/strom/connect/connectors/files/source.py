@@ -5,11 +5,10 @@ over with its offsets. Beyond it: patterns, rotation, CSV and JSON lines, gzip.
 """
 
 import codecs
-import glob
 import time
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +26,13 @@ from strom.connect.api import (
 )
 from strom.connect.api.schema import OPTIONAL_STRING
 from strom.connect.connectors.files.following import FollowedFile
-from strom.connect.connectors.files.generations import Generation, Generations, Mark, is_rotated
+from strom.connect.connectors.files.generations import Generation, Generations, Mark
 from strom.connect.connectors.files.lines import CsvSplitter, LineSplitter
+from strom.connect.connectors.files.matching import (
+    MatchingReaders,
+    literal_path,
+    matching_files,
+)
 from strom.connect.connectors.files.parsing import (
     CsvParser,
     JsonParser,
@@ -36,7 +40,7 @@ from strom.connect.connectors.files.parsing import (
     Parser,
     TextParser,
 )
-from strom.connect.connectors.local_paths import scheme_of
+from strom.connect.connectors.local_paths import path_problem, scheme_of
 
 LOOK_FOR_FILES_S = 1.0
 IDLE_S = 0.1
@@ -51,7 +55,8 @@ class FileSourceSettings(ConnectorSettings):
     file: str = setting(
         "file",
         Kind.STRING,
-        "The file to read, or a pattern of files as shells have them: logs/*.log, logs/**/*.csv.gz.",
+        "The file to read, or a pattern of files as shells have them: logs/*.log, logs/**/*.csv.gz. "
+        "A *, ? or [ that is part of a name is written [*], [?] or [[].",
         required=True,
     )
     topic: str = setting("topic", Kind.STRING, "Where the records go.", required=True)
@@ -92,6 +97,14 @@ class FileSourceSettings(ConnectorSettings):
     csv_null: str | None = setting(
         "csv.null", Kind.STRING, "The text that stands for null in CSV; without it there is none."
     )
+    csv_unclosed_quote_ms: int = setting(
+        "csv.unclosed.quote.ms",
+        Kind.LONG,
+        "A quoted field of CSV that is still open when the file has not grown for this time, while most "
+        "lines after it are rows by themselves, is a malformed record. Counts from two columns on.",
+        10_000,
+        minimum=0,
+    )
     task_index: int = setting(
         "task.index",
         Kind.INT,
@@ -110,6 +123,8 @@ class FileSourceSettings(ConnectorSettings):
     def clashes(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = {}
+        if (problem := path_problem(self.file)) is not None:
+            problems["file"] = problem
         if (scheme := scheme_of(self.file)) is not None:
             problems["file"] = (
                 f"The scheme {scheme}: of {self.file} is not supported. Give the path of a local file."
@@ -121,16 +136,18 @@ class FileSourceSettings(ConnectorSettings):
             )
         if len(self.csv_delimiter) != 1:
             problems["csv.delimiter"] = "csv.delimiter must be a single character."
+        elif "encoding" not in problems and not _is_in(self.csv_delimiter, self.encoding):
+            problems["csv.delimiter"] = f"{self.encoding} has no character {self.csv_delimiter!r}."
         if self.key_field and self.format == "lines":
             problems["key.field"] = "key.field needs format=csv or format=json."
-        if self.rotated_pattern and self.is_pattern:
+        if self.rotated_pattern and self.path is None:
             problems["rotated.pattern"] = "rotated.pattern goes with a single file, not with many."
         return problems
 
     @property
-    def is_pattern(self) -> bool:
-        """Whether `file` stands for many."""
-        return glob.has_magic(self.file)
+    def path(self) -> str | None:
+        """The single file; None if `file` is a pattern."""
+        return literal_path(self.file)
 
 
 def _is_splittable(encoding: str) -> bool:
@@ -140,14 +157,24 @@ def _is_splittable(encoding: str) -> bool:
         return False
 
 
-def _parser_and_splitter(settings: FileSourceSettings) -> tuple[Parser, type[LineSplitter]]:
+def _is_in(text: str, encoding: str) -> bool:
+    try:
+        return bool(text.encode(encoding))
+    except UnicodeEncodeError:
+        return False
+
+
+def _parser_and_splitter(
+    settings: FileSourceSettings,
+) -> tuple[Parser, Callable[[int, int], LineSplitter]]:
     if settings.format == "json":
         return JsonParser(settings.encoding), LineSplitter
     if settings.format == "csv":
         parser = CsvParser(
             settings.encoding, settings.csv_delimiter, settings.csv_columns, settings.csv_null
         )
-        return parser, CsvSplitter
+        delimiter = settings.csv_delimiter.encode(settings.encoding)
+        return parser, partial(CsvSplitter, delimiter=delimiter, is_row=parser.is_row)
     return TextParser(settings.encoding), LineSplitter
 
 
@@ -155,16 +182,22 @@ class FileReader:
     """One file of a task: its lines, and what they say."""
 
     def __init__(
-        self, path: str, settings: FileSourceSettings, offset: Mapping[str, Any] | None
+        self,
+        path: str,
+        settings: FileSourceSettings,
+        offset: Mapping[str, Any] | None,
+        generations: Generations | None = None,
     ) -> None:
         self._settings = settings
         self._partition = {"filename": path}
         self._parser, self._splitter = _parser_and_splitter(settings)
+        pattern = settings.rotated_pattern
         self._followed = FollowedFile(
-            Generations(Path(path), settings.rotated_pattern),
+            generations or Generations(Path(path), pattern, by_name=pattern is not None),
             Mark.of_offset(offset) if offset else None,
             lambda position: self._splitter(position, settings.max_line_bytes),
             self._first_line_at,
+            settings.csv_unclosed_quote_ms / 1000,
         )
         self._identity: dict[str, Any] = {}
         self._texts: list[bytes | None] = []
@@ -176,11 +209,13 @@ class FileReader:
         if self._problem is not None:
             problem, self._problem = self._problem, None
             _, (end,) = self._take(1)
-            where = f"{self._partition['filename']}, the line that ends at byte {end}"
+            number = self._followed.line_number(end)
+            line = "the line" if number is None else f"line {number}"
+            where = f"{self._partition['filename']}, {line} that ends at byte {end}"
             raise PoisonRecord(f"{where}: {problem}")
         if not self._texts:
             self._texts, self._ends = self._followed.next_lines()
-            self._identity = {"inode": self._followed.inode, "head": self._followed.head}
+            self._identity = mark.identity() if (mark := self._followed.mark) else {}
         if not self._texts:
             return []
         return self._parsed(*self._take(self._settings.batch_size))
@@ -194,6 +229,16 @@ class FileReader:
     def is_resting(self) -> bool:
         """Whether there is nothing to do until the file changes."""
         return self._followed.is_resting
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all was given of what was read, and the path does not hold it any more."""
+        return not self._texts and self._followed.is_over
+
+    @property
+    def mark(self) -> Mark | None:
+        """How far the file was read."""
+        return self._followed.mark
 
     def close(self) -> None:
         """Let go of the file."""
@@ -238,7 +283,7 @@ class FileReader:
 
     def _made(self, values: list[Any], ends: list[int]) -> list[SourceRecord]:
         partition = self._partition
-        inode, head = self._identity["inode"], self._identity["head"]
+        identity = self._identity
         topic, schema = self._settings.topic, self._parser.schema
         field = self._settings.key_field
         if field is None:
@@ -247,7 +292,7 @@ class FileReader:
                 new(
                     kind,
                     (
-                        partition, {"position": end, "inode": inode, "head": head}, topic, value,
+                        partition, {"position": end, **identity}, topic, value,
                         schema, None, None, None, None, (),
                     ),
                 )
@@ -258,7 +303,7 @@ class FileReader:
         return [
             SourceRecord(
                 partition,
-                {"position": end, "inode": inode, "head": head},
+                {"position": end, **identity},
                 topic,
                 value,
                 schema,
@@ -299,7 +344,12 @@ class FileSourceTask(SourceTask[FileSourceSettings]):
 
     def __init__(self, settings: FileSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
-        self._readers: dict[str, FileReader] = {}
+        self._matching = MatchingReaders(
+            (settings.task_index, settings.task_count),
+            self._offset,
+            lambda path, offset, generations: FileReader(path, settings, offset, generations),
+        )
+        self._readers = self._matching.readers
         self._turns: list[str] = []
         self._looked = float("-inf")
 
@@ -325,42 +375,24 @@ class FileSourceTask(SourceTask[FileSourceSettings]):
 
     def _look_for_files(self) -> None:
         now = time.monotonic()
-        if now - self._looked < LOOK_FOR_FILES_S or (self._turns and not self.settings.is_pattern):
+        path = self.settings.path
+        if now - self._looked < LOOK_FOR_FILES_S or (self._turns and path is not None):
             return
         self._looked = now
-        found = files_of_task(self.settings)
-        for path in found:
-            if path not in self._readers:
-                offset = self.context.offset({"filename": path})
-                self._readers[path] = FileReader(path, self.settings, offset)
-        gone = self._readers.keys() - found
-        resting = {path for path in gone if self._readers[path].is_resting}
-        self._turns = [path for path in self._turns if path not in resting]
-        self._turns += [path for path in found if path not in set(self._turns)]
+        if path is not None:
+            self._readers[path] = FileReader(path, self.settings, self._offset(path))
+            self._turns = [path]
+            return
+        found = set(matching_files(self.settings.file))
+        self._matching.look(found)
+        turns = {
+            path for path, reader in self._readers.items() if path in found or not reader.is_resting
+        }
+        self._turns = [path for path in self._turns if path in turns]
+        self._turns += sorted(turns.difference(self._turns))
 
-
-def files_of_task(settings: FileSourceSettings) -> list[str]:
-    """The files that are there now and are this task's to read."""
-    if not settings.is_pattern:
-        return [settings.file]
-    found = sorted(
-        path for path in glob.glob(settings.file, recursive=True) if Path(path).is_file()
-    )
-    names = set(found)
-    return [
-        path
-        for path in found
-        if zlib.crc32(path.encode()) % settings.task_count == settings.task_index
-        and not _is_rotated_form(path, names)
-    ]
-
-
-def _is_rotated_form(path: str, of: set[str]) -> bool:
-    """Whether it belongs to another file of the pattern: it is then read as a part of that."""
-    name = Path(path).name
-    start = len(path) - len(name)
-    cuts = (place for place, character in enumerate(name) if character in ".-")
-    return any(path[: start + cut] in of and is_rotated(name, name[:cut]) for cut in cuts)
+    def _offset(self, path: str) -> Mapping[str, Any] | None:
+        return self.context.offset({"filename": path})
 
 
 class FileStreamSource(SourceConnector[FileSourceSettings]):
@@ -371,7 +403,7 @@ class FileStreamSource(SourceConnector[FileSourceSettings]):
 
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """One task for one file; a pattern's files are shared out by their names."""
-        if not self.settings.is_pattern:
+        if self.settings.path is not None:
             return [{}]
         return [
             {"task.index": str(index), "task.count": str(max_tasks)} for index in range(max_tasks)

@@ -3,7 +3,7 @@
 import email.utils
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LONGEST_WAIT_S = 0.5
 """A call never blocks for longer than about this before it begins; who is told to wait comes again."""
 LONGEST_RETRY_AFTER_S = 3600.0
+MOST_REDIRECTS = 10
+_REDIRECTS = {301, 302, 303, 307, 308}
 _TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
 
 
@@ -70,8 +72,12 @@ class CallSettings(ConnectorSettings):
             problems["headers"] = "headers must be written as `Name: value | Name: value`."
         return problems
 
+    def public_headers(self) -> dict[str, str]:
+        """The headers of every request, to any server."""
+        return {}
+
     def header_pairs(self) -> dict[str, str]:
-        """The headers of every request."""
+        """The headers, perhaps secret, of requests to the servers that the user has named."""
         pairs = {name: value for name, _, value in self._header_parts()}
         if self.auth_type == "bearer":
             pairs["Authorization"] = f"Bearer {self.auth_token}"
@@ -99,9 +105,12 @@ class Answer(NamedTuple):
     """What a server has answered, read to its end."""
 
     url: str
+    """Where it came from, after redirects."""
     status: int
     headers: "httpx2.Headers"
     body: bytes
+    trusted: bool = True
+    """Whether credentials and configured headers were sent there."""
 
 
 class NotNow(RetriableError):
@@ -112,31 +121,90 @@ class TooLong(ConnectError):
     """An answer that is longer than allowed."""
 
 
+class RedirectRefused(ConnectError):
+    """A redirect that is not followed."""
+
+
+def _origin(address: str) -> object:
+    """Scheme, host and port, which tell one server from another; None of what is no address."""
+    import httpx2  # and no other parser: two might see different hosts in one address
+
+    try:
+        return httpx2.URL(address).origin
+    except httpx2.InvalidURL:
+        return None
+
+
+def redirect_location(answer: Answer) -> str | None:
+    """Where an answer redirects to, for messages."""
+    if answer.status not in _REDIRECTS or "location" not in answer.headers:
+        return None
+    return without_query(answer.headers["location"])
+
+
+def redirect_target(url: str, location: str) -> str:
+    """The address to which a redirect leads; RedirectRefused if it leads away from https."""
+    import httpx2
+
+    shown = without_query(url)
+    try:
+        target = httpx2.URL(url).join(location)
+    except httpx2.InvalidURL as error:
+        raise RedirectRefused(f"{shown} redirects to an invalid address: {error}.") from None
+    where = without_query(str(target))
+    if target.scheme not in {"http", "https"} or not target.host:
+        raise RedirectRefused(f"{shown} redirects to {where}, which is not an HTTP address.")
+    if target.scheme == "http" and httpx2.URL(url).scheme == "https":
+        raise RedirectRefused(f"{shown} redirects from https to http, to {where}: not followed.")
+    return str(target)
+
+
+def _check_location(response: "httpx2.Response") -> None:
+    """Refuse what httpx would report as an error of the connection, which would be retried."""
+    if response.status_code in _REDIRECTS and "location" in response.headers:
+        redirect_target(str(response.url), response.headers["location"])
+
+
+def without_query(address: str) -> str:
+    """An address for messages, where it is a server's: its query may hold a secret."""
+    return address.partition("?")[0].partition("#")[0]
+
+
 class Caller:
-    """Calls servers, no faster than allowed and not before they want to be called again."""
+    """Calls servers, no faster than allowed and not before they want to be called again.
+
+    Credentials and configured headers go to the servers that the user has named, and to no other:
+    not along a redirect to another origin, and not to an address that a server's answer holds.
+    """
 
     def __init__(
         self,
         settings: CallSettings,
         stopping: threading.Event,
         *,
+        named: Collection[str] | None = None,
         connections: int = 1,
         redirects: bool = True,
     ) -> None:
+        """`named` are the addresses whose servers the user trusts; None: all that are called."""
         import httpx2
 
         auth = None
         if settings.auth_type == "basic":
             auth = httpx2.BasicAuth(settings.auth_user or "", settings.auth_password or "")
+        self._settings = settings
         self._client = httpx2.Client(
             auth=auth,
-            headers=settings.header_pairs(),
+            headers=settings.public_headers() | settings.header_pairs(),
             timeout=settings.request_timeout_ms / 1000,
-            follow_redirects=redirects,
+            event_hooks={"response": [_check_location]},
             limits=httpx2.Limits(
                 max_connections=connections, max_keepalive_connections=connections
             ),
         )
+        self._without_secrets: httpx2.Client | None = None
+        self._trusted = None if named is None else {_origin(address) for address in named}
+        self._redirects = redirects
         self._stopping = stopping
         self._limit = settings.max_response_bytes
         rate = settings.requests_per_second
@@ -161,30 +229,81 @@ class Caller:
         """Make one request and read the answer.
 
         RetriableError if the server cannot be reached, or says that it is busy; how long it wants to
-        be left alone is kept to. Any other answer is returned, whatever its status.
+        be left alone is kept to. RedirectRefused for a redirect that is not followed. Any other
+        answer is returned, whatever its status.
         """
-        import httpx2
-
         self._wait_for_turn()
-        try:
-            with self._client.stream(
-                method, url, params=params, headers=headers, content=content
-            ) as response:
-                body = self._body(response)
-                answer = Answer(str(response.url), response.status_code, response.headers, body)
-        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.TooManyRedirects) as error:
-            raise ConnectError(f"{url} cannot be called: {error}") from error
-        except httpx2.RequestError as error:
-            reason = str(error) or type(error).__name__
-            raise RetriableError(f"{url} cannot be reached: {reason}") from error
+        answer = self._once(self._is_trusted(url), method, url, params, headers, content)
+        for _ in range(MOST_REDIRECTS):
+            target = self._next_address(answer)
+            if target is None:
+                break
+            # What has left an origin is not trusted again: the next address is that server's choice.
+            trusted = answer.trusted and _origin(target) == _origin(answer.url)
+            answer = self._once(trusted, method, target, None, headers, content)
+        else:
+            if self._next_address(answer) is not None:
+                raise RedirectRefused(f"{url} redirects more than {MOST_REDIRECTS} times.")
         if answer.status in _TRY_AGAIN:
             self._leave_alone_for(answer.headers.get("retry-after"))
             raise RetriableError(f"{url} answers {answer.status}: {start_of(answer.body)}")
         return answer
 
+    def _is_trusted(self, url: str) -> bool:
+        return self._trusted is None or _origin(url) in self._trusted
+
+    def _client_without_secrets(self) -> "httpx2.Client":
+        """It has never had any, so that none can leak; nor does it share cookies."""
+        import httpx2
+
+        if self._without_secrets is None:
+            self._without_secrets = httpx2.Client(
+                headers=self._settings.public_headers(),
+                timeout=self._settings.request_timeout_ms / 1000,
+                event_hooks={"response": [_check_location]},
+            )
+        return self._without_secrets
+
+    def _next_address(self, answer: Answer) -> str | None:
+        """The address that an answer redirects to, if redirects are followed."""
+        location = answer.headers.get("location")
+        if not self._redirects or answer.status not in _REDIRECTS or location is None:
+            return None
+        return redirect_target(answer.url, location)
+
+    def _once(
+        self,
+        trusted: bool,
+        method: str,
+        url: str,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+        content: bytes | None,
+    ) -> Answer:
+        """Make one request, without redirects."""
+        import httpx2
+
+        client = self._client if trusted else self._client_without_secrets()
+        shown = url if trusted else without_query(url)
+        try:
+            with client.stream(
+                method, url, params=params, headers=headers, content=content
+            ) as response:
+                body = self._body(response)
+                return Answer(
+                    str(response.url), response.status_code, response.headers, body, trusted
+                )
+        except (httpx2.InvalidURL, httpx2.UnsupportedProtocol) as error:
+            raise ConnectError(f"{shown} cannot be called: {error}") from error
+        except httpx2.RequestError as error:
+            reason = str(error) or type(error).__name__
+            raise RetriableError(f"{shown} cannot be reached: {reason}") from error
+
     def close(self) -> None:
         """Close all connections."""
         self._client.close()
+        if self._without_secrets is not None:
+            self._without_secrets.close()
 
     def _wait_for_turn(self) -> None:
         """Wait a little if it is soon time for the next request; NotNow if it is not."""

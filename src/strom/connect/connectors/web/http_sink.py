@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from strom.connect.api import (
     ConnectError,
@@ -24,17 +24,19 @@ from strom.connect.api import (
     setting,
 )
 from strom.connect.connectors.plain_json import to_json
-from strom.connect.connectors.record_template import RecordTemplate
+from strom.connect.connectors.record_template import GAP, RecordTemplate
 from strom.connect.connectors.sent_since_flush import SentSinceFlush
 from strom.connect.connectors.web.calling import (
     Answer,
     Caller,
     CallSettings,
     address_problem,
+    redirect_location,
     start_of,
 )
 
 _NOT_THE_RECORDS_FAULT = {401, 403, 407}
+_ALREADY_GONE = {404, 410}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +114,8 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
 
     def __init__(self, settings: HttpSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
-        self._template = RecordTemplate(settings.url, lambda text: quote(text, safe=""))
+        self._template = RecordTemplate(settings.url, lambda value: quote(value, safe=""))
+        self._gaps = _segments_with_gaps(settings.url)
         self._caller: Caller | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._sent = SentSinceFlush()
@@ -152,9 +155,27 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
         try:
             if record.value is None and self.settings.null_values == "fail":
                 raise ValueError("The record has no value; null.values says that it needs one")
-            return self._template.fill(record)
+            address = self._template.fill(record)
+            self._check_segments(address)
+            return address
         except ValueError as error:
             raise PoisonRecord(str(error), index) from None
+
+    def _check_segments(self, address: str) -> None:
+        """ValueError if the record makes a segment of the path `.` or `..`: they lead elsewhere.
+
+        Nor can they be written in another way: `%2E%2E` means the same to clients and servers.
+        """
+        if not self._gaps:
+            return
+        # What fills a gap has no slash, for it is quoted: the places are those of the template.
+        segments = urlsplit(address).path.split("/")
+        for place, gap in self._gaps.items():
+            if unquote(segments[place]) in {".", ".."}:
+                raise ValueError(
+                    f"The record makes {gap} in the path of url {segments[place]!r}, which would "
+                    "address something else"
+                )
 
     def _send_partitions(self, items: Mapping[TopicPartition, list[_Item]]) -> list[ConnectError]:
         """Send all, side by side as far as allowed; what went wrong."""
@@ -178,8 +199,15 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
     def _send(self, url: str, batch: list[_Item]) -> None:
         """Send a batch; one that is refused as a whole is sent record by record."""
         answer = self._request(url, batch)
-        if answer.status >= 300:
+        # Deleting is idempotent: a DELETE is repeated when its response was lost.
+        gone = batch[0].record.value is None and answer.status in _ALREADY_GONE
+        if answer.status >= 300 and not gone:
             problem = f"{url} answers {answer.status}: {start_of(answer.body)}"
+            if (location := redirect_location(answer)) is not None:
+                problem = (
+                    f"{url} answers {answer.status} and redirects to {location}. A sink follows no "
+                    "redirects: set url to the address that takes the records."
+                )
             if answer.status < 400 or answer.status in _NOT_THE_RECORDS_FAULT:
                 raise ConnectError(problem)
             if len(batch) == 1:
@@ -217,6 +245,13 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
         if self.settings.format == "text" and self.settings.batch_size == 1:
             return texts[0].encode()
         return "".join(f"{text}\n" for text in texts).encode()
+
+
+def _segments_with_gaps(template: str) -> Mapping[int, str]:
+    """The segments of a template's path that records fill, by their place."""
+    outline = GAP.sub(lambda gap: f"{{{quote(gap[1], safe='')}}}", template)
+    segments = enumerate(urlsplit(outline).path.split("/"))
+    return {place: segment for place, segment in segments if "{" in segment}
 
 
 def _patience(failure: ConnectError) -> int:

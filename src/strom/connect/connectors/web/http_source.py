@@ -27,6 +27,7 @@ from strom.connect.connectors.web.calling import (
     NotNow,
     address_problem,
     start_of,
+    without_query,
 )
 from strom.connect.connectors.web.json_pointer import NotThere, is_pointer, look_up, resolve
 from strom.connect.connectors.web.paging import (
@@ -36,8 +37,16 @@ from strom.connect.connectors.web.paging import (
     Paging,
     SinglePage,
 )
-from strom.connect.connectors.web.progress import Progress, digest_of, is_fresh
+from strom.connect.connectors.web.progress import (
+    Freshness,
+    Newest,
+    Progress,
+    TooManyAlike,
+    digest_of,
+)
 
+MOST_DIGESTS_PER_RECORD = 200
+"""Above this the records of a page share the offset of one before them: each would hold them all."""
 _log = logging.getLogger(__name__)
 
 
@@ -159,6 +168,8 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         self._progress = Progress()
         self._due = 0.0
         self._pages = 0
+        self._requested: set[str] = set()
+        """Digests of the addresses that were requested in this round."""
         self._conditional = settings.paging == "none" and settings.unchanged == "skip"
 
     def start(self) -> None:
@@ -166,7 +177,8 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         stored = self.context.offset(self._partition)
         if stored is not None:
             self._progress = Progress.of_offset(stored)
-        self._caller = Caller(self.settings, self.context.stopping)
+        named = (self.settings.url,)
+        self._caller = Caller(self.settings, self.context.stopping, named=named)
 
     def poll(self) -> Sequence[SourceRecord]:
         """The next page's records, when it is time for it."""
@@ -205,25 +217,37 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         return self._made(records, schema, at, self._after(at, answer, document, len(records)))
 
     def _ask(self, caller: Caller, at: Progress) -> Answer:
-        url, parameters = self._paging.request(self.settings.url, at.page)
-        parameters = dict(parameters)
-        since = at.since if at.since is not None else self.settings.incremental_initial
-        if self.settings.incremental_parameter and since is not None and url == self.settings.url:
-            parameters[self.settings.incremental_parameter] = str(since)
+        address = self._address(at)
+        if at.repeats:
+            raise ConnectError(
+                f"The pages of {self.settings.url} repeat: {address} was already requested in this "
+                "round. Correct paging.pointer or the interface, then reset the connector's offsets."
+            )
+        self._requested.add(digest_of(address))
         headers = {}
         if self._conditional and self._progress.done:
             headers = {"If-None-Match": at.etag, "If-Modified-Since": at.modified}
         answer = caller.call(
             "GET",
-            _with_parameters(url, parameters),
+            address,
             headers={name: text for name, text in headers.items() if text is not None},
         )
         if answer.status >= 400 or answer.status in {301, 302}:
+            where = answer.url if answer.trusted else without_query(answer.url)
             raise ConnectError(
-                f"{answer.url} answers {answer.status}, which asking again will not change: "
-                f"{start_of(answer.body)}"
+                f"{where} answers {answer.status}, which asking again will not change: "
+                f"{start_of(answer.body)}{'' if answer.trusted else _NOT_TRUSTED}"
             )
         return answer
+
+    def _address(self, at: Progress) -> str:
+        """The address of a page, with its parameters."""
+        url, parameters = self._paging.request(self.settings.url, at.page)
+        parameters = dict(parameters)
+        since = at.since if at.since is not None else self.settings.incremental_initial
+        if self.settings.incremental_parameter and since is not None and url == self.settings.url:
+            parameters[self.settings.incremental_parameter] = str(since)
+        return _with_parameters(url, parameters)
 
     def _read(self, answer: Answer) -> tuple[Any, list[Any], Schema | None]:
         """The whole document, the records in it, and their schema."""
@@ -250,11 +274,18 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
             _log.warning("%s: a round ends after %d pages", self.settings.url, self._pages)
             following = None
         if following is not None:
-            return dataclasses.replace(at, page=following, index=0, digest=None, done=False)
+            after = dataclasses.replace(at, page=following, index=0, digest=None, done=False)
+            if digest_of(self._address(after)) not in self._requested:
+                return after
+            # An empty page with its own address as the next one is the end, for the time being.
+            if count or self._address(after) != self._address(at):
+                return dataclasses.replace(after, repeats=True)
         return dataclasses.replace(
             at,
             index=0,
             done=True,
+            at_since=(),  # of no use any more: the next round takes those at the newest
+            since_overflows=False,
             etag=answer.headers.get("etag"),
             modified=answer.headers.get("last-modified"),
         )
@@ -263,24 +294,38 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         self, records: list[Any], schema: Schema | None, at: Progress, after: Progress
     ) -> list[SourceRecord]:
         pointer = self.settings.incremental_pointer
-        server_filters = self.settings.incremental_parameter is not None
-        made = []
+        fresh = Freshness(at, server_filters=self.settings.incremental_parameter is not None)
+        newest = Newest(at)
+        made: list[SourceRecord] = []
         place = dataclasses.replace(at, done=False)
+        offset = place.offset()
         for index, record in enumerate(records):
             value = look_up(record, pointer)
-            if index < at.index or not is_fresh(record, value, at, server_filters=server_filters):
+            if index < at.index or not self._is_fresh(fresh, record, value):
                 continue
-            place = dataclasses.replace(place, index=index + 1)
             if pointer is not None:
-                place = place.seeing(value, digest_of(record))
-            made.append(self._record(record, schema, place.offset()))
-        after = dataclasses.replace(after, newest=place.newest, at_newest=place.at_newest)
+                newest.see(value, digest_of(record))
+            if len(newest) + len(at.at_since) <= MOST_DIGESTS_PER_RECORD:
+                offset = newest.noted_in(dataclasses.replace(place, index=index + 1)).offset()
+            made.append(self._record(record, schema, offset))
+        after = newest.noted_in(after)
         if made:
             made[-1] = made[-1]._replace(source_offset=after.offset())
         self._progress = after
         if after.done:
             self._end_round(after)
         return made
+
+    def _is_fresh(self, fresh: Freshness, record: Any, value: Any) -> bool:
+        try:
+            return fresh.of(record, value)
+        except TooManyAlike as error:
+            raise ConnectError(
+                f"{error} at incremental.pointer {self.settings.incremental_pointer}, and "
+                f"{self.settings.url} returns them again: those that were delivered cannot be told "
+                "from new ones. Choose a value with finer steps, such as an id, and reset the "
+                "connector's offsets."
+            ) from None
 
     def _record(self, value: Any, schema: Schema | None, offset: dict[str, Any]) -> SourceRecord:
         key = look_up(value, self.settings.key_pointer)
@@ -289,7 +334,14 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
     def _end_round(self, progress: Progress) -> None:
         self._progress = progress
         self._pages = 0
+        self._requested.clear()
         self._due = time.monotonic() + self.settings.poll_interval_ms / 1000
+
+
+_NOT_TRUSTED = (
+    ". The request was redirected to another server, to which credentials and the configured headers "
+    "are not sent: set url to its address if it needs them"
+)
 
 
 def _with_parameters(url: str, parameters: Mapping[str, str]) -> str:

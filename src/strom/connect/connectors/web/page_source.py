@@ -28,6 +28,7 @@ from strom.connect.connectors.web.calling import (
     Caller,
     CallSettings,
     NotNow,
+    RedirectRefused,
     TooLong,
     address_problem,
 )
@@ -120,9 +121,9 @@ class PageSourceSettings(CallSettings):
             problems["item.selector"] = f"item.selector: {error}."
         return problems
 
-    def header_pairs(self) -> dict[str, str]:
-        """The headers of every request, with the agent's name."""
-        return {"User-Agent": self.user_agent, **super().header_pairs()}
+    def public_headers(self) -> dict[str, str]:
+        """The agent's name, which every server learns."""
+        return {"User-Agent": self.user_agent}
 
 
 class PageSourceTask(SourceTask[PageSourceSettings]):
@@ -142,7 +143,9 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
 
     def start(self) -> None:
         """Be ready to visit."""
-        self._caller = Caller(self.settings, self.context.stopping)
+        sitemap = (self.settings.sitemap,) if self.settings.sitemap else ()
+        named = (*self.settings.urls, *sitemap)
+        self._caller = Caller(self.settings, self.context.stopping, named=named)
 
     def poll(self) -> Sequence[SourceRecord]:
         """The records of the next page, if it has changed."""
@@ -203,7 +206,7 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
                 return []
             self._round.leave_alone(visit.site, time.monotonic() + pause)
             return self._records(visit, self._answer(caller, visit))
-        except TooLong as error:
+        except (TooLong, RedirectRefused) as error:
             _log.warning("%s is left out: %s", visit.url, error)
             return []
         except RetriableError as error:

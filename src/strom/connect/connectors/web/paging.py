@@ -55,11 +55,13 @@ class LinkedPages(Paging):
         if not isinstance(link, str) or not link:
             return None
         try:
-            whole = urljoin(answer.url, link)
-            same_server = urlsplit(whole).netloc == urlsplit(answer.url).netloc
+            whole, here = urlsplit(urljoin(answer.url, link)), urlsplit(answer.url)
         except ValueError:
             return None  # not an address at all
-        return whole if same_server else None
+        if whole.netloc != here.netloc:
+            return None
+        # A server behind a proxy that ends TLS writes http into its links: https is kept.
+        return whole._replace(scheme="https" if here.scheme == "https" else whole.scheme).geturl()
 
 
 class CursorPages(Paging):
@@ -76,7 +78,7 @@ class CursorPages(Paging):
     def after(self, page: Page, answer: Answer, document: Any, count: int) -> Page:
         """The next token."""
         token = look_up(document, self._pointer)
-        return str(token) if token not in (None, "", False) and token != page else None
+        return str(token) if token not in (None, "", False) else None
 
 
 class NumberedPages(Paging):

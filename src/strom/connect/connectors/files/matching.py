@@ -1,0 +1,191 @@
+"""The files that match a pattern: which of them a task reads, each as a file of its own.
+
+Files with names like rotated ones are told from rotated generations by what was read (`families.py`).
+Every task looks at the files and at the stored offsets by itself and comes to the same result, so the
+files can be shared out by their names.
+"""
+
+import glob
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from strom.connect.connectors.files.families import (
+    Family,
+    Relation,
+    is_of_0_1_0,
+    possible_bases,
+)
+from strom.connect.connectors.files.generations import Generations, Mark, open_generation
+
+_ESCAPE = re.compile(r"\[([\[*?])\]")
+
+
+def literal_path(pattern: str) -> str | None:
+    """The single path that a pattern stands for; None if it stands for many.
+
+    What is special in a pattern can be written in brackets: `a[[]1].csv` is `a[1].csv`.
+    """
+    if glob.has_magic(_ESCAPE.sub("", pattern)):
+        return None
+    return _ESCAPE.sub(r"\1", pattern)
+
+
+def matching_files(pattern: str) -> list[str]:
+    """The files that match a pattern, sorted; a file with exactly this name is one of them."""
+    found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
+    if os.path.isfile(pattern):
+        itself = os.path.normpath(pattern)  # as `logs//a?` the pattern itself is found as `logs/a?`
+        if all(os.path.normpath(path) != itself for path in found):
+            found.append(pattern)
+    return sorted(found)
+
+
+class ReadFile(Protocol):
+    """What reads a file."""
+
+    @property
+    def mark(self) -> Mark | None:
+        """How far it was read."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all was given of what was read, and the path does not hold it any more."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+ReaderT = TypeVar("ReaderT", bound=ReadFile)
+
+
+class MatchingReaders(Generic[ReaderT]):
+    """The readers of a task's share of a pattern's files, by path."""
+
+    def __init__(
+        self,
+        share: tuple[int, int],
+        offset: Callable[[str], Mapping[str, Any] | None],
+        make: Callable[[str, Mapping[str, Any] | None, Generations], ReaderT],
+    ) -> None:
+        """`share` says which task this is and of how many, `offset` how far a path was read."""
+        self._index, self._count = share
+        self._offset = offset
+        self._make = make
+        self.readers: dict[str, ReaderT] = {}
+        self._over: set[str] = set()
+        self._found: set[str] = set()
+        self._unread: set[str] = set()
+        self._families: dict[str, Family] = {}
+        self._claims: dict[int, list[tuple[str, Mark]]] | None = None
+
+    def look(self, found: Iterable[str]) -> None:
+        """Bring the readers in line with the files that are there now."""
+        self._found = set(found)
+        self._unread -= self._found
+        self._families.clear()
+        self._claims = None
+        for path in sorted(self._found):
+            for base in self._bases(path):
+                # Its file was renamed, and no new one is there yet: the rest of it is still to read.
+                if base not in self._found and self._family(base).rotates:
+                    self._ensure(base)
+            self._ensure(path)
+        for path in [path for path, reader in self.readers.items() if reader.is_over]:
+            if self._relation(path) is Relation.GENERATION:
+                self.readers.pop(path).close()
+                self._over.add(path)
+
+    def _ensure(self, path: str) -> None:
+        """Have a reader for a path, if it is this task's and a file of its own."""
+        if path in self.readers or path in self._over or not self._is_mine(path):
+            return
+        offset = self._offset(path)
+        relation = self._relation(path)
+        if relation is Relation.OWN:
+            generations = Generations(
+                Path(path),
+                by_name=False,
+                is_foreign=lambda where: self._is_foreign(str(where), path),
+            )
+            generations.rotates = self._was_rotated(path, offset)
+            self.readers[path] = self._make(path, offset, generations)
+        elif relation is Relation.GENERATION and offset is not None:
+            # It was a file of its own before that: what was begun is read to its end.
+            beside = Path(self._bases(path)[0]).name
+            generations = Generations(
+                Path(path), by_name=False, beside=beside, is_foreign=lambda where: True
+            )
+            self.readers[path] = self._make(path, offset, generations)
+
+    def _is_mine(self, path: str) -> bool:
+        return zlib.crc32(os.fsencode(path)) % self._count == self._index
+
+    def _bases(self, path: str) -> list[str]:
+        """The files, there or read before, of which a file could be a rotated generation."""
+        return [
+            base
+            for base in possible_bases(path)
+            if base in self._found or base in self.readers or self._was_read(base)
+        ]
+
+    def _was_read(self, path: str) -> bool:
+        """Whether there is an offset of a file that is not there; none comes while it is not."""
+        if path not in self._unread and self._offset(path) is None:
+            self._unread.add(path)
+        return path not in self._unread
+
+    def _relation(self, path: str, besides: str | None = None) -> Relation:
+        """What a file is to those of which it could be a generation."""
+        relations = {
+            self._family(base).relation(path) for base in self._bases(path) if base != besides
+        }
+        for relation in (Relation.GENERATION, Relation.UNKNOWN):
+            if relation in relations:
+                return relation
+        return Relation.OWN
+
+    def _is_foreign(self, where: str, path: str) -> bool:
+        """Whether a file belongs to another one than that of the path, as things are now."""
+        self._families.clear()
+        if self._relation(where, besides=path) is not Relation.OWN:
+            return True
+        generation = open_generation(Path(where))
+        if generation is None:
+            return True
+        try:
+            claims = self._claims_by_inode().get(generation.inode, ())
+            return any(name != path and mark.fits(generation) for name, mark in claims)
+        finally:
+            generation.close()
+
+    def _claims_by_inode(self) -> dict[int, list[tuple[str, Mark]]]:
+        """Which inodes are being read under which paths, among those with names like rotated ones."""
+        if self._claims is None:
+            self._claims = {}
+            for path in self._found:
+                mark = self._mark(path) if possible_bases(path) else None
+                if mark is not None and mark.inode is not None:
+                    self._claims.setdefault(mark.inode, []).append((path, mark))
+        return self._claims
+
+    def _family(self, base: str) -> Family:
+        if base not in self._families:
+            self._families[base] = Family(base, self._mark(base))
+        return self._families[base]
+
+    def _mark(self, path: str) -> Mark | None:
+        """How far a path was read, by this task or another."""
+        if path in self.readers:
+            return self.readers[path].mark
+        offset = self._offset(path)
+        return Mark.of_offset(offset) if offset else None
+
+    def _was_rotated(self, path: str, offset: Mapping[str, Any] | None) -> bool:
+        """Whether version 0.1.0 has read a file, and perhaps others as its generations."""
+        if offset is None or not is_of_0_1_0(Mark.of_offset(offset)):
+            return False
+        return any(path in possible_bases(other) for other in self._found)
