@@ -1,7 +1,6 @@
 """What happens to tables comes out as it happened: every kind of change, every kind of interruption."""
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from strom.connect.connectors.postgres_changes.settings import PostgresChangesSe
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
 from strom.testing.connectors import SourceDriver, StoredOffsets
 from tests.connect.connectors.other_side import PostgresSide
+from tests.connect.connectors.postgres_changes.following import changes, following, told
 from tests.connect.connectors.postgres_values import POSTGRES_TYPES
 from tools.postgres import FOR_TESTS, RealPostgres
 
@@ -27,33 +27,6 @@ pytestmark = pytest.mark.postgres
 @pytest.fixture
 def side(postgres_server: RealPostgres) -> PostgresSide:
     return PostgresSide(postgres_server)
-
-
-@contextlib.contextmanager
-def changes(side: PostgresSide, offsets: StoredOffsets | None = None, **texts: str):
-    settings = {name.replace("_", "."): text for name, text in texts.items()}
-    driver = SourceDriver(PostgresChanges, {**side.change_settings, **settings}, offsets)
-    try:
-        driver.start()
-        yield driver
-    finally:
-        driver.stop()
-
-
-def following(driver: SourceDriver) -> None:
-    """Poll until the snapshot is over and changes stream."""
-    task: Any = driver.tasks[0]
-    while task._snapshot is not None:
-        driver.poll()
-
-
-def told(records: Iterable[SourceRecord]) -> list[tuple[Any, ...]]:
-    return [
-        ("tombstone", record.key)
-        if record.value is None
-        else (record.value["op"], record.value["before"], record.value["after"])
-        for record in records
-    ]
 
 
 def test_every_kind_of_change_is_told(side: PostgresSide) -> None:

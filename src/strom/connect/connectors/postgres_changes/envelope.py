@@ -115,8 +115,12 @@ class TableForm:
 
     def entries(
         self, change: Insert | Update | Delete | Truncate, where: Where, now_ms: int
-    ) -> list[Entry]:
-        """What a change becomes: mostly one record, for a delete two, for a new key three."""
+    ) -> list[Entry | None]:
+        """What a change becomes: mostly one record, for a delete two, for a new key three.
+
+        None stands for a tombstone that is not wanted: the records of a change are counted, and
+        their numbers must not depend on settings, which may be others after a restart.
+        """
         match change:
             case Insert(_, new):
                 row = self._row(new)
@@ -128,7 +132,7 @@ class TableForm:
             case Truncate():
                 return [Entry(None, self._envelope("t", None, None, where, now_ms))]
 
-    def _updated(self, change: Update, where: Where, now_ms: int) -> list[Entry]:
+    def _updated(self, change: Update, where: Where, now_ms: int) -> list[Entry | None]:
         before = None if change.old is None else self._row(change.old)
         new = change.new
         if change.old is not None and change.old_is_whole:
@@ -144,10 +148,10 @@ class TableForm:
             return [*self._deleted(before, where, now_ms), created]
         return [Entry(key, self._envelope("u", before, after, where, now_ms))]
 
-    def _deleted(self, row: dict[str, Any], where: Where, now_ms: int) -> list[Entry]:
+    def _deleted(self, row: dict[str, Any], where: Where, now_ms: int) -> list[Entry | None]:
         key = self._key(row)
-        entry = Entry(key, self._envelope("d", row, None, where, now_ms))
-        return [entry, Entry(key, None)] if self._tombstones and key is not None else [entry]
+        tombstone = Entry(key, None) if self._tombstones and key is not None else None
+        return [Entry(key, self._envelope("d", row, None, where, now_ms)), tombstone]
 
     def _row(self, values: Tuple) -> dict[str, Any]:
         row: dict[str, Any] = {

@@ -201,9 +201,13 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._held = None
         deadline = time.monotonic() + _LONGEST_WAIT_S
         connection = self._connection
-        while connection is not None and len(records) < self.settings.batch_size:
+        while connection is not None:
+            # Inside a transaction the last record is held back.
+            ready = len(records) - (self._progress.transaction is not None)
+            if ready >= self.settings.batch_size:
+                break
             self._tell_server_in_time()
-            enough = len(records) > (self._progress.transaction is not None)
+            enough = ready > 0
             wait = 0.0 if enough else deadline - time.monotonic()
             pieces = connection.receive(min(wait, _STATUS_INTERVAL_S))
             for piece in pieces:
@@ -238,26 +242,33 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                 self._take_change(change, piece.start, records)
 
     def _take_change(self, change: Change, lsn: int, records: list[SourceRecord]) -> None:
-        before = self._progress.position
-        if not self._progress.change() or self._progress.transaction is None:
-            return
         begin = self._progress.transaction
+        if not self._progress.change() or begin is None:
+            return
         where = Where(self._commit_ms, lsn, begin.transaction)
         oids = change.relations if isinstance(change, Truncate) else (change.relation,)
-        entries = [
-            (form, entry)
-            for form in (self._forms[oid] for oid in oids)
-            if form.table in self._followed
-            for entry in form.entries(change, where, _now_ms())
+        numbered = enumerate(
+            (
+                (form, entry)
+                for form in (self._forms[oid] for oid in oids)
+                for entry in (
+                    form.entries(change, where, _now_ms())
+                    if form.table in self._followed
+                    else [None]
+                )
+            ),
+            1,
+        )
+        new = [
+            (number, form, entry)
+            for number, (form, entry) in numbered
+            if entry is not None and not self._progress.is_delivered(number)
         ]
-        # A change of several records is delivered when its last one is.
-        offset = before.to_offset() if len(entries) > 1 else {}
-        for place, (form, (key, value)) in enumerate(entries, 1):
-            if place == len(entries):
-                offset = self._progress.position.to_offset()
+        for number, form, (key, value) in new:
+            position = self._progress.after(number, is_last=number == new[-1][0])
             records.append(
                 SourceRecord(
-                    self._partition, offset, form.topic, value,
+                    self._partition, position.to_offset(), form.topic, value,
                     None if value is None else form.value_schema, key,
                     None if key is None else form.key_schema,
                 )
