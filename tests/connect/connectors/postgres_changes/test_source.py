@@ -198,6 +198,7 @@ def test_an_idle_reader_lets_go_of_what_happens_elsewhere(side: PostgresSide) ->
         def is_let_go() -> bool:
             task._tell_server()
             driver.poll()
+            driver.store_idle_offsets()
             return bool(confirmed(side) >= end)
 
         until(is_let_go)

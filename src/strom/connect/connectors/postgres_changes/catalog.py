@@ -1,13 +1,14 @@
 """What is asked of the database beside the change stream: tables, keys, types, publication, slot."""
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from strom.connect.api import ConnectError
 from strom.connect.connectors.databases.connection_settings import did_you_mean
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import Mapped, TypeInfo, is_known, mapped
+from strom.connect.connectors.postgres_changes.continuity import Slot
 from strom.connect.connectors.postgres_changes.pgoutput import Relation, RelationColumn
 from strom.connect.connectors.postgres_changes.protocol import parse_lsn
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
@@ -34,13 +35,6 @@ SELECT confirmed_flush_lsn::text, plugin::text, database::text = current_databas
 FROM pg_replication_slots s WHERE slot_name = $1
 """
 _PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = $1"
-
-
-class Slot(NamedTuple):
-    """A replication slot as it is."""
-
-    confirmed: int
-    lost: bool
 
 
 class Catalog:

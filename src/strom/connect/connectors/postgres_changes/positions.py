@@ -83,6 +83,10 @@ class Progress:
         self._lsn = event.end_lsn
         return Position(event.end_lsn)
 
+    def advance(self, lsn: int) -> None:
+        """Nothing was committed before this that is not done; outside of transactions."""
+        self._lsn = max(self._lsn, lsn)
+
     @property
     def _is_resumed(self) -> bool:
         """Whether the transaction is the one of which a part was delivered before a restart."""

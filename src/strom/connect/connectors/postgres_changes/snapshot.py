@@ -1,29 +1,28 @@
 """All rows of the followed tables, as of one moment, before their changes."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from strom.connect.api import SourceRecord
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import is_known
 from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
-from strom.connect.connectors.postgres_changes.positions import Position
 
 
 def snapshot_records(
     database: Postgres,
     forms: Sequence[TableForm],
     partition: dict[str, Any],
-    lsn: int,
+    offset: Mapping[str, Any],
     fetch_size: int,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> Iterator[list[SourceRecord]]:
     """The rows of all tables as records, piece by piece, within the transaction that is open.
 
-    Only the last record's offset says that the snapshot is whole; whoever starts from another one
-    begins it anew.
+    Only the last record has this `offset`; a start from another record's begins the snapshot again.
     """
+    lsn = offset["lsn"]
     unfinished = {"lsn": lsn, "snapshot": True}
     held: SourceRecord | None = None
     for form in forms:
@@ -43,7 +42,7 @@ def snapshot_records(
             yield records
     if held is not None:
         held.value["source"]["snapshot"] = "last"
-        yield [held._replace(source_offset=Position(lsn).to_offset())]
+        yield [held._replace(source_offset=offset)]
 
 
 def _statement(database: Postgres, form: TableForm) -> str:

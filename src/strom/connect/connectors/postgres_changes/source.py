@@ -1,7 +1,8 @@
 """Every change of PostgreSQL tables: first all rows, then change after change, in commit order.
 
 What is delivered is confirmed to the server, which may then forget it. While nothing changes here but
-elsewhere in the server, its progress is confirmed too, so that it does not hold its log for us.
+elsewhere in the server, its progress is stored and then confirmed too, so that it does not hold its
+log for us.
 """
 
 import time
@@ -20,8 +21,14 @@ from strom.connect.api.schema import INT64, STRING, struct
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import SESSION
-from strom.connect.connectors.postgres_changes.catalog import Catalog, Slot
-from strom.connect.connectors.postgres_changes.connection import SLOT_LOST, ReplicationConnection
+from strom.connect.connectors.postgres_changes.catalog import Catalog
+from strom.connect.connectors.postgres_changes.connection import ReplicationConnection
+from strom.connect.connectors.postgres_changes.continuity import (
+    Origin,
+    Slot,
+    refuse_other_server,
+    refuse_other_slot,
+)
 from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
 from strom.connect.connectors.postgres_changes.pgoutput import (
     Begin,
@@ -38,6 +45,7 @@ from strom.connect.connectors.postgres_changes.snapshot import snapshot_records
 
 _LONGEST_WAIT_S: Final = 0.5
 _STATUS_INTERVAL_S: Final = 3.0
+_IDLE_STORE_INTERVAL_S: Final = 10.0
 _HEARTBEAT: Final = struct({"ts_ms": INT64}, name="io.debezium.connector.common.Heartbeat")
 _HEARTBEAT_KEY: Final = struct(
     {"serverName": STRING}, name="io.debezium.connector.common.ServerNameKey"
@@ -61,6 +69,14 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._delivered: Position | None = None
         self._confirmed = 0
         self._progress = Progress(Position(0))
+        self._origin: Origin | None = None
+        """The server that the position belongs to; None if the offset is one of strom 0.1.0."""
+        self._confirms_only_stored = False
+        """Whether the slot is never ahead of the position; strom 0.1.0 confirmed more."""
+        self._idle_lsn = 0
+        """How far the server was, at least, when everything was delivered."""
+        self._idle_is_asked = False
+        self._last_idle_store = -_IDLE_STORE_INTERVAL_S
         self._snapshot_lsn = 0
         self._snapshot_is_empty = True
         self._commit_ms = 0
@@ -74,6 +90,8 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         offset = self.context.offset(self._partition)
         if offset is not None and not offset.get("snapshot"):
             self._returned = self._delivered = Position.from_offset(offset)
+            self._origin = Origin.from_offset(offset)
+            self._confirms_only_stored = self._origin is not None
         try:
             self._connect()
         except ConnectError:
@@ -106,6 +124,17 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                 self._delivered = Position.from_offset(offset)
                 self._confirmed = max(self._confirmed, self._delivered.lsn)
 
+    def idle_offsets(self) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """How far the server is while only other tables change, now and then."""
+        now = time.monotonic()
+        is_due = self._idle_is_asked or now - self._last_idle_store >= _IDLE_STORE_INTERVAL_S
+        if not is_due or not self._is_idle or self._idle_lsn <= self._confirmed:
+            return ()
+        self._idle_is_asked = False
+        self._last_idle_store = now
+        self._returned = Position(self._idle_lsn)
+        return [(self._partition, self._offset(self._returned))]
+
     def stop(self) -> None:
         """Confirm what was delivered, and disconnect."""
         if self._connection is not None and self._snapshot is None:
@@ -128,14 +157,23 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._catalog.publish(tables)
         slot = self._catalog.slot()
         self._connection = ReplicationConnection(self.settings.address(), dict(SESSION))
-        if self._returned is not None:
-            if slot is None or slot.lost:
-                raise ConnectError(
-                    f"The replication slot {self.settings.slot_name} is gone. {SLOT_LOST}"
-                )
-            self._stream_from(self._returned)
-        else:
+        server = self._connection.identify()
+        stored, self._origin = self._origin, Origin(server.system, server.timeline)
+        if self._returned is None:
+            self._confirms_only_stored = True
             self._begin(slot, tables)
+            return
+        history = self._connection.timeline_history
+        refuse_other_server(self._returned, stored, server, history)
+        if slot is None or slot.lost:
+            refuse_other_slot(self.settings.slot_name, slot, self._returned)
+        self._stream_from(self._returned)
+        # Only now, when no other client can have the slot.
+        slot = self._catalog.slot()
+        if self._confirms_only_stored or slot is None:
+            refuse_other_slot(self.settings.slot_name, slot, self._returned)
+        else:
+            self._progress.advance(slot.confirmed)
 
     def _begin(self, slot: Slot | None, tables: Sequence[TableId]) -> None:
         """Nothing was delivered wholly yet: make the slot, and read all rows.
@@ -164,7 +202,11 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         forms = [self._form(self._catalog.relation(table)) for table in tables]
         self._snapshot_lsn = lsn
         self._snapshot = snapshot_records(
-            self._database, forms, self._partition, lsn, self.settings.fetch_size
+            self._database,
+            forms,
+            self._partition,
+            self._offset(Position(lsn)),
+            self.settings.fetch_size,
         )
 
     def _end_snapshot(self) -> None:
@@ -233,7 +275,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             case Commit() as commit:
                 end = self._progress.commit(commit)
                 if records:
-                    records[-1] = records[-1]._replace(source_offset=end.to_offset())
+                    records[-1] = records[-1]._replace(source_offset=self._offset(end))
             case Relation() as relation:
                 self._form(relation)
             case None:
@@ -268,7 +310,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             position = self._progress.after(number, is_last=number == new[-1][0])
             records.append(
                 SourceRecord(
-                    self._partition, position.to_offset(), form.topic, value,
+                    self._partition, self._offset(position), form.topic, value,
                     None if value is None else form.value_schema, key,
                     None if key is None else form.key_schema,
                 )
@@ -297,6 +339,10 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
 
     # Progress
 
+    def _offset(self, position: Position) -> dict[str, Any]:
+        origin = {} if self._origin is None else self._origin.to_offset()
+        return {**position.to_offset(), **origin}
+
     @property
     def _is_idle(self) -> bool:
         """Whether everything that was seen is delivered."""
@@ -308,10 +354,13 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
 
     def _keep_alive(self, piece: Keepalive, records: list[SourceRecord]) -> None:
         if self._is_idle and not records and piece.end > self._confirmed:
+            self._progress.advance(piece.end)
             if self._heartbeat_is_due():
                 records.append(self._heartbeat(piece.end))
             elif not self.settings.heartbeat_ms:
-                self._confirmed = piece.end
+                self._idle_lsn = piece.end
+                # A server that shuts down asks until all of its log is confirmed.
+                self._idle_is_asked |= piece.wants_answer
         if piece.wants_answer:
             self._tell_server()
 
@@ -326,7 +375,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
     def _heartbeat(self, lsn: int) -> SourceRecord:
         return SourceRecord(
             self._partition,
-            Position(lsn).to_offset(),
+            self._offset(Position(lsn)),
             f"{self.settings.heartbeat_prefix}.{self.settings.topic_prefix}",
             {"ts_ms": _now_ms()},
             _HEARTBEAT,
