@@ -1,5 +1,6 @@
 """A slot or a server that cannot go on where the connector stopped is refused; any other is not."""
 
+import time
 from typing import Any
 
 import pytest
@@ -184,6 +185,8 @@ def test_a_promoted_server_goes_on_and_another_one_is_refused() -> None:
         server.stop()
         server.begin_new_timeline()
         server.start()
+        while side.run("SELECT pg_is_in_recovery()") == [(True,)]:
+            time.sleep(0.05)
         side.run("INSERT INTO t VALUES (2);")
         with changes(side, driver.offsets, **settings) as driver:
             assert [record.key["id"] for record in driver.read(1)] == [2]

@@ -1,10 +1,8 @@
-"""What is asked of the database beside the change stream: tables, keys, types, publication, slot."""
+"""What is asked of the database beside the change stream: tables, keys, types, slot."""
 
-import re
 from typing import Any, Final
 
 from strom.connect.api import ConnectError
-from strom.connect.connectors.databases.connection_settings import did_you_mean
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import Mapped, TypeInfo, is_known, mapped
@@ -34,7 +32,6 @@ SELECT confirmed_flush_lsn::text, plugin::text, database::text = current_databas
        coalesce(to_jsonb(s) ->> 'wal_status', '')
 FROM pg_replication_slots s WHERE slot_name = $1
 """
-_PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = $1"
 
 
 class Catalog:
@@ -44,23 +41,6 @@ class Catalog:
         self._database = database
         self._settings = settings
         self._types: dict[tuple[int, int], Mapped] = {}
-
-    def tables(self) -> list[TableId]:
-        """The tables to follow; ConnectError if one that is named is not there."""
-        there = self._database.tables()
-        include, exclude = self._settings.include, self._settings.exclude
-        for pattern in include:
-            if not any(_fits(pattern, table) for table in there):
-                raise ConnectError(
-                    f"There is no table {pattern}, which table.include.list names."
-                    f"{did_you_mean(pattern, [str(table) for table in there])}"
-                )
-        return [
-            table
-            for table in there
-            if (not include or any(_fits(pattern, table) for pattern in include))
-            and not any(_fits(pattern, table) for pattern in exclude)
-        ]
 
     def relation(self, table: TableId) -> Relation:
         """A table as the change stream would tell it; `identity` marks its key."""
@@ -105,48 +85,3 @@ class Catalog:
                 "another slot.name."
             )
         return Slot(parse_lsn(confirmed or "0/0"), wal_status == "lost")
-
-    def publish(self, tables: list[TableId]) -> None:
-        """Have the changes of these tables published, and no others."""
-        name = self._settings.publication_name
-        mode = self._settings.publication_mode
-        exists = self._database.read("SELECT 1 FROM pg_publication WHERE pubname = $1", (name,))
-        quoted = self._database.quote(name)
-        if mode == "disabled" or (mode == "all_tables" and exists):
-            if not exists:
-                raise ConnectError(
-                    f"There is no publication {name}; publication.autocreate.mode=filtered makes one."
-                )
-            return
-        if mode == "all_tables":
-            self._database.execute(
-                f"CREATE PUBLICATION {quoted} FOR ALL TABLES WITH (publish_via_partition_root = true)"
-            )
-            return
-        self._refuse_without_identity(tables)
-        names = ", ".join(self._database.quote_table(table) for table in tables)
-        if not exists:
-            self._database.execute(
-                f"CREATE PUBLICATION {quoted} FOR TABLE {names} "
-                "WITH (publish_via_partition_root = true)"
-            )
-        elif {TableId(*row) for row in self._database.read(_PUBLISHED, (name,))} != set(tables):
-            self._database.execute(f"ALTER PUBLICATION {quoted} SET TABLE {names}")
-
-    def _refuse_without_identity(self, tables: list[TableId]) -> None:
-        """PostgreSQL would let nobody change or delete such a table's rows once it is published."""
-        if not tables:
-            raise ConnectError("There is no table to follow; table.include.list names them.")
-        for table in tables:
-            relation = self.relation(table)
-            known = any(column.identity for column in relation.columns)
-            if relation.identity == "n" or (relation.identity == "d" and not known):
-                raise ConnectError(
-                    f"Table {table} has no primary key, so changes of its rows cannot be told. Give it "
-                    f"one, or ALTER TABLE {table} REPLICA IDENTITY FULL, or leave it out by "
-                    "table.exclude.list."
-                )
-
-
-def _fits(pattern: str, table: TableId) -> bool:
-    return bool(re.fullmatch(pattern, str(table)) or re.fullmatch(pattern, table.name))

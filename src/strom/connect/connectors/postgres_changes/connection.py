@@ -31,6 +31,7 @@ _SLOT_IN_USE: Final = "55006"
 _NOT_READY: Final = "55000"
 _NO_RIGHT: Final = "42501"
 _UNKNOWN: Final = "42704"
+_QUOTE: Final = '"'
 
 
 class ReplicationConnection:
@@ -134,10 +135,12 @@ class ReplicationConnection:
 
     def start_streaming(self, slot: str, lsn: int, publication: str) -> None:
         """From now on changes come, of the transactions that ended after `lsn`."""
+        # A list of identifiers, within a literal.
+        names = f'"{publication.replace(_QUOTE, _QUOTE * 2)}"'.replace("'", "''")
         self._send(
             protocol.query(
                 f'START_REPLICATION SLOT "{slot}" LOGICAL {protocol.format_lsn(lsn)} '
-                f"(proto_version '1', publication_names '\"{publication}\"')"
+                f"(proto_version '1', publication_names '{names}')"
             )
         )
         while self._next().kind != b"W":

@@ -64,6 +64,7 @@ class TableForm:
         keys: frozenset[str],
         mapped: Callable[[int, int], Mapped],
         *,
+        topic: str,
         server: str,
         database: str,
         unavailable: str,
@@ -71,7 +72,7 @@ class TableForm:
     ) -> None:
         self.relation = relation
         self.table = TableId(relation.schema, relation.name)
-        self.topic = f"{server}.{relation.schema}.{relation.name}"
+        self.topic = topic
         self._server, self._database = server, database
         self._tombstones = tombstones
         types = [mapped(column.type, column.modifier) for column in relation.columns]

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from strom.connect.api import SourceRecord
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import is_known
 from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
+
+_IS_PARTITIONED: Final = "SELECT relkind = 'p' FROM pg_class WHERE oid = $1::int8::oid"
 
 
 def snapshot_records(
@@ -50,7 +52,10 @@ def _statement(database: Postgres, form: TableForm) -> str:
     columns = ", ".join(
         _as_in_the_stream(database, column.name, column.type) for column in relation.columns
     )
-    return f"SELECT {columns} FROM {database.quote_table(form.table)}"
+    # The rows of tables that inherit from it are theirs; a partitioned table has none of its own.
+    ((is_partitioned,),) = database.read(_IS_PARTITIONED, (relation.oid,))
+    only = "" if is_partitioned else "ONLY "
+    return f"SELECT {columns} FROM {only}{database.quote_table(form.table)}"
 
 
 def _as_in_the_stream(database: Postgres, column: str, kind: int) -> str:

@@ -29,7 +29,8 @@ from strom.connect.connectors.postgres_changes.continuity import (
     refuse_other_server,
     refuse_other_slot,
 )
-from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
+from strom.connect.connectors.postgres_changes.envelope import Entry, TableForm, Where
+from strom.connect.connectors.postgres_changes.names import TopicNames
 from strom.connect.connectors.postgres_changes.pgoutput import (
     Begin,
     Change,
@@ -40,6 +41,7 @@ from strom.connect.connectors.postgres_changes.pgoutput import (
 )
 from strom.connect.connectors.postgres_changes.positions import Position, Progress
 from strom.connect.connectors.postgres_changes.protocol import Changes, Keepalive, ProtocolError
+from strom.connect.connectors.postgres_changes.publication import Publication
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.snapshot import snapshot_records
 
@@ -60,10 +62,14 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._partition = {"server": settings.topic_prefix}
         self._database = Postgres(settings.address())
         self._catalog = Catalog(self._database, settings)
+        self._publication = Publication(self._database, self._catalog, settings)
         self._connection: ReplicationConnection | None = None
         self._snapshot: Iterator[list[SourceRecord]] | None = None
-        self._forms: dict[int, TableForm] = {}
-        self._followed: frozenset[TableId] = frozenset()
+        self._topics = TopicNames(settings.topic_prefix)
+        self._forms: dict[int, TableForm | None] = {}
+        """By relation; None if it is not followed."""
+        self._announced: dict[int, Relation] = {}
+        """Relations as the stream has described them, until their form is asked for."""
         self._returned: Position | None = None
         """After the last record that `poll` returned; None until a snapshot is whole."""
         self._delivered: Position | None = None
@@ -152,9 +158,8 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
 
     def _connect(self) -> None:
         self._database.open()
-        tables = self._catalog.tables()
-        self._followed = frozenset(tables)
-        self._catalog.publish(tables)
+        tables = self._publication.tables()
+        self._publication.publish(tables)
         slot = self._catalog.slot()
         self._connection = ReplicationConnection(self.settings.address(), dict(SESSION))
         server = self._connection.identify()
@@ -277,7 +282,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                 if records:
                     records[-1] = records[-1]._replace(source_offset=self._offset(end))
             case Relation() as relation:
-                self._form(relation)
+                self._announced[relation.oid] = relation
             case None:
                 pass
             case change:
@@ -288,23 +293,10 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         if not self._progress.change() or begin is None:
             return
         where = Where(self._commit_ms, lsn, begin.transaction)
-        oids = change.relations if isinstance(change, Truncate) else (change.relation,)
-        numbered = enumerate(
-            (
-                (form, entry)
-                for form in (self._forms[oid] for oid in oids)
-                for entry in (
-                    form.entries(change, where, _now_ms())
-                    if form.table in self._followed
-                    else [None]
-                )
-            ),
-            1,
-        )
         new = [
-            (number, form, entry)
-            for number, (form, entry) in numbered
-            if entry is not None and not self._progress.is_delivered(number)
+            (number, *one)
+            for number, one in enumerate(self._entries(change, where), 1)
+            if one is not None and not self._progress.is_delivered(number)
         ]
         for number, form, (key, value) in new:
             position = self._progress.after(number, is_last=number == new[-1][0])
@@ -316,6 +308,32 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                 )
             )  # fmt: skip
 
+    def _entries(self, change: Change, where: Where) -> Iterator[tuple[TableForm, Entry] | None]:
+        """The records of a change; None for what settings leave out, which is counted too."""
+        oids = change.relations if isinstance(change, Truncate) else (change.relation,)
+        now_ms = _now_ms()
+        for form in map(self._form_of, oids):
+            if form is None:
+                yield None
+                continue
+            for entry in form.entries(change, where, now_ms):
+                yield None if entry is None else (form, entry)
+
+    def _form_of(self, oid: int) -> TableForm | None:
+        """How the rows of a table become records; None if it is not followed.
+
+        Asked when there is a record to be made, so that what was delivered before a restart, or is
+        not followed, cannot fail.
+        """
+        relation = self._announced.get(oid)
+        if relation is not None:
+            if self._publication.follows(TableId(relation.schema, relation.name)):
+                self._form(relation)
+            else:
+                self._forms[oid] = None
+            del self._announced[oid]
+        return self._forms[oid]
+
     def _form(self, relation: Relation) -> TableForm:
         """How a table's rows become records from now on."""
         keys = frozenset(column.name for column in relation.columns if column.identity)
@@ -326,6 +344,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             relation,
             keys,
             self._catalog.mapped,
+            topic=self._topics.topic(TableId(relation.schema, relation.name)),
             server=self.settings.topic_prefix,
             database=self.settings.database,
             unavailable=self.settings.unavailable,
@@ -427,7 +446,7 @@ class PostgresChanges(SourceConnector[PostgresChangesSettings]):
                     f'"{self.settings.user}" REPLICATION.'
                 }
             field = "table.include.list"
-            Catalog(database, self.settings).tables()
+            Publication(database, Catalog(database, self.settings), self.settings).tables()
         except RetriableError:
             return {}  # it may be there by the time the task starts
         except ConnectError as error:
