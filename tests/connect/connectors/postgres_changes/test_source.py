@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from strom.connect.api import ConnectError, RetriableError, SourceRecord
+from strom.connect.api import ConnectError, RetriableError, SourceRecord, Type
 from strom.connect.connectors.postgres_changes.protocol import md5_password
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
@@ -153,6 +153,34 @@ def test_types_are_the_same_in_snapshot_and_stream(side: PostgresSide) -> None:
     for n, (kind, _, value, _) in enumerate(POSTGRES_TYPES):
         if kind != "inet":
             assert created.value["after"][f"c{n}"] == value, kind
+
+
+def test_arrays_of_several_dimensions_are_lists_of_lists_or_refused(side: PostgresSide) -> None:
+    side.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, flat INT[], deep INT[][]);"
+        "INSERT INTO t VALUES (1, '{1}', '{{1,2},{3,NULL}}'), (2, '{}', '{}');"
+    )
+    with changes(side) as driver:
+        read = driver.read(2)
+        following(driver)
+        side.run("INSERT INTO t VALUES (3, '{NULL}', '{{1},{2}}');")
+        (created,) = driver.read(1)
+        side.run("INSERT INTO t VALUES (4, '{{1,2}}', NULL);")
+        with pytest.raises(ConnectError, match=r"flat of table public.t.* 2 dimensions.*exclude"):
+            driver.read(1)
+    assert [record.value["after"]["deep"] for record in read] == [[[1, 2], [3, None]], []]
+    assert created.value["after"] == {"id": 3, "flat": [None], "deep": [[1], [2]]}
+    deep = created.value_schema.field("after").schema.field("deep").schema
+    assert deep.value.value.type is Type.INT32
+
+
+def test_a_value_that_cannot_be_converted_is_refused_with_its_column(side: PostgresSide) -> None:
+    side.run("CREATE TABLE t (id INT PRIMARY KEY, n NUMERIC(5, 2));")
+    with changes(side) as driver:
+        following(driver)
+        side.run("INSERT INTO t VALUES (1, 'NaN');")
+        with pytest.raises(ConnectError, match=r"Column n of table public.t.*NaN.*1700::regtype"):
+            driver.read(1)
 
 
 def test_a_transaction_that_is_longer_than_a_batch_is_resumed_in_its_middle(

@@ -6,7 +6,7 @@ import pytest
 
 from strom.connect.api import ConnectError, InvalidSettings, SourceRecord
 from strom.connect.connectors.databases.dialect import TableId
-from strom.connect.connectors.postgres_changes.names import TopicNames, fits, parse_patterns
+from strom.connect.connectors.postgres_changes.names import TopicNames, fits, parse_list
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
 from tests.connect.connectors.other_side import PostgresSide
@@ -181,8 +181,8 @@ def test_tables_that_would_share_a_topic_are_refused(side: PostgresSide) -> None
 
 
 def test_patterns_are_separated_by_commas_that_are_not_escaped() -> None:
-    assert parse_patterns(r" a\,b , c{1\,2},,c\\d, a\,b") == ("a,b", "c{1,2}", r"c\\d")
-    assert parse_patterns("") == ()
+    assert parse_list(r" a\,b , c{1\,2},,c\\d, a\,b") == ("a,b", "c{1,2}", r"c\\d")
+    assert parse_list("") == ()
     table = TableId("Öl", "a+b, (c)")
     assert fits("Öl.a+b, (c)", table)
     assert fits(r"a\+b, \(c\)", table)

@@ -6,6 +6,7 @@ from strom.connect.api import ConnectError
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import Mapped, TypeInfo, is_known, mapped
+from strom.connect.connectors.postgres_changes.arrays import with_dimensions
 from strom.connect.connectors.postgres_changes.continuity import Slot
 from strom.connect.connectors.postgres_changes.pgoutput import Relation, RelationColumn
 from strom.connect.connectors.postgres_changes.protocol import parse_lsn
@@ -18,10 +19,24 @@ WHERE attrelid = $1::int8::oid AND attnum > 0 AND NOT attisdropped AND attgenera
 ORDER BY attnum
 """
 _KEY: Final = """
-SELECT a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
-WHERE i.indrelid = $1::int8::oid
-  AND CASE WHEN c.relreplident = 'i' THEN i.indisreplident ELSE i.indisprimary END
+SELECT a.attname FROM pg_class c
+LEFT JOIN pg_index i ON i.indrelid = c.oid
+  AND CASE WHEN $2 = 'i' THEN i.indisreplident ELSE i.indisprimary END
+LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+WHERE c.oid = $1::int8::oid
+"""
+_FULL_KEYS: Final = """
+SELECT c.oid::int8, n.nspname, c.relname,
+       array_remove(array_agg(a.attname::text), NULL)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+WHERE c.relreplident = 'f' AND c.relkind IN ('r', 'p') GROUP BY 1, 2, 3
+"""
+_DIMENSIONS: Final = """
+SELECT a.attname, CASE WHEN t.typtype = 'd' THEN t.typndims ELSE a.attndims END
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+WHERE a.attrelid = $1::int8::oid AND a.attnum > 0
 """
 _TYPE: Final = """
 SELECT typbasetype::int8, CASE WHEN typcategory = 'A' THEN typelem::int8 ELSE 0 END, typtypmod
@@ -40,37 +55,53 @@ class Catalog:
     def __init__(self, database: Postgres, settings: PostgresChangesSettings) -> None:
         self._database = database
         self._settings = settings
-        self._types: dict[tuple[int, int], Mapped] = {}
+        self._types: dict[tuple[int, int, int], Mapped] = {}
 
     def relation(self, table: TableId) -> Relation:
         """A table as the change stream would tell it; `identity` marks its key."""
         ((oid, identity),) = self._database.read(_RELATION, (self._database.quote_table(table),))
-        keys = self.key(oid)
+        keys = self.key(oid, identity) or ()
         columns = [
             RelationColumn(name, kind, modifier, name in keys)
             for name, kind, modifier in self._database.read(_COLUMNS, (oid,))
         ]
         return Relation(oid, table.schema or "public", table.name, identity, tuple(columns))
 
-    def key(self, oid: int) -> frozenset[str]:
-        """The columns by which a table's rows are told apart; none if nothing does."""
-        return frozenset(name for (name,) in self._database.read(_KEY, (oid,)))
+    def key(self, oid: int, identity: str = "d") -> frozenset[str] | None:
+        """The columns of a table's primary key, or for `i` those of the index of its identity.
 
-    def mapped(self, oid: int, modifier: int) -> Mapped:
-        """How values of a type travel."""
-        found = self._types.get((oid, modifier))
+        None: there is no such table.
+        """
+        rows = self._database.read(_KEY, (oid, identity))
+        return frozenset(name for (name,) in rows if name is not None) if rows else None
+
+    def full_keys(self) -> dict[int, tuple[TableId, frozenset[str]]]:
+        """The primary keys of all tables with REPLICA IDENTITY FULL."""
+        rows = self._database.read(_FULL_KEYS)
+        return {oid: (TableId(schema, name), frozenset(key)) for oid, schema, name, key in rows}
+
+    def dimensions(self, oid: int) -> dict[str, int]:
+        """How many dimensions the columns of a table that are arrays were declared with."""
+        rows = self._database.read(_DIMENSIONS, (oid,))
+        return {name: max(dimensions, 1) for name, dimensions in rows}
+
+    def mapped(self, oid: int, modifier: int, dimensions: int = 1) -> Mapped:
+        """How values of a type travel; those of arrays with so many dimensions."""
+        found = self._types.get((oid, modifier, dimensions))
         if found is None:
-            mapping = "best_fit" if self._settings.numeric_mapping == "double" else "none"
-            info = TypeInfo(oid)
-            if not is_known(oid):
-                rows: list[Any] = self._database.read(_TYPE, (oid,))
-                for base, item, base_modifier in rows:
-                    info = TypeInfo(oid, base, item)
-                    modifier_of_base = base_modifier if base else modifier
-                    found = mapped(info, modifier_of_base, mapping)
-            found = found or mapped(info, modifier, mapping)
-            self._types[oid, modifier] = found
+            found = with_dimensions(self._of_one_dimension(oid, modifier), dimensions)
+            self._types[oid, modifier, dimensions] = found
         return found
+
+    def _of_one_dimension(self, oid: int, modifier: int) -> Mapped:
+        mapping = "best_fit" if self._settings.numeric_mapping == "double" else "none"
+        if not is_known(oid):
+            rows: list[Any] = self._database.read(_TYPE, (oid,))
+            for base, item, base_modifier in rows:
+                return mapped(
+                    TypeInfo(oid, base, item), base_modifier if base else modifier, mapping
+                )
+        return mapped(TypeInfo(oid), modifier, mapping)
 
     def slot(self) -> Slot | None:
         """The replication slot; None if there is none."""

@@ -12,8 +12,8 @@ _NOT_IN_TOPICS: Final = re.compile(r"[^a-zA-Z0-9._-]")
 LONGEST_TOPIC: Final = 249
 
 
-def parse_patterns(text: str) -> tuple[str, ...]:
-    r"""The regular expressions of a list; `\,` is a comma inside of one."""
+def parse_list(text: str) -> tuple[str, ...]:
+    r"""The items of a list that is separated by commas; `\,` is a comma inside of one."""
     items = (
         _ESCAPED.sub(lambda found: "," if found[1] == "," else found[0], item).strip()
         for item in _ITEM.findall(text)

@@ -56,12 +56,16 @@ class Publication:
             and not any(fits(pattern, table) for pattern in exclude)
         )
 
-    def tables(self) -> list[TableId]:
-        """The tables to follow; ConnectError if one that is named is not there or not published."""
+    def tables(self, *, may_be_gone: bool = False) -> list[TableId]:
+        """The tables to follow; ConnectError if one that is named is not there or not published.
+
+        One that `may_be_gone` was perhaps dropped, and changes that it had before are still to come.
+        """
         there = [_Table(TableId(schema, name), *kind) for schema, name, *kind in self._there()]
         published = self._published(there)
         for pattern in self._settings.include_patterns:
-            if not any(fits(pattern, table) for table in published):
+            is_gone = may_be_gone and not any(fits(pattern, one.id) for one in there)
+            if not is_gone and not any(fits(pattern, table) for table in published):
                 raise ConnectError(self._not_published(pattern, there))
         return [table for table in published if self.follows(table)]
 
@@ -82,6 +86,8 @@ class Publication:
                 f"CREATE PUBLICATION {quoted} FOR ALL TABLES WITH (publish_via_partition_root = true)"
             )
             return
+        if exists and not tables:
+            return  # all were dropped; a publication of tables has at least one
         self._refuse_without_identity(tables)
         # ONLY: else those that inherit from a table would be published with it.
         names = ", ".join(f"ONLY {self._database.quote_table(table)}" for table in tables)

@@ -9,7 +9,7 @@ from strom.connect.connectors.databases.address import POSTGRES, Address
 from strom.connect.connectors.postgres_changes.names import (
     LONGEST_TOPIC,
     is_topic,
-    parse_patterns,
+    parse_list,
 )
 
 _LONGEST_NAME = 63
@@ -59,6 +59,14 @@ class PostgresChangesSettings(ConnectorSettings):
     )
     exclude: str = setting(
         "table.exclude.list", Kind.STRING, "Tables not to follow, in the same way.", ""
+    )
+    key_columns: str = setting(
+        "message.key.columns",
+        Kind.STRING,
+        "Key columns of tables with REPLICA IDENTITY FULL, instead of their primary keys: "
+        "schema.table:column,column;schema.table:column. The tables are regular expressions.",
+        "",
+        importance=Importance.LOW,
     )
     slot: str | None = setting(
         "slot.name",
@@ -153,12 +161,18 @@ class PostgresChangesSettings(ConnectorSettings):
     @property
     def include_patterns(self) -> tuple[str, ...]:
         """The tables to follow; none for all."""
-        return parse_patterns(self.include)
+        return parse_list(self.include)
 
     @property
     def exclude_patterns(self) -> tuple[str, ...]:
         """The tables not to follow."""
-        return parse_patterns(self.exclude)
+        return parse_list(self.exclude)
+
+    @property
+    def chosen_keys(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        """Patterns of tables, and the key columns that the user chose for them."""
+        items = (item.rpartition(":") for item in self.key_columns.split(";") if item.strip())
+        return tuple((table.strip(), frozenset(parse_list(columns))) for table, _, columns in items)
 
     def address(self) -> Address:
         """The database, and who logs in."""
@@ -190,6 +204,7 @@ class PostgresChangesSettings(ConnectorSettings):
         for name, patterns in (
             ("table.include.list", self.include_patterns),
             ("table.exclude.list", self.exclude_patterns),
+            ("message.key.columns", tuple(table for table, _ in self.chosen_keys)),
         ):
             for pattern in patterns:
                 try:
@@ -199,4 +214,8 @@ class PostgresChangesSettings(ConnectorSettings):
                         f"{pattern} is no regular expression: {error}. Characters with a meaning in "
                         "regular expressions need a backslash before them."
                     )
+        if not all(table for table, _ in self.chosen_keys):
+            found["message.key.columns"] = (
+                "It names no table: schema.table:column,column for each, separated by semicolons."
+            )
         return found

@@ -30,6 +30,7 @@ from strom.connect.connectors.postgres_changes.continuity import (
     refuse_other_slot,
 )
 from strom.connect.connectors.postgres_changes.envelope import Entry, TableForm, Where
+from strom.connect.connectors.postgres_changes.keys import FULL, Keys
 from strom.connect.connectors.postgres_changes.names import TopicNames
 from strom.connect.connectors.postgres_changes.pgoutput import (
     Begin,
@@ -66,6 +67,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._connection: ReplicationConnection | None = None
         self._snapshot: Iterator[list[SourceRecord]] | None = None
         self._topics = TopicNames(settings.topic_prefix)
+        self._keys = Keys(settings.chosen_keys)
         self._forms: dict[int, TableForm | None] = {}
         """By relation; None if it is not followed."""
         self._announced: dict[int, Relation] = {}
@@ -98,6 +100,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._returned = self._delivered = Position.from_offset(offset)
             self._origin = Origin.from_offset(offset)
             self._confirms_only_stored = self._origin is not None
+            self._keys.load(offset)
         try:
             self._connect()
         except ConnectError:
@@ -158,7 +161,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
 
     def _connect(self) -> None:
         self._database.open()
-        tables = self._publication.tables()
+        tables = self._publication.tables(may_be_gone=self._returned is not None)
         self._publication.publish(tables)
         slot = self._catalog.slot()
         self._connection = ReplicationConnection(self.settings.address(), dict(SESSION))
@@ -170,6 +173,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             return
         history = self._connection.timeline_history
         refuse_other_server(self._returned, stored, server, history)
+        self._learn_keys(server.lsn)
         if slot is None or slot.lost:
             refuse_other_slot(self.settings.slot_name, slot, self._returned)
         self._stream_from(self._returned)
@@ -199,11 +203,14 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             )
         else:
             lsn = slot.confirmed
+        self._database.begin_reading(snapshot)
+        self._keys = Keys(self.settings.chosen_keys)
+        self._learn_keys(lsn)
         if self.settings.snapshot_mode != "initial":
+            self._database.rollback()
             self._returned = self._delivered = Position(lsn)
             self._stream_from(self._returned)
             return
-        self._database.begin_reading(snapshot)
         forms = [self._form(self._catalog.relation(table)) for table in tables]
         self._snapshot_lsn = lsn
         self._snapshot = snapshot_records(
@@ -213,6 +220,14 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._offset(Position(lsn)),
             self.settings.fetch_size,
         )
+
+    def _learn_keys(self, lsn: int) -> None:
+        present = {
+            oid: key
+            for oid, (table, key) in self._catalog.full_keys().items()
+            if self._publication.follows(table)
+        }
+        self._keys.learn(present, lsn)
 
     def _end_snapshot(self) -> None:
         self._snapshot = None
@@ -336,14 +351,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
 
     def _form(self, relation: Relation) -> TableForm:
         """How a table's rows become records from now on."""
-        keys = frozenset(column.name for column in relation.columns if column.identity)
-        if relation.identity == "f":
-            # Then every column is one of the identity; which are the key, the catalog knows.
-            keys = self._catalog.key(relation.oid)
+        present = self._catalog.key(relation.oid) if relation.identity == FULL else None
+        dimensions = self._catalog.dimensions(relation.oid)
         form = TableForm(
             relation,
-            keys,
-            self._catalog.mapped,
+            self._keys.of(relation, present),
+            lambda one: self._catalog.mapped(one.type, one.modifier, dimensions.get(one.name, 1)),
             topic=self._topics.topic(TableId(relation.schema, relation.name)),
             server=self.settings.topic_prefix,
             database=self.settings.database,
@@ -359,8 +372,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
     # Progress
 
     def _offset(self, position: Position) -> dict[str, Any]:
-        origin = {} if self._origin is None else self._origin.to_offset()
-        return {**position.to_offset(), **origin}
+        offset = position.to_offset()
+        if self._origin is not None:
+            offset |= self._origin.to_offset()
+        if self._keys.stored:
+            offset["keys"] = self._keys.stored
+        return offset
 
     @property
     def _is_idle(self) -> bool:
@@ -374,6 +391,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
     def _keep_alive(self, piece: Keepalive, records: list[SourceRecord]) -> None:
         if self._is_idle and not records and piece.end > self._confirmed:
             self._progress.advance(piece.end)
+            self._keys.passed(piece.end)
             if self._heartbeat_is_due():
                 records.append(self._heartbeat(piece.end))
             elif not self.settings.heartbeat_ms:
