@@ -12,7 +12,7 @@ from tests.connect.connectors.other_side import PostgresSide
 
 @contextlib.contextmanager
 def changes(
-    side: PostgresSide, offsets: StoredOffsets | None = None, **texts: str
+    side: PostgresSide, offsets: StoredOffsets | None = None, /, **texts: str
 ) -> Iterator[SourceDriver]:
     """A connector that runs; `table_include_list` is the setting `table.include.list`."""
     settings = {name.replace("_", "."): text for name, text in texts.items()}

@@ -151,3 +151,13 @@ def test_keys_of_tables_that_are_gone_are_forgotten_behind_their_last_change() -
     keys.passed(100)
     assert keys.stored == {"8": ["b"]}
     assert before == {"7": ["a"], "8": ["b"]}, "offsets that were returned stay as they are"
+
+
+def test_what_comes_again_after_a_lost_connection_has_the_key_that_it_had_before() -> None:
+    keys = known("a")
+    keys.returned({"keys": keys.stored})
+    assert keys.of(table("f", "b"), frozenset("b")) == TableKey(frozenset("b"))
+    keys.rewind()
+    keys.learn({7: frozenset("b")}, 100)
+    with pytest.raises(ConnectError, match=r"was \(a\) and is \(b\)"):
+        keys.of(table("f", "a", "b"), frozenset("b"))

@@ -8,7 +8,7 @@ import pytest
 from strom.connect.api import SourceRecord
 from strom.connect.connectors.postgres_changes.pgoutput import Begin
 from strom.connect.connectors.postgres_changes.positions import Position, Progress
-from strom.connect.connectors.postgres_changes.protocol import EPOCH
+from strom.connect.connectors.postgres_changes.protocol import EPOCH, Keepalive
 from strom.testing.connectors import StoredOffsets
 from tests.connect.connectors.other_side import PostgresSide
 from tests.connect.connectors.postgres_changes.following import changes, following, told
@@ -83,6 +83,31 @@ def test_settings_that_leave_records_out_do_not_shift_where_to_resume(side: Post
     after_one_truncate.keep(records[:5])
     with changes(side, after_one_truncate, table_exclude_list="public.a") as driver:
         assert [one.topic for one in driver.read(1, deliver=False)] == ["shop.public.b"]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("heartbeat", ["0", "1"])
+def test_idle_progress_does_not_forget_a_transaction_that_is_resumed(
+    side: PostgresSide, heartbeat: str
+) -> None:
+    side.run("CREATE TABLE a (id INT PRIMARY KEY);")
+    with changes(side) as driver:
+        following(driver)
+        side.run("INSERT INTO a VALUES (1), (2);")
+        records = driver.read(2, deliver=False)
+    offsets = StoredOffsets()
+    offsets.keep(records[:1])
+    stored = offsets.get({"server": "shop"})
+    assert stored is not None
+    with changes(side, offsets, heartbeat_interval_ms=heartbeat) as driver:
+        task: Any = driver.tasks[0]
+        task._last_heartbeat = 0
+        found: list[SourceRecord] = []
+        for lsn in (stored["lsn"] + 8, stored["commit_lsn"]):
+            task._take(Keepalive(lsn, True), found)
+            driver.store_idle_offsets()
+        assert (found, offsets.get({"server": "shop"})) == ([], stored)
+        assert [record.key["id"] for record in driver.read(1)][:1] == [2]
 
 
 def test_a_position_of_the_first_release_is_read() -> None:

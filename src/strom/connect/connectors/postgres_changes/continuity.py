@@ -38,10 +38,6 @@ class Origin(NamedTuple):
     system: str
     timeline: int
 
-    def to_offset(self) -> dict[str, Any]:
-        """As a part of a source offset."""
-        return {"system": self.system, "timeline": self.timeline}
-
     @classmethod
     def from_offset(cls, offset: Mapping[str, Any]) -> Self | None:
         """From a source offset; None if it is one of strom 0.1.0, which did not store it."""

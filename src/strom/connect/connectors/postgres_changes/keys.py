@@ -34,22 +34,32 @@ class Keys:
         """Of tables with another identity, for when they get FULL."""
         self.stored: dict[str, list[str]] = {}
         """By the table's OID as text, for offsets are JSON."""
+        self._returned = self.stored
         self._gone: frozenset[str] = frozenset()
         self._gone_at = 0
 
     def load(self, offset: Mapping[str, Any]) -> None:
         """Take over what was stored with a position."""
         self.stored = {oid: list(columns) for oid, columns in offset.get("keys", {}).items()}
+        self._returned = self.stored
+
+    def returned(self, offset: Mapping[str, Any]) -> None:
+        """Everything up to this offset was returned; what comes after it may come again."""
+        self._returned = offset.get("keys", {})
+
+    def rewind(self) -> None:
+        """Go back to the keys as of what was returned."""
+        self.stored = self._returned
 
     def learn(self, present: Mapping[int, frozenset[str]], lsn: int) -> None:
         """Remember the primary keys of tables with FULL that are not known yet.
 
-        Others that are known but no longer there are forgotten when the stream has passed `lsn`, the
-        server's position at this time.
+        Asked after `rewind`, or at the beginning. Others that are known but no longer there are
+        forgotten when the stream has passed `lsn`, the server's position at this time.
         """
         known = {str(oid): sorted(columns) for oid, columns in present.items()}
         self._gone, self._gone_at = frozenset(self.stored) - frozenset(known), lsn
-        self.stored = {**known, **self.stored}
+        self.stored = self._returned = {**known, **self.stored}
 
     def passed(self, lsn: int) -> None:
         """Everything up to here has come."""

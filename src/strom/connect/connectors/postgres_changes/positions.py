@@ -52,6 +52,8 @@ class Progress:
         self._lsn = position.lsn
         self.transaction: Begin | None = None
         self._seen = 0
+        self.skipped = 0
+        """How many records of the change were delivered before a restart."""
 
     def begin(self, event: Begin) -> None:
         """A transaction begins."""
@@ -63,12 +65,12 @@ class Progress:
         if self.transaction is None:
             raise ValueError("a change outside of a transaction")
         self._seen += 1
-        return not self._is_resumed or self._seen > self._resumed.changes
-
-    def is_delivered(self, record: int) -> bool:
-        """Whether this record of the change, counted from 1, was delivered before a restart."""
-        delivered = (self._resumed.changes + 1, self._resumed.records)
-        return self._is_resumed and (self._seen, record) <= delivered
+        self.skipped = 0
+        if self.transaction.commit_lsn != self._resumed.commit_lsn:
+            return True
+        if self._seen == self._resumed.changes + 1:
+            self.skipped = self._resumed.records
+        return self._seen > self._resumed.changes
 
     def after(self, record: int, *, is_last: bool) -> Position:
         """The position behind this record of the change."""
@@ -83,12 +85,10 @@ class Progress:
         self._lsn = event.end_lsn
         return Position(event.end_lsn)
 
-    def advance(self, lsn: int) -> None:
-        """Nothing was committed before this that is not done; outside of transactions."""
-        self._lsn = max(self._lsn, lsn)
+    def is_between_transactions(self, lsn: int) -> bool:
+        """Whether all transactions up to here have come wholly, the one resumed inside of too."""
+        return self.transaction is None and lsn > self._resumed.commit_lsn
 
-    @property
-    def _is_resumed(self) -> bool:
-        """Whether the transaction is the one of which a part was delivered before a restart."""
-        begin = self.transaction
-        return begin is not None and begin.commit_lsn == self._resumed.commit_lsn
+    def advance(self, lsn: int) -> None:
+        """Nothing was committed before this that is not done; between transactions."""
+        self._lsn = max(self._lsn, lsn)

@@ -173,6 +173,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             return
         history = self._connection.timeline_history
         refuse_other_server(self._returned, stored, server, history)
+        self._keys.rewind()
         self._learn_keys(server.lsn)
         if slot is None or slot.lost:
             refuse_other_slot(self.settings.slot_name, slot, self._returned)
@@ -282,6 +283,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._held = records.pop()
         if records:
             self._returned = Position.from_offset(records[-1].source_offset)
+            self._keys.returned(records[-1].source_offset)
         return records
 
     def _take(self, piece: Changes | Keepalive, records: list[SourceRecord]) -> None:
@@ -311,7 +313,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         new = [
             (number, *one)
             for number, one in enumerate(self._entries(change, where), 1)
-            if one is not None and not self._progress.is_delivered(number)
+            if one is not None and number > self._progress.skipped
         ]
         for number, form, (key, value) in new:
             position = self._progress.after(number, is_last=number == new[-1][0])
@@ -374,7 +376,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
     def _offset(self, position: Position) -> dict[str, Any]:
         offset = position.to_offset()
         if self._origin is not None:
-            offset |= self._origin.to_offset()
+            offset["system"], offset["timeline"] = self._origin
         if self._keys.stored:
             offset["keys"] = self._keys.stored
         return offset
@@ -389,7 +391,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         )
 
     def _keep_alive(self, piece: Keepalive, records: list[SourceRecord]) -> None:
-        if self._is_idle and not records and piece.end > self._confirmed:
+        is_after_all = self._is_idle and not records
+        if (
+            is_after_all
+            and piece.end > self._confirmed
+            and self._progress.is_between_transactions(piece.end)
+        ):
             self._progress.advance(piece.end)
             self._keys.passed(piece.end)
             if self._heartbeat_is_due():
