@@ -29,15 +29,13 @@ from strom.connect.connectors.postgres_changes.continuity import (
     refuse_other_server,
     refuse_other_slot,
 )
-from strom.connect.connectors.postgres_changes.envelope import Entry, TableForm, Where
-from strom.connect.connectors.postgres_changes.keys import FULL, Keys
-from strom.connect.connectors.postgres_changes.names import TopicNames
+from strom.connect.connectors.postgres_changes.envelope import Where
+from strom.connect.connectors.postgres_changes.keys import Keys
 from strom.connect.connectors.postgres_changes.pgoutput import (
     Begin,
     Change,
     Commit,
     Relation,
-    Truncate,
     decode,
 )
 from strom.connect.connectors.postgres_changes.positions import Position, Progress
@@ -45,6 +43,7 @@ from strom.connect.connectors.postgres_changes.protocol import Changes, Keepaliv
 from strom.connect.connectors.postgres_changes.publication import Publication
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.snapshot import snapshot_records
+from strom.connect.connectors.postgres_changes.table_forms import TableForms
 
 _LONGEST_WAIT_S: Final = 0.5
 _STATUS_INTERVAL_S: Final = 3.0
@@ -66,12 +65,8 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._publication = Publication(self._database, self._catalog, settings)
         self._connection: ReplicationConnection | None = None
         self._snapshot: Iterator[list[SourceRecord]] | None = None
-        self._topics = TopicNames(settings.topic_prefix)
         self._keys = Keys(settings.chosen_keys)
-        self._forms: dict[int, TableForm | None] = {}
-        """By relation; None if it is not followed."""
-        self._announced: dict[int, Relation] = {}
-        """Relations as the stream has described them, until their form is asked for."""
+        self._forms = TableForms(self._catalog, self._publication, self._keys, settings)
         self._returned: Position | None = None
         """After the last record that `poll` returned; None until a snapshot is whole."""
         self._delivered: Position | None = None
@@ -173,17 +168,11 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             return
         history = self._connection.timeline_history
         refuse_other_server(self._returned, stored, server, history)
-        self._keys.rewind()
-        self._learn_keys(server.lsn)
         if slot is None or slot.lost:
             refuse_other_slot(self.settings.slot_name, slot, self._returned)
+        self._keys.rewind()
+        self._forms.learn_keys(server.lsn)
         self._stream_from(self._returned)
-        # Only now, when no other client can have the slot.
-        slot = self._catalog.slot()
-        if self._confirms_only_stored or slot is None:
-            refuse_other_slot(self.settings.slot_name, slot, self._returned)
-        else:
-            self._progress.advance(slot.confirmed)
 
     def _begin(self, slot: Slot | None, tables: Sequence[TableId]) -> None:
         """Nothing was delivered wholly yet: make the slot, and read all rows.
@@ -205,14 +194,14 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         else:
             lsn = slot.confirmed
         self._database.begin_reading(snapshot)
-        self._keys = Keys(self.settings.chosen_keys)
-        self._learn_keys(lsn)
+        self._keys.load({})
+        self._forms.learn_keys(lsn)
         if self.settings.snapshot_mode != "initial":
             self._database.rollback()
             self._returned = self._delivered = Position(lsn)
             self._stream_from(self._returned)
             return
-        forms = [self._form(self._catalog.relation(table)) for table in tables]
+        forms = [self._forms.make(self._catalog.relation(table)) for table in tables]
         self._snapshot_lsn = lsn
         self._snapshot = snapshot_records(
             self._database,
@@ -221,14 +210,6 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._offset(Position(lsn)),
             self.settings.fetch_size,
         )
-
-    def _learn_keys(self, lsn: int) -> None:
-        present = {
-            oid: key
-            for oid, (table, key) in self._catalog.full_keys().items()
-            if self._publication.follows(table)
-        }
-        self._keys.learn(present, lsn)
 
     def _end_snapshot(self) -> None:
         self._snapshot = None
@@ -247,6 +228,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self.settings.slot_name, position.lsn, self.settings.publication_name
         )
         self._last_status = time.monotonic()
+        # Only now, when no other client can have the slot.
+        slot = self._catalog.slot()
+        if self._confirms_only_stored or slot is None:
+            refuse_other_slot(self.settings.slot_name, slot, position)
+        else:
+            self._progress.advance(slot.confirmed)
 
     def _disconnect(self) -> None:
         """Forget everything that was not returned: it comes again."""
@@ -299,7 +286,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                 if records:
                     records[-1] = records[-1]._replace(source_offset=self._offset(end))
             case Relation() as relation:
-                self._announced[relation.oid] = relation
+                self._forms.announce(relation)
             case None:
                 pass
             case change:
@@ -312,7 +299,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         where = Where(self._commit_ms, lsn, begin.transaction)
         new = [
             (number, *one)
-            for number, one in enumerate(self._entries(change, where), 1)
+            for number, one in enumerate(self._forms.entries(change, where, _now_ms()), 1)
             if one is not None and number > self._progress.skipped
         ]
         for number, form, (key, value) in new:
@@ -324,52 +311,6 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                     None if key is None else form.key_schema,
                 )
             )  # fmt: skip
-
-    def _entries(self, change: Change, where: Where) -> Iterator[tuple[TableForm, Entry] | None]:
-        """The records of a change; None for what settings leave out, which is counted too."""
-        oids = change.relations if isinstance(change, Truncate) else (change.relation,)
-        now_ms = _now_ms()
-        for form in map(self._form_of, oids):
-            if form is None:
-                yield None
-                continue
-            for entry in form.entries(change, where, now_ms):
-                yield None if entry is None else (form, entry)
-
-    def _form_of(self, oid: int) -> TableForm | None:
-        """How the rows of a table become records; None if it is not followed.
-
-        Asked when there is a record to be made, so that what was delivered before a restart, or is
-        not followed, cannot fail.
-        """
-        relation = self._announced.get(oid)
-        if relation is not None:
-            if self._publication.follows(TableId(relation.schema, relation.name)):
-                self._form(relation)
-            else:
-                self._forms[oid] = None
-            del self._announced[oid]
-        return self._forms[oid]
-
-    def _form(self, relation: Relation) -> TableForm:
-        """How a table's rows become records from now on."""
-        present = self._catalog.key(relation.oid) if relation.identity == FULL else None
-        dimensions = self._catalog.dimensions(relation.oid)
-        form = TableForm(
-            relation,
-            self._keys.of(relation, present),
-            lambda one: self._catalog.mapped(one.type, one.modifier, dimensions.get(one.name, 1)),
-            topic=self._topics.topic(TableId(relation.schema, relation.name)),
-            server=self.settings.topic_prefix,
-            database=self.settings.database,
-            unavailable=self.settings.unavailable,
-            tombstones=self.settings.tombstones,
-        )
-        known = self._forms.get(relation.oid)
-        if known is not None and known.same_as(form):
-            return known
-        self._forms[relation.oid] = form
-        return form
 
     # Progress
 
@@ -391,12 +332,8 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         )
 
     def _keep_alive(self, piece: Keepalive, records: list[SourceRecord]) -> None:
-        is_after_all = self._is_idle and not records
-        if (
-            is_after_all
-            and piece.end > self._confirmed
-            and self._progress.is_between_transactions(piece.end)
-        ):
+        is_new = piece.end > self._confirmed and self._progress.is_between_transactions(piece.end)
+        if is_new and self._is_idle and not records:
             self._progress.advance(piece.end)
             self._keys.passed(piece.end)
             if self._heartbeat_is_due():
