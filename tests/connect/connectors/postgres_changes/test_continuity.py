@@ -174,6 +174,7 @@ def test_the_server_shuts_down_though_the_connector_is_connected(side: PostgresS
 
 
 @pytest.mark.postgres
+@pytest.mark.soak
 def test_a_promoted_server_goes_on_and_another_one_is_refused() -> None:
     settings = {"table_include_list": "public.t", "database_password": ""}
     with RealPostgres(settings=FOR_TESTS) as server:

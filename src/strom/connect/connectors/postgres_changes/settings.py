@@ -53,7 +53,7 @@ class PostgresChangesSettings(ConnectorSettings):
         "table.include.list",
         Kind.STRING,
         "The tables to follow, as schema.table; regular expressions that fit the whole name, "
-        "separated by commas. A comma within one is written as \\,.",
+        "separated by commas. A comma within one is written as `\\,`.",
         "",
         importance=Importance.HIGH,
     )
