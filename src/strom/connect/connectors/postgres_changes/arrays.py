@@ -31,7 +31,8 @@ def _checked(parse: Parse, depth: int) -> Parse:
         # An empty list or a null further out than the items says nothing about dimensions.
         if found > depth or (found < depth and innermost is not None and innermost != []):
             raise ConnectError(
-                f"An array has {found} dimensions, but its column was declared with {depth}."
+                f"An array has {found} dimensions, but its column was declared with {depth}. Declare "
+                "it with as many [] as its values have."
             )
         return value
 
