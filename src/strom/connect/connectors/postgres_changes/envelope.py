@@ -181,9 +181,10 @@ class TableForm:
                 if parse is not None and isinstance(value, str):
                     parse(value)
             except (ConnectError, ValueError, ArithmeticError, LookupError) as error:
+                reason = str(error).rstrip(".")
                 return ConnectError(
                     f"Column {column.name} of table {self.table} has a value that cannot be converted, "
-                    f"in the row at {format_lsn(where.lsn)}: {error} The column's type is that of "
+                    f"in the row at {format_lsn(where.lsn)}: {reason}. The column's type is that of "
                     f"SELECT {column.type}::regtype. Change it, or leave the table out by "
                     "table.exclude.list."
                 )
