@@ -147,6 +147,25 @@ class RealPostgres:
         assert self._folder is not None
         self._run(locate() / "pg_ctl", "stop", "-m", mode, "-D", str(self._folder / "data"))
 
+    def begin_stop(self) -> subprocess.Popen[bytes]:
+        """Have it shut down, which waits for clients that replicate; the process ends when it is done."""
+        assert self._folder is not None
+        command = [str(locate() / "pg_ctl"), "stop", "-D", str(self._folder / "data")]
+        if debian.is_root():
+            command = ["runuser", "-u", _USER, "--", *command]
+        return subprocess.Popen(
+            command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+
+    def begin_new_timeline(self) -> None:
+        """Have the next start end with a new timeline, as a restore and a promotion do."""
+        assert self._folder is not None
+        self.settings["restore_command"] = "false"
+        signal_file = self._folder / "data" / "recovery.signal"
+        signal_file.touch()
+        if debian.is_root():
+            shutil.chown(signal_file, _USER, _USER)
+
     def close(self) -> None:
         """End it and remove its data. Closing twice is harmless."""
         if self._folder is not None:

@@ -65,9 +65,15 @@ class StoredOffsets:
 
     def keep(self, records: Sequence[SourceRecord]) -> list[tuple[Any, Any]]:
         """Store the offsets of delivered records, as JSON; returns the last of each partition."""
+        return self.keep_pairs([(one.source_partition, one.source_offset) for one in records])
+
+    def keep_pairs(
+        self, pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
+    ) -> list[tuple[Any, Any]]:
+        """Store (source partition, source offset) pairs, as JSON; returns the last of each partition."""
         last: dict[str, tuple[Any, Any]] = {}
-        for record in records:
-            last[_as_key(record.source_partition)] = (record.source_partition, record.source_offset)
+        for partition, offset in pairs:
+            last[_as_key(partition)] = (partition, offset)
         for key, (_, offset) in last.items():
             self._offsets[key] = json.dumps(offset)
         return list(last.values())
@@ -134,6 +140,13 @@ class SourceDriver:
                 if deliver and polled:
                     task.delivered(self.offsets.keep(polled))
         return records
+
+    def store_idle_offsets(self) -> None:
+        """Store what tasks say of their progress without records; all that came must be delivered."""
+        for task in self.tasks:
+            pairs = task.idle_offsets()
+            if pairs:
+                task.delivered(self.offsets.keep_pairs(pairs))
 
     def stop(self) -> None:
         """End every task."""

@@ -24,6 +24,8 @@ class PostgresSide:
     def __init__(self, server: RealPostgres) -> None:
         self.server = server
         self.run("DROP SCHEMA IF EXISTS public CASCADE; CREATE SCHEMA public;")
+        for (name,) in self.run("SELECT quote_ident(pubname) FROM pg_publication"):
+            self.run(f"DROP PUBLICATION {name};")
         self.drop_slots()
 
     def drop_slots(self) -> None:

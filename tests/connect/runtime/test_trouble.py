@@ -280,6 +280,15 @@ def test_transforms_change_and_drop_records_and_offsets_go_on(rest, servers, nam
     wait_until(lambda: rest.get(f"/connectors/{name}/offsets")["offsets"])
 
 
+@pytest.mark.parametrize("kind", ["TroubledSource", "AtLeastOnceSource"])
+def test_offsets_without_records_are_stored_and_reported(rest, name, scene, kind):
+    put(rest, name, kind, topic=name)
+    scene.idle = [({"p": 0}, {"at": 0, "idle": 1})]
+    wait_until(lambda: scene.delivered == [({"p": 0}, {"at": 0, "idle": 1})])
+    stored = [{"partition": {"p": 0}, "offset": {"at": 0, "idle": 1}}]
+    wait_until(lambda: rest.get(f"/connectors/{name}/offsets")["offsets"] == stored)
+
+
 def test_a_topic_is_created_as_the_settings_say(rest, servers, name, scene):
     scene.items = ["a"]
     creation = {"partitions": 3, "replication__factor": 1}

@@ -23,6 +23,8 @@ class Scene:
         self.items = []
         """What the source gives."""
         self.delivered = []
+        self.idle = []
+        """Offsets that the source has without records."""
         self.ends = False
         """Whether the source ends its transaction."""
         self.put = []
@@ -76,6 +78,10 @@ class TroubledSourceTask(SourceTask[TroubledSettings]):
 
     def delivered(self, offsets):
         self.scene.delivered += offsets
+
+    def idle_offsets(self):
+        found, self.scene.idle = self.scene.idle, []
+        return found
 
     def stop(self):
         self.scene.calls["stop"] += 1

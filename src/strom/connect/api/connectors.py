@@ -76,6 +76,14 @@ class SourceTask(ABC, Generic[S]):
         let go of it here.
         """
 
+    def idle_offsets(self) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """(source partition, source offset) pairs to store though no record came.
+
+        Asked when everything that was returned is delivered. `delivered` reports them when they are
+        stored, as it does for records.
+        """
+        return ()
+
     def stop(self) -> None:
         """Close what was opened; called once, also after a failure."""
 

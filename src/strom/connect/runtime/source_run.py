@@ -225,6 +225,9 @@ class SourceRun(Runner):
     def _store(self) -> None:
         """Make everything sent so far, and the offsets, last; then tell the task."""
         if not self._unstored:
+            for partition, offset in self._task.idle_offsets():
+                self._unstored[json.dumps(partition, sort_keys=True)] = (partition, offset)
+        if not self._unstored:
             return
         if not self.around.holds_lease():
             raise Ended

@@ -74,7 +74,5 @@ class TestChangesFromASlotThatWaits(ChangesLaws):
 
     @pytest.fixture(autouse=True)
     def slot(self, database: None) -> None:
-        self.side.run(
-            "DROP PUBLICATION IF EXISTS strom_shop; CREATE PUBLICATION strom_shop FOR TABLE items;"
-        )
+        self.side.run("CREATE PUBLICATION strom_shop FOR TABLE items;")
         self.side.run("SELECT pg_create_logical_replication_slot('strom_shop', 'pgoutput')")

@@ -103,7 +103,7 @@ def test_any_position_leads_on_to_what_comes_after_it(sizes, data) -> None:
                     if seen:
                         seen[-1] = (seen[-1][0], end)
             elif progress.transaction is not None and progress.change():
-                seen.append((event, progress.position))
+                seen.append((event, progress.after(1, is_last=True)))
         return seen
 
     whole = follow(Position(0))

@@ -1,7 +1,6 @@
 """What happens to tables comes out as it happened: every kind of change, every kind of interruption."""
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import Iterable
@@ -12,12 +11,13 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from strom.connect.api import ConnectError, RetriableError, SourceRecord
+from strom.connect.api import ConnectError, RetriableError, SourceRecord, Type
 from strom.connect.connectors.postgres_changes.protocol import md5_password
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
 from strom.testing.connectors import SourceDriver, StoredOffsets
 from tests.connect.connectors.other_side import PostgresSide
+from tests.connect.connectors.postgres_changes.following import changes, following, told
 from tests.connect.connectors.postgres_values import POSTGRES_TYPES
 from tools.postgres import FOR_TESTS, RealPostgres
 
@@ -27,33 +27,6 @@ pytestmark = pytest.mark.postgres
 @pytest.fixture
 def side(postgres_server: RealPostgres) -> PostgresSide:
     return PostgresSide(postgres_server)
-
-
-@contextlib.contextmanager
-def changes(side: PostgresSide, offsets: StoredOffsets | None = None, **texts: str):
-    settings = {name.replace("_", "."): text for name, text in texts.items()}
-    driver = SourceDriver(PostgresChanges, {**side.change_settings, **settings}, offsets)
-    try:
-        driver.start()
-        yield driver
-    finally:
-        driver.stop()
-
-
-def following(driver: SourceDriver) -> None:
-    """Poll until the snapshot is over and changes stream."""
-    task: Any = driver.tasks[0]
-    while task._snapshot is not None:
-        driver.poll()
-
-
-def told(records: Iterable[SourceRecord]) -> list[tuple[Any, ...]]:
-    return [
-        ("tombstone", record.key)
-        if record.value is None
-        else (record.value["op"], record.value["before"], record.value["after"])
-        for record in records
-    ]
 
 
 def test_every_kind_of_change_is_told(side: PostgresSide) -> None:
@@ -182,6 +155,34 @@ def test_types_are_the_same_in_snapshot_and_stream(side: PostgresSide) -> None:
             assert created.value["after"][f"c{n}"] == value, kind
 
 
+def test_arrays_of_several_dimensions_are_lists_of_lists_or_refused(side: PostgresSide) -> None:
+    side.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, flat INT[], deep INT[][]);"
+        "INSERT INTO t VALUES (1, '{1}', '{{1,2},{3,NULL}}'), (2, '{}', '{}');"
+    )
+    with changes(side) as driver:
+        read = driver.read(2)
+        following(driver)
+        side.run("INSERT INTO t VALUES (3, '{NULL}', '{{1},{2}}');")
+        (created,) = driver.read(1)
+        side.run("INSERT INTO t VALUES (4, '{{1,2}}', NULL);")
+        with pytest.raises(ConnectError, match=r"flat of table public.t.* 2 dimensions.*exclude"):
+            driver.read(1)
+    assert [record.value["after"]["deep"] for record in read] == [[[1, 2], [3, None]], []]
+    assert created.value["after"] == {"id": 3, "flat": [None], "deep": [[1], [2]]}
+    deep = created.value_schema.field("after").schema.field("deep").schema
+    assert deep.value.value.type is Type.INT32
+
+
+def test_a_value_that_cannot_be_converted_is_refused_with_its_column(side: PostgresSide) -> None:
+    side.run("CREATE TABLE t (id INT PRIMARY KEY, n NUMERIC(5, 2));")
+    with changes(side) as driver:
+        following(driver)
+        side.run("INSERT INTO t VALUES (1, 'NaN');")
+        with pytest.raises(ConnectError, match=r"Column n of table public.t.*NaN.*1700::regtype"):
+            driver.read(1)
+
+
 def test_a_transaction_that_is_longer_than_a_batch_is_resumed_in_its_middle(
     side: PostgresSide,
 ) -> None:
@@ -225,6 +226,7 @@ def test_an_idle_reader_lets_go_of_what_happens_elsewhere(side: PostgresSide) ->
         def is_let_go() -> bool:
             task._tell_server()
             driver.poll()
+            driver.store_idle_offsets()
             return bool(confirmed(side) >= end)
 
         until(is_let_go)

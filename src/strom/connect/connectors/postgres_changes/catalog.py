@@ -1,13 +1,13 @@
-"""What is asked of the database beside the change stream: tables, keys, types, publication, slot."""
+"""What is asked of the database beside the change stream: tables, keys, types, slot."""
 
-import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from strom.connect.api import ConnectError
-from strom.connect.connectors.databases.connection_settings import did_you_mean
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import Mapped, TypeInfo, is_known, mapped
+from strom.connect.connectors.postgres_changes.arrays import with_dimensions
+from strom.connect.connectors.postgres_changes.continuity import Slot
 from strom.connect.connectors.postgres_changes.pgoutput import Relation, RelationColumn
 from strom.connect.connectors.postgres_changes.protocol import parse_lsn
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
@@ -19,10 +19,24 @@ WHERE attrelid = $1::int8::oid AND attnum > 0 AND NOT attisdropped AND attgenera
 ORDER BY attnum
 """
 _KEY: Final = """
-SELECT a.attname FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
-WHERE i.indrelid = $1::int8::oid
-  AND CASE WHEN c.relreplident = 'i' THEN i.indisreplident ELSE i.indisprimary END
+SELECT a.attname FROM pg_class c
+LEFT JOIN pg_index i ON i.indrelid = c.oid
+  AND CASE WHEN $2 = 'i' THEN i.indisreplident ELSE i.indisprimary END
+LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+WHERE c.oid = $1::int8::oid
+"""
+_FULL_KEYS: Final = """
+SELECT c.oid::int8, n.nspname, c.relname,
+       array_remove(array_agg(a.attname::text), NULL)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisprimary
+LEFT JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
+WHERE c.relreplident = 'f' AND c.relkind IN ('r', 'p') GROUP BY 1, 2, 3
+"""
+_DIMENSIONS: Final = """
+SELECT a.attname, CASE WHEN t.typtype = 'd' THEN t.typndims ELSE a.attndims END
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+WHERE a.attrelid = $1::int8::oid AND a.attnum > 0
 """
 _TYPE: Final = """
 SELECT typbasetype::int8, CASE WHEN typcategory = 'A' THEN typelem::int8 ELSE 0 END, typtypmod
@@ -33,14 +47,6 @@ SELECT confirmed_flush_lsn::text, plugin::text, database::text = current_databas
        coalesce(to_jsonb(s) ->> 'wal_status', '')
 FROM pg_replication_slots s WHERE slot_name = $1
 """
-_PUBLISHED: Final = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = $1"
-
-
-class Slot(NamedTuple):
-    """A replication slot as it is."""
-
-    confirmed: int
-    lost: bool
 
 
 class Catalog:
@@ -49,54 +55,53 @@ class Catalog:
     def __init__(self, database: Postgres, settings: PostgresChangesSettings) -> None:
         self._database = database
         self._settings = settings
-        self._types: dict[tuple[int, int], Mapped] = {}
-
-    def tables(self) -> list[TableId]:
-        """The tables to follow; ConnectError if one that is named is not there."""
-        there = self._database.tables()
-        include, exclude = self._settings.include, self._settings.exclude
-        for pattern in include:
-            if not any(_fits(pattern, table) for table in there):
-                raise ConnectError(
-                    f"There is no table {pattern}, which table.include.list names."
-                    f"{did_you_mean(pattern, [str(table) for table in there])}"
-                )
-        return [
-            table
-            for table in there
-            if (not include or any(_fits(pattern, table) for pattern in include))
-            and not any(_fits(pattern, table) for pattern in exclude)
-        ]
+        self._types: dict[tuple[int, int, int], Mapped] = {}
 
     def relation(self, table: TableId) -> Relation:
         """A table as the change stream would tell it; `identity` marks its key."""
         ((oid, identity),) = self._database.read(_RELATION, (self._database.quote_table(table),))
-        keys = self.key(oid)
+        keys = self.key(oid, identity) or ()
         columns = [
             RelationColumn(name, kind, modifier, name in keys)
             for name, kind, modifier in self._database.read(_COLUMNS, (oid,))
         ]
         return Relation(oid, table.schema or "public", table.name, identity, tuple(columns))
 
-    def key(self, oid: int) -> frozenset[str]:
-        """The columns by which a table's rows are told apart; none if nothing does."""
-        return frozenset(name for (name,) in self._database.read(_KEY, (oid,)))
+    def key(self, oid: int, identity: str = "d") -> frozenset[str] | None:
+        """The columns of a table's primary key, or for `i` those of the index of its identity.
 
-    def mapped(self, oid: int, modifier: int) -> Mapped:
-        """How values of a type travel."""
-        found = self._types.get((oid, modifier))
+        None: there is no such table.
+        """
+        rows = self._database.read(_KEY, (oid, identity))
+        return frozenset(name for (name,) in rows if name is not None) if rows else None
+
+    def full_keys(self) -> dict[int, tuple[TableId, frozenset[str]]]:
+        """The primary keys of all tables with REPLICA IDENTITY FULL."""
+        rows = self._database.read(_FULL_KEYS)
+        return {oid: (TableId(schema, name), frozenset(key)) for oid, schema, name, key in rows}
+
+    def dimensions(self, oid: int) -> dict[str, int]:
+        """How many dimensions the columns of a table that are arrays were declared with."""
+        rows = self._database.read(_DIMENSIONS, (oid,))
+        return {name: max(dimensions, 1) for name, dimensions in rows}
+
+    def mapped(self, oid: int, modifier: int, dimensions: int = 1) -> Mapped:
+        """How values of a type travel; those of arrays with so many dimensions."""
+        found = self._types.get((oid, modifier, dimensions))
         if found is None:
-            mapping = "best_fit" if self._settings.numeric_mapping == "double" else "none"
-            info = TypeInfo(oid)
-            if not is_known(oid):
-                rows: list[Any] = self._database.read(_TYPE, (oid,))
-                for base, item, base_modifier in rows:
-                    info = TypeInfo(oid, base, item)
-                    modifier_of_base = base_modifier if base else modifier
-                    found = mapped(info, modifier_of_base, mapping)
-            found = found or mapped(info, modifier, mapping)
-            self._types[oid, modifier] = found
+            found = with_dimensions(self._of_one_dimension(oid, modifier), dimensions)
+            self._types[oid, modifier, dimensions] = found
         return found
+
+    def _of_one_dimension(self, oid: int, modifier: int) -> Mapped:
+        mapping = "best_fit" if self._settings.numeric_mapping == "double" else "none"
+        if not is_known(oid):
+            rows: list[Any] = self._database.read(_TYPE, (oid,))
+            for base, item, base_modifier in rows:
+                return mapped(
+                    TypeInfo(oid, base, item), base_modifier if base else modifier, mapping
+                )
+        return mapped(TypeInfo(oid), modifier, mapping)
 
     def slot(self) -> Slot | None:
         """The replication slot; None if there is none."""
@@ -111,48 +116,3 @@ class Catalog:
                 "another slot.name."
             )
         return Slot(parse_lsn(confirmed or "0/0"), wal_status == "lost")
-
-    def publish(self, tables: list[TableId]) -> None:
-        """Have the changes of these tables published, and no others."""
-        name = self._settings.publication_name
-        mode = self._settings.publication_mode
-        exists = self._database.read("SELECT 1 FROM pg_publication WHERE pubname = $1", (name,))
-        quoted = self._database.quote(name)
-        if mode == "disabled" or (mode == "all_tables" and exists):
-            if not exists:
-                raise ConnectError(
-                    f"There is no publication {name}; publication.autocreate.mode=filtered makes one."
-                )
-            return
-        if mode == "all_tables":
-            self._database.execute(
-                f"CREATE PUBLICATION {quoted} FOR ALL TABLES WITH (publish_via_partition_root = true)"
-            )
-            return
-        self._refuse_without_identity(tables)
-        names = ", ".join(self._database.quote_table(table) for table in tables)
-        if not exists:
-            self._database.execute(
-                f"CREATE PUBLICATION {quoted} FOR TABLE {names} "
-                "WITH (publish_via_partition_root = true)"
-            )
-        elif {TableId(*row) for row in self._database.read(_PUBLISHED, (name,))} != set(tables):
-            self._database.execute(f"ALTER PUBLICATION {quoted} SET TABLE {names}")
-
-    def _refuse_without_identity(self, tables: list[TableId]) -> None:
-        """PostgreSQL would let nobody change or delete such a table's rows once it is published."""
-        if not tables:
-            raise ConnectError("There is no table to follow; table.include.list names them.")
-        for table in tables:
-            relation = self.relation(table)
-            known = any(column.identity for column in relation.columns)
-            if relation.identity == "n" or (relation.identity == "d" and not known):
-                raise ConnectError(
-                    f"Table {table} has no primary key, so changes of its rows cannot be told. Give it "
-                    f"one, or ALTER TABLE {table} REPLICA IDENTITY FULL, or leave it out by "
-                    "table.exclude.list."
-                )
-
-
-def _fits(pattern: str, table: TableId) -> bool:
-    return bool(re.fullmatch(pattern, str(table)) or re.fullmatch(pattern, table.name))

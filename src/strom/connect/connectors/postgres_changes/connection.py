@@ -11,6 +11,7 @@ from typing import Final
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.connectors.databases.address import Address
 from strom.connect.connectors.postgres_changes import protocol
+from strom.connect.connectors.postgres_changes.continuity import RESET, Server
 from strom.connect.connectors.postgres_changes.protocol import (
     Changes,
     Keepalive,
@@ -30,6 +31,7 @@ _SLOT_IN_USE: Final = "55006"
 _NOT_READY: Final = "55000"
 _NO_RIGHT: Final = "42501"
 _UNKNOWN: Final = "42704"
+_QUOTE: Final = '"'
 
 
 class ReplicationConnection:
@@ -115,6 +117,16 @@ class ReplicationConnection:
             raise failure
         return rows
 
+    def identify(self) -> Server:
+        """Which server this is, and how far its log is on disk."""
+        ((system, timeline, lsn, *_),) = self.command("IDENTIFY_SYSTEM")
+        return Server(system or "", int(timeline or 0), protocol.parse_lsn(lsn or ""))
+
+    def timeline_history(self, timeline: int) -> str:
+        """Where the timelines end from which this one descends."""
+        ((_, content),) = self.command(f"TIMELINE_HISTORY {timeline}")
+        return content or ""
+
     def create_slot(self, name: str) -> tuple[int, str]:
         """Make a slot; from where its changes come, and the name of the snapshot before them."""
         command = f'CREATE_REPLICATION_SLOT "{name}" LOGICAL pgoutput EXPORT_SNAPSHOT'
@@ -123,10 +135,12 @@ class ReplicationConnection:
 
     def start_streaming(self, slot: str, lsn: int, publication: str) -> None:
         """From now on changes come, of the transactions that ended after `lsn`."""
+        # A list of identifiers, within a literal.
+        names = f'"{publication.replace(_QUOTE, _QUOTE * 2)}"'.replace("'", "''")
         self._send(
             protocol.query(
                 f'START_REPLICATION SLOT "{slot}" LOGICAL {protocol.format_lsn(lsn)} '
-                f"(proto_version '1', publication_names '\"{publication}\"')"
+                f"(proto_version '1', publication_names '{names}')"
             )
         )
         while self._next().kind != b"W":
@@ -206,15 +220,10 @@ class ReplicationConnection:
                 "postgresql.conf and restart the server."
             )
         if error.code in {_NOT_READY, _UNKNOWN}:
-            return ConnectError(f"{text}. {SLOT_LOST}")
+            return ConnectError(f"{text}. Changes may be missing. {RESET}")
         if error.code == _NO_RIGHT or "pg_hba" in error.text:
             return ConnectError(
                 f"{text}. The user needs the right to replicate: ALTER ROLE "
                 f'"{self._address.user}" REPLICATION, and a line for it in pg_hba.conf.'
             )
         return ConnectError(f"{text}.")
-
-
-SLOT_LOST: Final = (
-    "Changes may be missing: reset the connector's offsets to begin anew, with a snapshot."
-)

@@ -7,19 +7,22 @@ updated, d: deleted, t: truncated), its `source`, and when it was seen (`ts_ms`)
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from strom.connect.api import Field, Schema, Type
+from strom.connect.api import ConnectError, Field, Schema, Type
 from strom.connect.api.schema import INT64, OPTIONAL_STRING, STRING, struct
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres_types import Mapped, optional
+from strom.connect.connectors.postgres_changes.keys import TableKey
 from strom.connect.connectors.postgres_changes.pgoutput import (
     UNCHANGED,
     Delete,
     Insert,
     Relation,
+    RelationColumn,
     Truncate,
     Tuple,
     Update,
 )
+from strom.connect.connectors.postgres_changes.protocol import format_lsn
 
 _OPTIONAL_INT64: Final = optional(INT64)
 SOURCE: Final = struct(
@@ -61,9 +64,10 @@ class TableForm:
     def __init__(
         self,
         relation: Relation,
-        keys: frozenset[str],
-        mapped: Callable[[int, int], Mapped],
+        key: TableKey,
+        mapped: Callable[[RelationColumn], Mapped],
         *,
+        topic: str,
         server: str,
         database: str,
         unavailable: str,
@@ -71,17 +75,18 @@ class TableForm:
     ) -> None:
         self.relation = relation
         self.table = TableId(relation.schema, relation.name)
-        self.topic = f"{server}.{relation.schema}.{relation.name}"
+        self.topic = topic
         self._server, self._database = server, database
         self._tombstones = tombstones
-        types = [mapped(column.type, column.modifier) for column in relation.columns]
+        types = [mapped(column) for column in relation.columns]
         self._names = [column.name for column in relation.columns]
         self._parsers = [one.parse for one in types]
         self._unavailable = [_placeholder(one.schema, unavailable) for one in types]
-        self._keys = [name for name in self._names if name in keys]
+        self._keys = [name for name in self._names if name in key.columns]
         # Whether a column can be null is not told; only a key surely cannot.
+        required = frozenset() if key.can_be_null else key.columns
         fields = {
-            name: one.schema if name in keys else optional(one.schema)
+            name: one.schema if name in required else optional(one.schema)
             for name, one in zip(self._names, types, strict=True)
         }
         self.key_schema = (
@@ -110,26 +115,30 @@ class TableForm:
 
     def read(self, values: Sequence[str | None], where: Where, now_ms: int) -> Entry:
         """A row that a snapshot found."""
-        row = self._row(tuple(values))
+        row = self._row(tuple(values), where)
         return Entry(self._key(row), self._envelope("r", None, row, where, now_ms))
 
     def entries(
         self, change: Insert | Update | Delete | Truncate, where: Where, now_ms: int
-    ) -> list[Entry]:
-        """What a change becomes: mostly one record, for a delete two, for a new key three."""
+    ) -> list[Entry | None]:
+        """What a change becomes: mostly one record, for a delete two, for a new key three.
+
+        None stands for a tombstone that is not wanted: the records of a change are counted, and
+        their numbers must not depend on settings, which may be others after a restart.
+        """
         match change:
             case Insert(_, new):
-                row = self._row(new)
+                row = self._row(new, where)
                 return [Entry(self._key(row), self._envelope("c", None, row, where, now_ms))]
             case Update():
                 return self._updated(change, where, now_ms)
             case Delete(_, old, _):
-                return self._deleted(self._row(old), where, now_ms)
+                return self._deleted(self._row(old, where), where, now_ms)
             case Truncate():
                 return [Entry(None, self._envelope("t", None, None, where, now_ms))]
 
-    def _updated(self, change: Update, where: Where, now_ms: int) -> list[Entry]:
-        before = None if change.old is None else self._row(change.old)
+    def _updated(self, change: Update, where: Where, now_ms: int) -> list[Entry | None]:
+        before = None if change.old is None else self._row(change.old, where)
         new = change.new
         if change.old is not None and change.old_is_whole:
             # An untouched long value is not sent anew, but the old row has it.
@@ -137,28 +146,52 @@ class TableForm:
                 old if value is UNCHANGED else value
                 for value, old in zip(new, change.old, strict=True)
             )
-        after = self._row(new)
+        after = self._row(new, where)
         key = self._key(after)
         if before is not None and self._key(before) != key:
             created = Entry(key, self._envelope("c", None, after, where, now_ms))
             return [*self._deleted(before, where, now_ms), created]
         return [Entry(key, self._envelope("u", before, after, where, now_ms))]
 
-    def _deleted(self, row: dict[str, Any], where: Where, now_ms: int) -> list[Entry]:
+    def _deleted(self, row: dict[str, Any], where: Where, now_ms: int) -> list[Entry | None]:
         key = self._key(row)
-        entry = Entry(key, self._envelope("d", row, None, where, now_ms))
-        return [entry, Entry(key, None)] if self._tombstones and key is not None else [entry]
+        tombstone = Entry(key, None) if self._tombstones and key is not None else None
+        return [Entry(key, self._envelope("d", row, None, where, now_ms)), tombstone]
 
-    def _row(self, values: Tuple) -> dict[str, Any]:
-        row: dict[str, Any] = {
-            name: value if value is None or parse is None or value is UNCHANGED else parse(value)
-            for name, value, parse in zip(self._names, values, self._parsers, strict=True)
-        }
+    def _row(self, values: Tuple, where: Where) -> dict[str, Any]:
+        try:
+            row: dict[str, Any] = {
+                name: value
+                if value is None or parse is None or value is UNCHANGED
+                else parse(value)
+                for name, value, parse in zip(self._names, values, self._parsers, strict=True)
+            }
+        except (ConnectError, ValueError, ArithmeticError, LookupError) as error:
+            raise self._unreadable(values, where) from error
         if UNCHANGED in values:
             for name, placeholder in zip(self._names, self._unavailable, strict=True):
                 if row[name] is UNCHANGED:
                     row[name] = placeholder
         return row
+
+    def _unreadable(self, values: Tuple, where: Where) -> ConnectError:
+        """Which column holds a value that cannot be converted, and why."""
+        for column, value, parse in zip(self.relation.columns, values, self._parsers, strict=False):
+            try:
+                if parse is not None and isinstance(value, str):
+                    parse(value)
+            except (ConnectError, ValueError, ArithmeticError, LookupError) as error:
+                reason = str(error).rstrip(".")
+                return ConnectError(
+                    f"Column {column.name} of table {self.table} has a value that cannot be converted, "
+                    f"in the row at {format_lsn(where.lsn)}: {reason}. The column's type is that of "
+                    f"SELECT {column.type}::regtype. Change it, or leave the table out by "
+                    "table.exclude.list."
+                )
+        return ConnectError(
+            f"A row of table {self.table} at {format_lsn(where.lsn)} has {len(values)} values for "
+            f"{len(self._names)} columns."
+        )
 
     def _key(self, row: dict[str, Any]) -> dict[str, Any] | None:
         return {name: row[name] for name in self._keys} if self._keys else None

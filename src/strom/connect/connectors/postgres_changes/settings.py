@@ -6,6 +6,11 @@ from dataclasses import dataclass
 
 from strom.connect.api import ConnectorSettings, Importance, Kind, setting
 from strom.connect.connectors.databases.address import POSTGRES, Address
+from strom.connect.connectors.postgres_changes.names import (
+    LONGEST_TOPIC,
+    is_topic,
+    parse_list,
+)
 
 _LONGEST_NAME = 63
 
@@ -44,15 +49,24 @@ class PostgresChangesSettings(ConnectorSettings):
         "",
         required=True,
     )
-    include: tuple[str, ...] = setting(
+    include: str = setting(
         "table.include.list",
-        Kind.LIST,
-        "The tables to follow, as schema.table; regular expressions that fit the whole name.",
-        (),
+        Kind.STRING,
+        "The tables to follow, as schema.table; regular expressions that fit the whole name, "
+        "separated by commas. A comma within one is written as `\\,`.",
+        "",
         importance=Importance.HIGH,
     )
-    exclude: tuple[str, ...] = setting(
-        "table.exclude.list", Kind.LIST, "Tables not to follow, in the same way.", ()
+    exclude: str = setting(
+        "table.exclude.list", Kind.STRING, "Tables not to follow, in the same way.", ""
+    )
+    key_columns: str = setting(
+        "message.key.columns",
+        Kind.STRING,
+        "Key columns of tables with REPLICA IDENTITY FULL, instead of their primary keys: "
+        "schema.table:column,column;schema.table:column. The tables are regular expressions.",
+        "",
+        importance=Importance.LOW,
     )
     slot: str | None = setting(
         "slot.name",
@@ -144,6 +158,22 @@ class PostgresChangesSettings(ConnectorSettings):
         """The publication: the one named, or one of the slot's name."""
         return self.publication or self.slot_name
 
+    @property
+    def include_patterns(self) -> tuple[str, ...]:
+        """The tables to follow; none for all."""
+        return parse_list(self.include)
+
+    @property
+    def exclude_patterns(self) -> tuple[str, ...]:
+        """The tables not to follow."""
+        return parse_list(self.exclude)
+
+    @property
+    def chosen_keys(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        """Patterns of tables, and the key columns that the user chose for them."""
+        items = (item.rpartition(":") for item in self.key_columns.split(";") if item.strip())
+        return tuple((table.strip(), frozenset(parse_list(columns))) for table, _, columns in items)
+
     def address(self) -> Address:
         """The database, and who logs in."""
         return Address(
@@ -157,12 +187,35 @@ class PostgresChangesSettings(ConnectorSettings):
             found["slot.name"] = (
                 f"A slot's name has up to {_LONGEST_NAME} small letters, digits and underscores."
             )
-        if '"' in self.publication_name or "'" in self.publication_name:
-            found["publication.name"] = "A publication's name must not have quotes in it."
-        for name, patterns in (("include", self.include), ("exclude", self.exclude)):
+        size = len(self.publication_name.encode())
+        if size > _LONGEST_NAME:
+            found["publication.name"] = (
+                f"The name has {size} bytes, which exceeds PostgreSQL's limit of {_LONGEST_NAME}."
+            )
+        for name, text in (
+            ("topic.prefix", self.topic_prefix),
+            ("topic.heartbeat.prefix", self.heartbeat_prefix),
+        ):
+            if not is_topic(text):
+                found[name] = (
+                    f"{text} cannot begin a topic's name, which has up to {LONGEST_TOPIC} letters a-z "
+                    "and A-Z, digits, dots, underscores and hyphens."
+                )
+        for name, patterns in (
+            ("table.include.list", self.include_patterns),
+            ("table.exclude.list", self.exclude_patterns),
+            ("message.key.columns", tuple(table for table, _ in self.chosen_keys)),
+        ):
             for pattern in patterns:
                 try:
                     re.compile(pattern)
                 except re.error as error:
-                    found[f"table.{name}.list"] = f"{pattern} is no regular expression: {error}."
+                    found[name] = (
+                        f"{pattern} is no regular expression: {error}. Characters with a meaning in "
+                        "regular expressions need a backslash before them."
+                    )
+        if not all(table for table, _ in self.chosen_keys):
+            found["message.key.columns"] = (
+                "It names no table: schema.table:column,column for each, separated by semicolons."
+            )
         return found

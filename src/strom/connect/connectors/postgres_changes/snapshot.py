@@ -1,29 +1,30 @@
 """All rows of the followed tables, as of one moment, before their changes."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from strom.connect.api import SourceRecord
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import is_known
 from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
-from strom.connect.connectors.postgres_changes.positions import Position
+
+_IS_PARTITIONED: Final = "SELECT relkind = 'p' FROM pg_class WHERE oid = $1::int8::oid"
 
 
 def snapshot_records(
     database: Postgres,
     forms: Sequence[TableForm],
     partition: dict[str, Any],
-    lsn: int,
+    offset: Mapping[str, Any],
     fetch_size: int,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> Iterator[list[SourceRecord]]:
     """The rows of all tables as records, piece by piece, within the transaction that is open.
 
-    Only the last record's offset says that the snapshot is whole; whoever starts from another one
-    begins it anew.
+    Only the last record has this `offset`; a start from another record's begins the snapshot again.
     """
+    lsn = offset["lsn"]
     unfinished = {"lsn": lsn, "snapshot": True}
     held: SourceRecord | None = None
     for form in forms:
@@ -43,7 +44,7 @@ def snapshot_records(
             yield records
     if held is not None:
         held.value["source"]["snapshot"] = "last"
-        yield [held._replace(source_offset=Position(lsn).to_offset())]
+        yield [held._replace(source_offset=offset)]
 
 
 def _statement(database: Postgres, form: TableForm) -> str:
@@ -51,7 +52,10 @@ def _statement(database: Postgres, form: TableForm) -> str:
     columns = ", ".join(
         _as_in_the_stream(database, column.name, column.type) for column in relation.columns
     )
-    return f"SELECT {columns} FROM {database.quote_table(form.table)}"
+    # The rows of tables that inherit from it are theirs; a partitioned table has none of its own.
+    ((is_partitioned,),) = database.read(_IS_PARTITIONED, (relation.oid,))
+    only = "" if is_partitioned else "ONLY "
+    return f"SELECT {columns} FROM {only}{database.quote_table(form.table)}"
 
 
 def _as_in_the_stream(database: Postgres, column: str, kind: int) -> str:

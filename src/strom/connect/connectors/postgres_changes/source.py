@@ -1,7 +1,8 @@
 """Every change of PostgreSQL tables: first all rows, then change after change, in commit order.
 
 What is delivered is confirmed to the server, which may then forget it. While nothing changes here but
-elsewhere in the server, its progress is confirmed too, so that it does not hold its log for us.
+elsewhere in the server, its progress is stored and then confirmed too, so that it does not hold its
+log for us.
 """
 
 import time
@@ -20,24 +21,33 @@ from strom.connect.api.schema import INT64, STRING, struct
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import SESSION
-from strom.connect.connectors.postgres_changes.catalog import Catalog, Slot
-from strom.connect.connectors.postgres_changes.connection import SLOT_LOST, ReplicationConnection
-from strom.connect.connectors.postgres_changes.envelope import TableForm, Where
+from strom.connect.connectors.postgres_changes.catalog import Catalog
+from strom.connect.connectors.postgres_changes.connection import ReplicationConnection
+from strom.connect.connectors.postgres_changes.continuity import (
+    Origin,
+    Slot,
+    refuse_other_server,
+    refuse_other_slot,
+)
+from strom.connect.connectors.postgres_changes.envelope import Where
+from strom.connect.connectors.postgres_changes.keys import Keys
 from strom.connect.connectors.postgres_changes.pgoutput import (
     Begin,
     Change,
     Commit,
     Relation,
-    Truncate,
     decode,
 )
 from strom.connect.connectors.postgres_changes.positions import Position, Progress
 from strom.connect.connectors.postgres_changes.protocol import Changes, Keepalive, ProtocolError
+from strom.connect.connectors.postgres_changes.publication import Publication
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.snapshot import snapshot_records
+from strom.connect.connectors.postgres_changes.table_forms import TableForms
 
 _LONGEST_WAIT_S: Final = 0.5
 _STATUS_INTERVAL_S: Final = 3.0
+_IDLE_STORE_INTERVAL_S: Final = 10.0
 _HEARTBEAT: Final = struct({"ts_ms": INT64}, name="io.debezium.connector.common.Heartbeat")
 _HEARTBEAT_KEY: Final = struct(
     {"serverName": STRING}, name="io.debezium.connector.common.ServerNameKey"
@@ -52,15 +62,24 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._partition = {"server": settings.topic_prefix}
         self._database = Postgres(settings.address())
         self._catalog = Catalog(self._database, settings)
+        self._publication = Publication(self._database, self._catalog, settings)
         self._connection: ReplicationConnection | None = None
         self._snapshot: Iterator[list[SourceRecord]] | None = None
-        self._forms: dict[int, TableForm] = {}
-        self._followed: frozenset[TableId] = frozenset()
+        self._keys = Keys(settings.chosen_keys)
+        self._forms = TableForms(self._catalog, self._publication, self._keys, settings)
         self._returned: Position | None = None
         """After the last record that `poll` returned; None until a snapshot is whole."""
         self._delivered: Position | None = None
         self._confirmed = 0
         self._progress = Progress(Position(0))
+        self._origin: Origin | None = None
+        """The server that the position belongs to; None if the offset is one of strom 0.1.0."""
+        self._confirms_only_stored = False
+        """Whether the slot is never ahead of the position; strom 0.1.0 confirmed more."""
+        self._idle_lsn = 0
+        """How far the server was, at least, when everything was delivered."""
+        self._idle_is_asked = False
+        self._last_idle_store = -_IDLE_STORE_INTERVAL_S
         self._snapshot_lsn = 0
         self._snapshot_is_empty = True
         self._commit_ms = 0
@@ -74,6 +93,9 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         offset = self.context.offset(self._partition)
         if offset is not None and not offset.get("snapshot"):
             self._returned = self._delivered = Position.from_offset(offset)
+            self._origin = Origin.from_offset(offset)
+            self._confirms_only_stored = self._origin is not None
+            self._keys.load(offset)
         try:
             self._connect()
         except ConnectError:
@@ -106,6 +128,17 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
                 self._delivered = Position.from_offset(offset)
                 self._confirmed = max(self._confirmed, self._delivered.lsn)
 
+    def idle_offsets(self) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+        """How far the server is while only other tables change, now and then."""
+        now = time.monotonic()
+        is_due = self._idle_is_asked or now - self._last_idle_store >= _IDLE_STORE_INTERVAL_S
+        if not is_due or not self._is_idle or self._idle_lsn <= self._confirmed:
+            return ()
+        self._idle_is_asked = False
+        self._last_idle_store = now
+        self._returned = Position(self._idle_lsn)
+        return [(self._partition, self._offset(self._returned))]
+
     def stop(self) -> None:
         """Confirm what was delivered, and disconnect."""
         if self._connection is not None and self._snapshot is None:
@@ -123,19 +156,23 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
 
     def _connect(self) -> None:
         self._database.open()
-        tables = self._catalog.tables()
-        self._followed = frozenset(tables)
-        self._catalog.publish(tables)
+        tables = self._publication.tables(may_be_gone=self._returned is not None)
+        self._publication.publish(tables)
         slot = self._catalog.slot()
         self._connection = ReplicationConnection(self.settings.address(), dict(SESSION))
-        if self._returned is not None:
-            if slot is None or slot.lost:
-                raise ConnectError(
-                    f"The replication slot {self.settings.slot_name} is gone. {SLOT_LOST}"
-                )
-            self._stream_from(self._returned)
-        else:
+        server = self._connection.identify()
+        stored, self._origin = self._origin, Origin(server.system, server.timeline)
+        if self._returned is None:
+            self._confirms_only_stored = True
             self._begin(slot, tables)
+            return
+        history = self._connection.timeline_history
+        refuse_other_server(self._returned, stored, server, history)
+        if slot is None or slot.lost:
+            refuse_other_slot(self.settings.slot_name, slot, self._returned)
+        self._keys.rewind()
+        self._forms.learn_keys(server.lsn)
+        self._stream_from(self._returned)
 
     def _begin(self, slot: Slot | None, tables: Sequence[TableId]) -> None:
         """Nothing was delivered wholly yet: make the slot, and read all rows.
@@ -156,15 +193,22 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             )
         else:
             lsn = slot.confirmed
+        self._database.begin_reading(snapshot)
+        self._keys.load({})
+        self._forms.learn_keys(lsn)
         if self.settings.snapshot_mode != "initial":
+            self._database.rollback()
             self._returned = self._delivered = Position(lsn)
             self._stream_from(self._returned)
             return
-        self._database.begin_reading(snapshot)
-        forms = [self._form(self._catalog.relation(table)) for table in tables]
+        forms = [self._forms.make(self._catalog.relation(table)) for table in tables]
         self._snapshot_lsn = lsn
         self._snapshot = snapshot_records(
-            self._database, forms, self._partition, lsn, self.settings.fetch_size
+            self._database,
+            forms,
+            self._partition,
+            self._offset(Position(lsn)),
+            self.settings.fetch_size,
         )
 
     def _end_snapshot(self) -> None:
@@ -184,6 +228,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self.settings.slot_name, position.lsn, self.settings.publication_name
         )
         self._last_status = time.monotonic()
+        # Only now, when no other client can have the slot.
+        slot = self._catalog.slot()
+        if self._confirms_only_stored or slot is None:
+            refuse_other_slot(self.settings.slot_name, slot, position)
+        else:
+            self._progress.advance(slot.confirmed)
 
     def _disconnect(self) -> None:
         """Forget everything that was not returned: it comes again."""
@@ -201,9 +251,13 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         self._held = None
         deadline = time.monotonic() + _LONGEST_WAIT_S
         connection = self._connection
-        while connection is not None and len(records) < self.settings.batch_size:
+        while connection is not None:
+            # Inside a transaction the last record is held back.
+            ready = len(records) - (self._progress.transaction is not None)
+            if ready >= self.settings.batch_size:
+                break
             self._tell_server_in_time()
-            enough = len(records) > (self._progress.transaction is not None)
+            enough = ready > 0
             wait = 0.0 if enough else deadline - time.monotonic()
             pieces = connection.receive(min(wait, _STATUS_INTERVAL_S))
             for piece in pieces:
@@ -216,6 +270,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._held = records.pop()
         if records:
             self._returned = Position.from_offset(records[-1].source_offset)
+            self._keys.returned(records[-1].source_offset)
         return records
 
     def _take(self, piece: Changes | Keepalive, records: list[SourceRecord]) -> None:
@@ -229,62 +284,43 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             case Commit() as commit:
                 end = self._progress.commit(commit)
                 if records:
-                    records[-1] = records[-1]._replace(source_offset=end.to_offset())
+                    records[-1] = records[-1]._replace(source_offset=self._offset(end))
             case Relation() as relation:
-                self._form(relation)
+                self._forms.announce(relation)
             case None:
                 pass
             case change:
                 self._take_change(change, piece.start, records)
 
     def _take_change(self, change: Change, lsn: int, records: list[SourceRecord]) -> None:
-        before = self._progress.position
-        if not self._progress.change() or self._progress.transaction is None:
-            return
         begin = self._progress.transaction
+        if not self._progress.change() or begin is None:
+            return
         where = Where(self._commit_ms, lsn, begin.transaction)
-        oids = change.relations if isinstance(change, Truncate) else (change.relation,)
-        entries = [
-            (form, entry)
-            for form in (self._forms[oid] for oid in oids)
-            if form.table in self._followed
-            for entry in form.entries(change, where, _now_ms())
+        new = [
+            (number, *one)
+            for number, one in enumerate(self._forms.entries(change, where, _now_ms()), 1)
+            if one is not None and number > self._progress.skipped
         ]
-        # A change of several records is delivered when its last one is.
-        offset = before.to_offset() if len(entries) > 1 else {}
-        for place, (form, (key, value)) in enumerate(entries, 1):
-            if place == len(entries):
-                offset = self._progress.position.to_offset()
+        for number, form, (key, value) in new:
+            position = self._progress.after(number, is_last=number == new[-1][0])
             records.append(
                 SourceRecord(
-                    self._partition, offset, form.topic, value,
+                    self._partition, self._offset(position), form.topic, value,
                     None if value is None else form.value_schema, key,
                     None if key is None else form.key_schema,
                 )
             )  # fmt: skip
 
-    def _form(self, relation: Relation) -> TableForm:
-        """How a table's rows become records from now on."""
-        keys = frozenset(column.name for column in relation.columns if column.identity)
-        if relation.identity == "f":
-            # Then every column is one of the identity; which are the key, the catalog knows.
-            keys = self._catalog.key(relation.oid)
-        form = TableForm(
-            relation,
-            keys,
-            self._catalog.mapped,
-            server=self.settings.topic_prefix,
-            database=self.settings.database,
-            unavailable=self.settings.unavailable,
-            tombstones=self.settings.tombstones,
-        )
-        known = self._forms.get(relation.oid)
-        if known is not None and known.same_as(form):
-            return known
-        self._forms[relation.oid] = form
-        return form
-
     # Progress
+
+    def _offset(self, position: Position) -> dict[str, Any]:
+        offset = position.to_offset()
+        if self._origin is not None:
+            offset["system"], offset["timeline"] = self._origin
+        if self._keys.stored:
+            offset["keys"] = self._keys.stored
+        return offset
 
     @property
     def _is_idle(self) -> bool:
@@ -296,11 +332,16 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         )
 
     def _keep_alive(self, piece: Keepalive, records: list[SourceRecord]) -> None:
-        if self._is_idle and not records and piece.end > self._confirmed:
+        is_new = piece.end > self._confirmed and self._progress.is_between_transactions(piece.end)
+        if is_new and self._is_idle and not records:
+            self._progress.advance(piece.end)
+            self._keys.passed(piece.end)
             if self._heartbeat_is_due():
                 records.append(self._heartbeat(piece.end))
             elif not self.settings.heartbeat_ms:
-                self._confirmed = piece.end
+                self._idle_lsn = piece.end
+                # A server that shuts down asks until all of its log is confirmed.
+                self._idle_is_asked |= piece.wants_answer
         if piece.wants_answer:
             self._tell_server()
 
@@ -315,7 +356,7 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
     def _heartbeat(self, lsn: int) -> SourceRecord:
         return SourceRecord(
             self._partition,
-            Position(lsn).to_offset(),
+            self._offset(Position(lsn)),
             f"{self.settings.heartbeat_prefix}.{self.settings.topic_prefix}",
             {"ts_ms": _now_ms()},
             _HEARTBEAT,
@@ -367,7 +408,7 @@ class PostgresChanges(SourceConnector[PostgresChangesSettings]):
                     f'"{self.settings.user}" REPLICATION.'
                 }
             field = "table.include.list"
-            Catalog(database, self.settings).tables()
+            Publication(database, Catalog(database, self.settings), self.settings).tables()
         except RetriableError:
             return {}  # it may be there by the time the task starts
         except ConnectError as error:

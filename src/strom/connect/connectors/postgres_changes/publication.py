@@ -1,0 +1,157 @@
+"""The publication: which tables are followed, and under which names their changes come.
+
+A partition's changes come under the name of its partitioned table, or with
+`publish_via_partition_root = false` under its own. A table that inherits from another is one of its
+own. The snapshot reads the same tables, so that each row is in one topic only.
+"""
+
+from typing import Final, NamedTuple
+
+from strom.connect.api import ConnectError
+from strom.connect.connectors.databases.connection_settings import did_you_mean
+from strom.connect.connectors.databases.dialect import POSITIONS, TableId
+from strom.connect.connectors.databases.postgres import Postgres
+from strom.connect.connectors.postgres_changes.catalog import Catalog
+from strom.connect.connectors.postgres_changes.names import fits
+from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
+
+_VIA_ROOT: Final = """
+SELECT coalesce((to_jsonb(p) ->> 'pubviaroot')::bool, false) FROM pg_publication p WHERE pubname = $1
+"""
+_PUBLISHED: Final = """
+SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = $1 ORDER BY 1, 2
+"""
+_TABLES: Final = """
+SELECT n.nspname, c.relname, c.relkind = 'p', c.relispartition
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+  AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg_toast%'
+ORDER BY 1, 2
+"""
+
+
+class _Table(NamedTuple):
+    id: TableId
+    is_partitioned: bool
+    is_partition: bool
+
+
+class Publication:
+    """The connector's publication in the database."""
+
+    def __init__(
+        self, database: Postgres, catalog: Catalog, settings: PostgresChangesSettings
+    ) -> None:
+        self._database = database
+        self._catalog = catalog
+        self._settings = settings
+        self._name = settings.publication_name
+
+    def follows(self, table: TableId) -> bool:
+        """Whether the settings name this table."""
+        include, exclude = self._settings.include_patterns, self._settings.exclude_patterns
+        return (
+            table.name != POSITIONS
+            and (not include or any(fits(pattern, table) for pattern in include))
+            and not any(fits(pattern, table) for pattern in exclude)
+        )
+
+    def tables(self, *, may_be_gone: bool = False) -> list[TableId]:
+        """The tables to follow; ConnectError if one that is named is not there or not published.
+
+        One that `may_be_gone` was perhaps dropped, and changes that it had before are still to come.
+        """
+        there = [_Table(TableId(schema, name), *kind) for schema, name, *kind in self._there()]
+        published = self._published(there)
+        for pattern in self._settings.include_patterns:
+            is_gone = may_be_gone and not any(fits(pattern, one.id) for one in there)
+            if not is_gone and not any(fits(pattern, table) for table in published):
+                raise ConnectError(self._not_published(pattern, there))
+        return [table for table in published if self.follows(table)]
+
+    def publish(self, tables: list[TableId]) -> None:
+        """Have the changes of these tables published, and no others."""
+        mode = self._settings.publication_mode
+        exists = self._via_root() is not None
+        quoted = self._database.quote(self._name)
+        if mode == "disabled" or (mode == "all_tables" and exists):
+            if not exists:
+                raise ConnectError(
+                    f"There is no publication {self._name}; publication.autocreate.mode=filtered "
+                    "makes one."
+                )
+            return
+        if mode == "all_tables":
+            self._database.execute(
+                f"CREATE PUBLICATION {quoted} FOR ALL TABLES WITH (publish_via_partition_root = true)"
+            )
+            return
+        if exists and not tables:
+            return  # all were dropped; a publication of tables has at least one
+        self._refuse_without_identity(tables)
+        # ONLY: else those that inherit from a table would be published with it.
+        names = ", ".join(f"ONLY {self._database.quote_table(table)}" for table in tables)
+        if not exists:
+            self._database.execute(
+                f"CREATE PUBLICATION {quoted} FOR TABLE {names} "
+                "WITH (publish_via_partition_root = true)"
+            )
+        elif set(self._names(_PUBLISHED)) != set(tables):
+            self._database.execute(f"ALTER PUBLICATION {quoted} SET TABLE {names}")
+
+    def _published(self, there: list[_Table]) -> list[TableId]:
+        """All names under which changes can come: by the publication, or by the one to be made."""
+        mode, via_root = self._settings.publication_mode, self._via_root()
+        if via_root is not None and mode != "filtered":
+            return [table for table in self._names(_PUBLISHED) if table.name != POSITIONS]
+        if via_root is False:
+            return [one.id for one in there if not one.is_partitioned]
+        return [one.id for one in there if not one.is_partition]
+
+    def _not_published(self, pattern: str, there: list[_Table]) -> str:
+        """Why no change can come of the tables that a pattern names, and what to do."""
+        found = next((one for one in there if fits(pattern, one.id)), None)
+        if found is None:
+            near = did_you_mean(pattern, [str(one.id) for one in there])
+            return f"There is no table {pattern}, which table.include.list names.{near}"
+        quoted = self._database.quote(self._name)
+        if found.is_partitioned and self._via_root() is False:
+            return (
+                f"Changes of the partitioned table {found.id}, which table.include.list names, come "
+                f"under the names of its partitions. Name these, or ALTER PUBLICATION {quoted} SET "
+                "(publish_via_partition_root = true)."
+            )
+        if found.is_partition and self._via_root() is not False:
+            return (
+                f"Changes of the partition {found.id}, which table.include.list names, come under the "
+                "name of its partitioned table. Name that."
+            )
+        return (
+            f"The publication {self._name} does not publish {found.id}, which table.include.list names: "
+            f"ALTER PUBLICATION {quoted} ADD TABLE {self._database.quote_table(found.id)}."
+        )
+
+    def _refuse_without_identity(self, tables: list[TableId]) -> None:
+        """PostgreSQL would let nobody change or delete such a table's rows once it is published."""
+        if not tables:
+            raise ConnectError("There is no table to follow; table.include.list names them.")
+        for table in tables:
+            relation = self._catalog.relation(table)
+            known = any(column.identity for column in relation.columns)
+            if relation.identity == "n" or (relation.identity == "d" and not known):
+                raise ConnectError(
+                    f"Table {table} has no primary key, so changes of its rows cannot be told. Give it "
+                    f"one, or ALTER TABLE {table} REPLICA IDENTITY FULL, or leave it out by "
+                    "table.exclude.list."
+                )
+
+    def _via_root(self) -> bool | None:
+        """Whether partitions come under the name of their table; None: there is no publication."""
+        rows = self._database.read(_VIA_ROOT, (self._name,))
+        return bool(rows[0][0]) if rows else None
+
+    def _names(self, query: str) -> list[TableId]:
+        return [TableId(*row) for row in self._database.read(query, (self._name,))]
+
+    def _there(self) -> list[tuple[str, str, bool, bool]]:
+        return [tuple(row) for row in self._database.read(_TABLES)]
