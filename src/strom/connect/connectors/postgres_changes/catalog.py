@@ -6,7 +6,6 @@ from strom.connect.api import ConnectError
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
 from strom.connect.connectors.databases.postgres_types import Mapped, TypeInfo, is_known, mapped
-from strom.connect.connectors.postgres_changes.arrays import with_dimensions
 from strom.connect.connectors.postgres_changes.continuity import Slot
 from strom.connect.connectors.postgres_changes.pgoutput import Relation, RelationColumn
 from strom.connect.connectors.postgres_changes.protocol import parse_lsn
@@ -39,7 +38,8 @@ FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = $1::int8::oid AND a.attnum > 0
 """
 _TYPE: Final = """
-SELECT typbasetype::int8, CASE WHEN typcategory = 'A' THEN typelem::int8 ELSE 0 END, typtypmod
+SELECT typbasetype::int8, CASE WHEN typcategory = 'A' THEN typelem::int8 ELSE 0 END,
+       typdelim::text, typtypmod
 FROM pg_type WHERE oid = $1::int8::oid
 """
 _SLOT: Final = """
@@ -89,19 +89,18 @@ class Catalog:
         """How values of a type travel; those of arrays with so many dimensions."""
         found = self._types.get((oid, modifier, dimensions))
         if found is None:
-            found = with_dimensions(self._of_one_dimension(oid, modifier), dimensions)
-            self._types[oid, modifier, dimensions] = found
+            found = self._types[oid, modifier, dimensions] = self._mapped(oid, modifier, dimensions)
         return found
 
-    def _of_one_dimension(self, oid: int, modifier: int) -> Mapped:
-        mapping = "best_fit" if self._settings.numeric_mapping == "double" else "none"
+    def _mapped(self, oid: int, modifier: int, dimensions: int) -> Mapped:
+        info = TypeInfo(oid, dimensions=dimensions)
         if not is_known(oid):
             rows: list[Any] = self._database.read(_TYPE, (oid,))
-            for base, item, base_modifier in rows:
-                return mapped(
-                    TypeInfo(oid, base, item), base_modifier if base else modifier, mapping
-                )
-        return mapped(TypeInfo(oid), modifier, mapping)
+            for base, item, delimiter, base_modifier in rows:
+                info = TypeInfo(oid, base, item, delimiter, dimensions)
+                modifier = base_modifier if base else modifier
+        mapping = "best_fit" if self._settings.numeric_mapping == "double" else "none"
+        return mapped(info, modifier, mapping)
 
     def slot(self) -> Slot | None:
         """The replication slot; None if there is none."""
