@@ -58,7 +58,8 @@ class SourceTask(ABC, Generic[S]):
         """The next records; empty after a short wait (up to a second) if there are none.
 
         PoisonRecord: something malformed was read, and the next call goes on behind it. The records
-        before it must have been returned by an earlier call.
+        before it must have been returned by an earlier call. It should carry its source partition and
+        offset, so that a restart does not read it again and `delivered` reports it.
         """
 
     def ends_transaction(self) -> bool:
@@ -72,8 +73,9 @@ class SourceTask(ABC, Generic[S]):
     def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
         """Hear that everything up to these (source partition, source offset) pairs is in Kafka.
 
-        Sources that hold something until it is delivered (a queue's message, a replication slot)
-        let go of it here.
+        Records that were skipped (`errors.tolerance=all`) or dropped by a transform count as delivered,
+        once everything before them is. Sources that hold something until it is delivered (a queue's
+        message, a replication slot) let go of it here.
         """
 
     def stop(self) -> None:

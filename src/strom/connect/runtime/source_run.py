@@ -102,19 +102,23 @@ class SourceRun(Runner):
             if records:
                 self._send(records)
             now = time.monotonic()
-            if self._task.ends_transaction() if self._asks_task else now >= due or not records:
+            is_idle = records is not None and not records
+            if self._task.ends_transaction() if self._asks_task else now >= due or is_idle:
                 self._store()
                 due = now + interval
 
-    def _polled(self) -> Sequence[SourceRecord]:
-        """What the task has read; what it says to be malformed is let go, or fails the task."""
+    def _polled(self) -> Sequence[SourceRecord] | None:
+        """What the task has read. None: a malformed record was skipped, if it did not fail the task."""
         try:
             return self.insist(self._task.poll, "Reading the source")
         except PoisonRecord as error:
-            # First, so that a restart begins at the bad record and repeats nothing.
-            self._store_in_between()
+            if self.common.tolerance == "none":
+                # First, so that a restart begins at the bad record and repeats nothing.
+                self._store_in_between()
             self._failures.handle("TASK_POLL", type(self._task).__qualname__, error)
-            return []
+            if error.source_partition is not None and error.source_offset is not None:
+                self._remember_offset(error.source_partition, error.source_offset)
+            return None
 
     @property
     def _asks_task(self) -> bool:
@@ -215,12 +219,13 @@ class SourceRun(Runner):
         newest = {id(record[0]): record for record in records}
         if len(newest) > 1:  # equal partitions may be different objects: the later one wins
             for record in records:
-                key = json.dumps(record.source_partition, sort_keys=True)
-                self._unstored[key] = (record.source_partition, record.source_offset)
+                self._remember_offset(record.source_partition, record.source_offset)
             return
         for record in newest.values():
-            key = json.dumps(record.source_partition, sort_keys=True)
-            self._unstored[key] = (record.source_partition, record.source_offset)
+            self._remember_offset(record.source_partition, record.source_offset)
+
+    def _remember_offset(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
+        self._unstored[json.dumps(partition, sort_keys=True)] = (partition, offset)
 
     def _store(self) -> None:
         """Make everything sent so far, and the offsets, last; then tell the task."""

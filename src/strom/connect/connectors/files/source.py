@@ -177,7 +177,11 @@ class FileReader:
             problem, self._problem = self._problem, None
             _, (end,) = self._take(1)
             where = f"{self._partition['filename']}, the line that ends at byte {end}"
-            raise PoisonRecord(f"{where}: {problem}")
+            raise PoisonRecord(
+                f"{where}: {problem}",
+                source_partition=self._partition,
+                source_offset={"position": end, **self._identity},
+            )
         if not self._texts:
             self._texts, self._ends = self._followed.next_lines()
             self._identity = {"inode": self._followed.inode, "head": self._followed.head}
