@@ -32,7 +32,7 @@ class Scene:
         self.positions = {}
         self.keeps_positions = False
         self.trouble = {}
-        """Call → errors that it raises, one after the other."""
+        """Call → errors that it raises, one after the other; None: that call succeeds."""
         self.calls = defaultdict(int)
         self.settings = None
         self.lock = threading.Lock()
@@ -41,8 +41,9 @@ class Scene:
         with self.lock:
             self.calls[name] += 1
             errors = self.trouble.get(name, [])
-            if errors:
-                raise errors.pop(0)
+            error = errors.pop(0) if errors else None
+            if error is not None:
+                raise error
 
 
 scenes: defaultdict[str, Scene] = defaultdict(Scene)

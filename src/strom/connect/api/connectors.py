@@ -66,7 +66,8 @@ class SourceTask(ABC, Generic[S]):
         """Whether the transaction ends with what the last `poll` returned.
 
         Asked after every poll with `transaction.boundary=connector`. What is in no ended transaction
-        comes again after a restart; the broker aborts one that is open for more than a minute.
+        comes again after a restart. The broker aborts one that is open for more than a minute, or for
+        more than the connector's `producer.override.transaction.timeout.ms`.
         """
         return True
 
