@@ -1,7 +1,7 @@
 """The laws of connectors hold for a right connector, and catch wrong ones."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,9 @@ class LineSinkTask(SinkTask[LineSettings]):
         for record in records:
             self.content["lines"].append(record.value)
             self.content["next"] = record.offset + 1
+
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.content["next"] = max([self.content["next"], *positions.values()])
 
     def flush(self) -> None:
         file = Path(self.settings.file)
@@ -163,3 +166,18 @@ def test_a_sink_that_forgets_its_position_is_caught(tmp_path):
     laws = type("Laws", (TestARightSink,), {"connector": ForgetfulSink})()
     with pytest.raises(AssertionError):
         laws.test_a_batch_that_is_repeated_after_a_crash_changes_nothing(tmp_path)
+
+
+class StandingSinkTask(LineSinkTask):
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Stay where the last record was put."""
+
+
+class StandingSink(LineSink):
+    task_class = StandingSinkTask
+
+
+def test_a_sink_that_reads_skipped_records_again_is_caught(tmp_path):
+    laws = type("Laws", (TestARightSink,), {"connector": StandingSink})()
+    with pytest.raises(AssertionError):
+        laws.test_a_restart_goes_on_behind_skipped_records(tmp_path)

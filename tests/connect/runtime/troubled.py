@@ -33,6 +33,7 @@ class Scene:
         self.keeps_positions = False
         self.trouble = {}
         """Call → errors that it raises, one after the other; None: that call succeeds."""
+        self.on_put = lambda records: None
         self.calls = defaultdict(int)
         self.settings = None
         self.lock = threading.Lock()
@@ -118,6 +119,7 @@ class TroubledSinkTask(SinkTask[TroubledSettings]):
 
     def put(self, records):
         self.scene.call("put")
+        self.scene.on_put(records)
         self.scene.put += records
 
     def flush(self):

@@ -123,6 +123,14 @@ class SinkTask(ABC, Generic[S]):
         the record at its index is set aside, and the others are offered again.
         """
 
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Hear that everything before these offsets was put or skipped; called right before `flush`.
+
+        Skipped are records that a transform dropped, and those that went to the dead letters, which
+        are durable by now. A task that stores positions stores these with the flush, where they are
+        ahead of its own: otherwise a restart reads the skipped records at the end again.
+        """
+
     def flush(self) -> None:
         """Store everything taken so far; when it returns, it is safe on the other side."""
 

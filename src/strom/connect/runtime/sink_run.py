@@ -94,6 +94,8 @@ class SinkRun(Runner):
         """The offsets after what the task has taken over since the last flush."""
         self._reached: dict[TopicPartition, int] = {}
         """The same up to the last flush: no record may come from before it."""
+        self._uncommitted: dict[TopicPartition, int] = {}
+        """Flushed, but not committed to the group yet."""
         self._rewind_due = False
         self._task = self._job.make_task(_Context(self))
         self._consumer = self._make_consumer()
@@ -227,6 +229,8 @@ class SinkRun(Runner):
         self._partly_put = False
         if not records:
             return
+        # A task may store its position with every put: the dead letters before it come first.
+        self._failures.flush()
         try:
             self._task.put(records)
         except PoisonRecord as error:
@@ -239,6 +243,7 @@ class SinkRun(Runner):
         start = 0
         while True:
             self._set_aside(left.pop(start + poison.index), poison, origins)
+            self._failures.flush()
             try:
                 while start < len(left):
                     self._task.put(left[start : start + AFTER_POISON])
@@ -284,29 +289,35 @@ class SinkRun(Runner):
 
     def _flush_and_commit(self) -> None:
         """Store everything taken so far, then say so to the group."""
-        if not self._ends:
+        if not self._ends and not self._uncommitted:
             return
         if not self.around.holds_lease():
             raise Ended
+        self._failures.flush()
         try:
+            self._task.advance(dict(self._ends))
             self._task.flush()
         except RetriableError as error:
             self.log.warning("The sink waits: %s", self.around.secrets.hide(str(error)))
             self._rewind_due = True
             self.stopping.wait(_FIRST_RETRY_S)
             return
-        self._failures.flush()
+        self._reached |= self._ends
+        self._uncommitted |= self._ends
+        self._ends = {}
+        self._failures.forget(self._uncommitted)
         places = [
             confluent_kafka.TopicPartition(topic, partition, offset)
-            for (topic, partition), offset in self._ends.items()
+            for (topic, partition), offset in self._uncommitted.items()
         ]
-        self._reached |= self._ends
-        self._ends = {}
         try:
             self._consumer.commit(offsets=places, asynchronous=False)
+            self._uncommitted = {}
         except KafkaException as error:
-            # The next commit covers it; a sink that keeps its own positions does not need it at all.
+            # The next flush tries again; a sink that keeps its own positions does not need it at all.
             self.log.warning("Offsets are not committed yet: %s", error.args[0].str())
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                self._uncommitted = {}  # the topic was deleted, and its offsets with it
 
     def _rewind(self) -> None:
         """Begin again after the last flush: the task forgets what it took since, and gets it anew."""
@@ -355,7 +366,7 @@ class SinkRun(Runner):
     ) -> None:
         self._assigned = [TopicPartition(place.topic, place.partition) for place in partitions]
         self._held.clear()
-        self._waiting, self._ends, self._reached = [], {}, {}
+        self._waiting, self._ends, self._reached, self._uncommitted = [], {}, {}, {}
         consumer.assign(self._places(self._assigned, committed=False) if partitions else [])
         if self.paused.is_set():
             consumer.pause(partitions)
@@ -372,7 +383,7 @@ class SinkRun(Runner):
     ) -> None:
         if self._assigned:
             quietly(lambda: self._task.close(self._assigned), self.log)
-        self._assigned, self._waiting, self._ends = [], [], {}
+        self._assigned, self._waiting, self._ends, self._uncommitted = [], [], {}, {}
         self._rewind_due = False
         consumer.unassign()
 

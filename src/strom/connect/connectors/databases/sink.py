@@ -46,7 +46,7 @@ _MOST_SHAPES: Final = 1000
 
 
 class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
-    """Writes what it gets at once, so a flush has nothing left to do."""
+    """Writes what it gets at once: a flush only stores positions behind records that were skipped."""
 
     most_at_once: ClassVar = 20_000
 
@@ -57,6 +57,10 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             self._database, create=settings.auto_create, evolve=settings.auto_evolve
         )
         self._claims: dict[TopicPartition, Claim] = {}
+        self._stored: dict[TopicPartition, int] = {}
+        """The next offset of each partition, as this task knows it to be stored."""
+        self._skipped_to: dict[TopicPartition, int] = {}
+        """Positions ahead of those, for the next flush to store."""
         self._plans: dict[tuple[Any, ...], Plan] = {}
 
     def start(self) -> None:
@@ -68,11 +72,13 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._database.open()
         claims = self._database.claim(self.context.connector, partitions)
         self._claims.update(claims)
-        return {
+        positions = {
             partition: claim.next_offset
             for partition, claim in claims.items()
             if claim.next_offset is not None
         }
+        self._stored.update(positions)
+        return positions
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Store the records that are not stored yet, and how far that is."""
@@ -93,13 +99,32 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             self._forget()
             raise
 
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Go on behind records that became no row, too."""
+        self._skipped_to = {
+            partition: position
+            for partition, position in positions.items()
+            if position > self._stored.get(partition, 0)
+        }
+
     def flush(self) -> None:
-        """Nothing waits: every `put` has stored what it got."""
+        """Every `put` has stored what it got; left are positions behind skipped records."""
+        ahead = self._skipped_to
+        if not ahead:
+            return
+        self._database.open()
+        with self._database.transaction():
+            self._lock(sorted(ahead))
+            self._database.store(self.context.connector, ahead)
+        self._stored.update(ahead)
+        self._skipped_to = {}
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task takes over."""
         for partition in partitions:
             self._claims.pop(partition, None)
+            self._stored.pop(partition, None)
+            self._skipped_to.pop(partition, None)
 
     def stop(self) -> None:
         """Disconnect."""
@@ -120,10 +145,19 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 spans = offsets_of(fresh)
             ends = {partition: span.end for partition, span in spans.items()}
             self._database.store(self.context.connector, ends)
+        self._stored.update(ends)
 
     def _not_stored(self, records: Sequence[Stretch], spans: Spans) -> Sequence[Stretch]:
         """Lock the positions, and leave out what a call before has stored without our knowing."""
-        partitions = sorted(spans)
+        found = self._lock(sorted(spans))
+        starts = {one: claim.next_offset or 0 for one, claim in found.items()}
+        if all(span.first >= starts[one] for one, span in spans.items()):
+            return records
+        fresh = [from_offset(part, starts[part.origin]) for part in records]
+        return [part for part in fresh if len(part)]
+
+    def _lock(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Claim]:
+        """Lock the positions of partitions that must still be this task's."""
         found = self._database.lock_positions(self.context.connector, partitions)
         for partition in partitions:
             now = found.get(partition)
@@ -132,11 +166,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                     f"Another task of connector {self.context.connector} has taken over partition "
                     f"{partition.partition} of topic {partition.topic}; this one stores nothing more."
                 )
-        starts = {one: claim.next_offset or 0 for one, claim in found.items()}
-        if all(span.first >= starts[one] for one, span in spans.items()):
-            return records
-        fresh = [from_offset(part, starts[part.origin]) for part in records]
-        return [part for part in fresh if len(part)]
+        return found
 
     def _write(self, planned: Iterable[Run]) -> None:
         for batch in self._batches(planned):

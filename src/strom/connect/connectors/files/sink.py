@@ -132,6 +132,12 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
         positions = {origins[place]: records[place].offset + 1 for place in places}
         self._file.append(self._header(fresh[0]) + data, positions)
 
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Go on behind records that became no line, too."""
+        if self._file is not None:
+            known = self._file.positions
+            known.update({one: max(at, known.get(one, 0)) for one, at in positions.items()})
+
     def flush(self) -> None:
         """Make it safe, and begin a new file if it is time to."""
         if self._file is None:
