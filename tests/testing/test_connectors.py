@@ -64,6 +64,9 @@ class LineSinkTask(SinkTask[LineSettings]):
         file = Path(self.settings.file)
         if file.exists():
             self.content = json.loads(file.read_text())
+        topic_id = self.context.topic_id(partitions[0].topic)
+        if self.content.setdefault("topic", topic_id) != topic_id:
+            self.content |= {"topic": topic_id, "next": 0}
         return {partitions[0]: self.content["next"]}
 
     def put(self, records: Sequence[Any]) -> None:
@@ -181,3 +184,22 @@ def test_a_sink_that_reads_skipped_records_again_is_caught(tmp_path):
     laws = type("Laws", (TestARightSink,), {"connector": StandingSink})()
     with pytest.raises(AssertionError):
         laws.test_a_restart_goes_on_behind_skipped_records(tmp_path)
+
+
+class NameBoundSinkTask(LineSinkTask):
+    def open(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        file = Path(self.settings.file)
+        super().open(partitions)
+        if file.exists():
+            self.content = json.loads(file.read_text())
+        return {partitions[0]: self.content["next"]}
+
+
+class NameBoundSink(LineSink):
+    task_class = NameBoundSinkTask
+
+
+def test_a_sink_that_takes_a_recreated_topic_for_the_old_one_is_caught(tmp_path):
+    laws = type("Laws", (TestARightSink,), {"connector": NameBoundSink})()
+    with pytest.raises(AssertionError):
+        laws.test_a_recreated_topic_is_stored_from_its_beginning(tmp_path)

@@ -1,4 +1,4 @@
-"""A file sink that kills its worker once, at the moment between a dead letter and the position behind it."""
+"""A file sink that kills its worker once, between a dead letter and the position behind it."""
 
 import os
 import signal

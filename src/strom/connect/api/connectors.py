@@ -34,6 +34,18 @@ class SinkContext(Protocol):
     connector: str
     """The connector's name: with topic and partition, what a sink's stored positions go by."""
 
+    def topic_id(self, topic: str) -> str | None:
+        """The id of the topic that is read by this name; it stays the same from one `open` to the next.
+
+        A sink that stores positions stores it with them (`resumed_position`). None: the cluster has no
+        ids, or does not let the connector see them.
+        """
+        ...
+
+    def end_offset(self, partition: TopicPartition) -> int:
+        """The offset behind the last record of a partition; RetriableError if nobody knows it now."""
+        ...
+
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Deliver nothing more of these until `resume`."""
         ...
@@ -89,9 +101,9 @@ class SinkTask(ABC, Generic[S]):
     Two ways to be safe, and a task picks one:
 
     - at least once: `put` and `flush` store everything; the runtime commits after `flush`;
-    - exactly once: the task stores each partition's next offset together with the data, in one
-      transaction of the other side, and returns it from `open`; reading then goes on from there,
-      whatever the consumer group says.
+    - exactly once: the task stores each partition's next offset and topic id together with the data,
+      in one transaction of the other side, and returns it from `open` (`resumed_position`); reading
+      then goes on from there, whatever the consumer group says.
     """
 
     most_at_once: ClassVar[int] = 5000
@@ -108,7 +120,8 @@ class SinkTask(ABC, Generic[S]):
         """These partitions are now this task's; returns the offsets to go on from, where it knows.
 
         It is called again, after `close`, when a `put` or `flush` has raised RetriableError: what
-        was put since the last flush comes anew, so the task forgets it and says from where.
+        was put since the last flush comes anew, so the task forgets it and says from where. So it is
+        when a topic was deleted and recreated: `SinkContext.topic_id` then returns another id.
         """
         return {}
 

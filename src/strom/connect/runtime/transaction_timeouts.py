@@ -26,7 +26,7 @@ Problem = tuple[str, str]
 
 
 def commit_interval_ms(settings: SourceSettings, flush_ms: int) -> int:
-    """How long a transaction is kept open on purpose; 0 if it ends with a poll, or where the task says."""
+    """How long a transaction is kept open on purpose; 0 if every poll or the task itself ends it."""
     if settings.transaction_boundary != "interval":
         return 0
     return settings.transaction_interval_ms or flush_ms

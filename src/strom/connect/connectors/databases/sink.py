@@ -16,8 +16,10 @@ from strom.connect.api import (
     SinkContext,
     SinkRecord,
     SinkTask,
+    StoredPosition,
     Stretch,
     TopicPartition,
+    resumed_position,
     stretches,
 )
 from strom.connect.connectors.databases.dialect import (
@@ -59,6 +61,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._claims: dict[TopicPartition, Claim] = {}
         self._stored: dict[TopicPartition, int] = {}
         """The next offset of each partition, as this task knows it to be stored."""
+        self._topic_ids: dict[TopicPartition, str | None] = {}
         self._skipped_to: dict[TopicPartition, int] = {}
         """Positions ahead of those, for the next flush to store."""
         self._plans: dict[tuple[Any, ...], Plan] = {}
@@ -68,17 +71,28 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._database.open()
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Become the owner of these partitions; where they go on is stored beside the rows."""
+        """Become the owner of these partitions; where they go on is stored beside the rows.
+
+        A topic that was recreated begins again.
+        """
         self._database.open()
         claims = self._database.claim(self.context.connector, partitions)
         self._claims.update(claims)
-        positions = {
-            partition: claim.next_offset
-            for partition, claim in claims.items()
-            if claim.next_offset is not None
-        }
-        self._stored.update(positions)
-        return positions
+        positions: dict[TopicPartition, StoredPosition] = {}
+        changed: dict[TopicPartition, StoredPosition] = {}
+        for partition, claim in claims.items():
+            self._topic_ids[partition] = self.context.topic_id(partition.topic) or claim.topic_id
+            if claim.next_offset is not None:
+                stored = StoredPosition(claim.next_offset, claim.topic_id)
+                now = positions[partition] = resumed_position(stored, partition, self.context)
+                if now != stored:
+                    changed[partition] = now
+        if changed:
+            with self._database.transaction():
+                self._lock(sorted(changed))
+                self._database.store(self.context.connector, changed)
+        self._stored.update({partition: one.offset for partition, one in positions.items()})
+        return {partition: one.offset for partition, one in positions.items()}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Store the records that are not stored yet, and how far that is."""
@@ -115,7 +129,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._database.open()
         with self._database.transaction():
             self._lock(sorted(ahead))
-            self._database.store(self.context.connector, ahead)
+            self._database.store(self.context.connector, self._with_ids(ahead))
         self._stored.update(ahead)
         self._skipped_to = {}
 
@@ -144,8 +158,13 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 self._write(self._planned(fresh))
                 spans = offsets_of(fresh)
             ends = {partition: span.end for partition, span in spans.items()}
-            self._database.store(self.context.connector, ends)
+            self._database.store(self.context.connector, self._with_ids(ends))
         self._stored.update(ends)
+
+    def _with_ids(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, StoredPosition]:
+        return {one: StoredPosition(at, self._topic_ids[one]) for one, at in positions.items()}
 
     def _not_stored(self, records: Sequence[Stretch], spans: Spans) -> Sequence[Stretch]:
         """Lock the positions, and leave out what a call before has stored without our knowing."""
@@ -303,7 +322,9 @@ class JdbcSink(SinkConnector[JdbcSinkSettings]):
             database.claim(connector, sorted(positions))
             with database.transaction():
                 database.lock_positions(connector, sorted(positions))
-                database.store(connector, positions)
+                # Of whichever topic it is when the connector starts.
+                wanted = {one: StoredPosition(at) for one, at in positions.items()}
+                database.store(connector, wanted)
         finally:
             database.close()
 

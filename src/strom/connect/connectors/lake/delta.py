@@ -1,15 +1,17 @@
 """Delta tables: a commit to the table's log adds files, and notes the positions with them.
 
 Delta's log takes each version once. A commit is tried for exactly the version after the one whose
-positions were checked, so two owners of a partition cannot both store the same records.
+positions were checked, so two owners of a partition cannot both store the same records. Beside a
+position is noted which topic it is of: one that was deleted and recreated begins again.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from strom.connect.api import ConnectError, RetriableError, TopicPartition
+from strom.connect.api import ConnectError, RetriableError, SinkContext, TopicPartition
 from strom.connect.connectors.lake.columns import TIME
 from strom.connect.connectors.lake.files import Files
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
@@ -17,6 +19,7 @@ from strom.connect.connectors.lake.tables import (
     Batch,
     DataFile,
     FencedError,
+    check_adoption,
     plan_files,
     without_empty_columns,
     write_file,
@@ -33,10 +36,12 @@ _ATTEMPTS = 50
 class DeltaTable:
     """One table, as one connector writes it."""
 
-    def __init__(self, files: Files, folder: str, connector: str, settings: LakeSettings) -> None:
+    def __init__(
+        self, files: Files, folder: str, context: SinkContext, settings: LakeSettings
+    ) -> None:
         self._files = files
         self._folder = folder
-        self._connector = connector
+        self._context = context
         self._settings = settings
         self._options = storage_options(settings)
         self._uri = f"{settings.path.rstrip('/')}/{folder}"
@@ -44,7 +49,15 @@ class DeltaTable:
     def position(self, partition: TopicPartition) -> int | None:
         """What the table's log has noted for the partition."""
         table = self._open()
-        return None if table is None else table.transaction_version(self._mark(partition))
+        stored = None if table is None else table.transaction_version(self._mark(partition))
+        if table is None or stored is None or self._is_same_topic(table, partition):
+            return stored
+        if table.transaction_version(self._topic_mark(partition)) is not None:
+            return None
+        # strom 0.1.0 has stored it: from here on it is this topic's.
+        check_adoption(stored, partition, self._context)
+        self._commit([], [], {partition: Batch(None, stored, stored)})
+        return stored
 
     def store(self, batches: Mapping[TopicPartition, Batch]) -> None:
         """Write the files of all partitions, and add them in one commit."""
@@ -60,7 +73,7 @@ class DeltaTable:
         planned: list[DataFile] = []
         if rows is not None:
             rows = self._fitted(table, rows)
-            planned = plan_files(self._connector, rows, self._settings.levels)
+            planned = plan_files(self._context.connector, rows, self._settings.levels)
         sizes = [write_file(self._files, self._folder, file, self._settings) for file in planned]
         # Whatever fails from here on, the files stay: a commit whose answer was lost may list them.
         # Files that no version lists harm nobody, and Delta's VACUUM removes them.
@@ -86,6 +99,10 @@ class DeltaTable:
             for file, size in zip(planned, sizes, strict=True)
         ]
         marks = [Transaction(self._mark(one), batch.next) for one, batch in batches.items()]
+        for one in batches:
+            number = self._topic_number(one)
+            if number is not None:
+                marks.append(Transaction(self._topic_mark(one), number))
         for _ in range(_ATTEMPTS):
             table = self._open()
             if table is None:
@@ -114,7 +131,9 @@ class DeltaTable:
     def _check_owner(self, table: "Table", batches: Mapping[TopicPartition, Batch]) -> None:
         for partition, batch in batches.items():
             stored = table.transaction_version(self._mark(partition))
-            if stored is not None and stored > batch.first:
+            known = table.transaction_version(self._topic_mark(partition))
+            is_other = known is not None and not self._is_same_topic(table, partition)
+            if stored is not None and stored > batch.first and not is_other:
                 raise FencedError(
                     f"Another task has stored {partition.topic}-{partition.partition} "
                     f"up to offset {stored}; this one wanted to go on from {batch.first}."
@@ -204,7 +223,22 @@ class DeltaTable:
         return RetriableError(f"The table {self._uri} could not be reached: {error}")
 
     def _mark(self, partition: TopicPartition) -> str:
-        return f"strom/{self._connector}/{partition.topic}/{partition.partition}"
+        return f"strom/{self._context.connector}/{partition.topic}/{partition.partition}"
+
+    def _topic_mark(self, partition: TopicPartition) -> str:
+        return f"{self._mark(partition)}/topic-id"
+
+    def _topic_number(self, partition: TopicPartition) -> int | None:
+        """The topic's id as Delta's log can note it: as a number of 63 bits."""
+        topic_id = self._context.topic_id(partition.topic)
+        if topic_id is None:
+            return None
+        return int.from_bytes(hashlib.sha256(topic_id.encode()).digest()[:8], "big") >> 1
+
+    def _is_same_topic(self, table: "Table", partition: TopicPartition) -> bool:
+        """Whether the position that is noted is of the topic as it is now, as far as can be known."""
+        number = self._topic_number(partition)
+        return number is None or number == table.transaction_version(self._topic_mark(partition))
 
 
 def storage_options(settings: LakeSettings) -> dict[str, str] | None:

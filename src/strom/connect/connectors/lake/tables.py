@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from strom.connect.api import ConnectError, TopicPartition
+from strom.connect.api import ConnectError, SinkContext, TopicPartition
 from strom.connect.connectors.lake.columns import TIME
 from strom.connect.connectors.lake.files import Files
 from strom.connect.connectors.lake.settings import LakeSettings
@@ -49,7 +49,7 @@ class LakeTable(Protocol):
     """What both formats can do."""
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset to go on from; None if nothing was ever stored."""
+        """The offset to go on from; None if nothing of the topic, as it is now, was ever stored."""
         ...
 
     def store(self, batches: Mapping[TopicPartition, Batch]) -> None:
@@ -58,6 +58,18 @@ class LakeTable(Protocol):
         FencedError if another has moved them.
         """
         ...
+
+
+def check_adoption(position: int, partition: TopicPartition, context: SinkContext) -> None:
+    """Refuse a position of strom 0.1.0, which stored no topic ids, if it is not of this topic."""
+    end = context.end_offset(partition)
+    if end < position:
+        raise ConnectError(
+            f"The table has stored everything before offset {position} of topic {partition.topic}, "
+            f"partition {partition.partition}, which now ends at {end}: the topic was deleted and "
+            "recreated, or has lost records. To store it as it is now, write to another table: change "
+            "path or table.name.format."
+        )
 
 
 def split(table: "pa.Table", levels: Sequence[str]) -> "list[tuple[dict[str, str], pa.Table]]":
