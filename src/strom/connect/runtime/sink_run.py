@@ -258,9 +258,7 @@ class SinkRun(Runner):
     def _note_recreated(self, present: Mapping[str, str]) -> None:
         recreated = self.topic_ids.learn(present)
         for topic in sorted(recreated):
-            self.log.warning(
-                "Topic %s was deleted and recreated: it is read from its beginning.", topic
-            )
+            self.log.warning("Topic %s was deleted and recreated: it begins again.", topic)
         for place in [place for place in self._assigned if place.topic in recreated]:
             self._begun_anew.add(place)
             self._failures.forget({place: _BEHIND_ALL})
