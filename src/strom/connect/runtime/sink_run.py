@@ -58,6 +58,10 @@ def group_of(connector: str) -> str:
     return f"connect-{connector}"
 
 
+class _Reassigned(Exception):
+    """Not an error: the group has assigned other partitions meanwhile."""
+
+
 class _Context:
     def __init__(self, run: "SinkRun") -> None:
         self.stopping = run.stopping
@@ -391,14 +395,30 @@ class SinkRun(Runner):
         if not partitions:
             return
         quietly(lambda: self._task.close(partitions), self.log)
-        for place in self._places(partitions, committed=True):
+        try:
+            places = self._places(partitions, committed=True, pause=self._idle_unopened)
+        except _Reassigned:
+            return  # whatever is assigned now was opened with it
+        for place in places:
             self._consumer.seek(place)
 
+    def _idle_unopened(self, seconds: float) -> None:
+        """Wait in the group, for opening the task again; what is read meanwhile is read again."""
+        before = self._assigned
+        self._idle(seconds)
+        self._waiting = []
+        if self._assigned is not before:
+            raise _Reassigned
+
     def _places(
-        self, partitions: Sequence[TopicPartition], *, committed: bool
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        committed: bool,
+        pause: Callable[[float], object] | None = None,
     ) -> list[confluent_kafka.TopicPartition]:
         """Where to go on: where the task says, else where the group was."""
-        own = self.insist(lambda: self._task.open(partitions), "Opening the sink")
+        own = self.insist(lambda: self._task.open(partitions), "Opening the sink", pause)
         native = _native(partitions)
         if committed:
             native = self._consumer.committed(native, timeout=30)
