@@ -1,6 +1,7 @@
 """Positions that strom 0.1.0 has stored, without their topics' ids, are read and get them."""
 
 import json
+from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
@@ -91,7 +92,7 @@ class LakeTarget:
 )  # fmt: skip
 def sink(request, tmp_path):
     """A sink's other side as 0.1.0 has left it."""
-    made = {
+    made: Any = {
         "file": lambda: FileTarget(tmp_path),
         "sqlite": lambda: DatabaseTarget(SqliteSide(tmp_path)),
         "postgres": lambda: DatabaseTarget(

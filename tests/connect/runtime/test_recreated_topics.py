@@ -188,3 +188,19 @@ def test_a_recreated_topic_that_has_not_grown_past_the_old_one(cluster, name, tm
     cluster.send(name, "new", new)
     wait_until(is_there(stored, OLD + new), 20)
     assert sorted(stored()) == expected(new)
+
+
+def test_offsets_that_are_altered_for_the_recreated_topic_count(cluster, name, tmp_path):
+    stored = filled(cluster, name, file_sink, tmp_path)
+    cluster.rest.ask("PUT", f"/connectors/{name}/stop")
+    cluster.rest.wait_for_states(name, "STOPPED", tasks=0)
+    cluster.delete(name)
+    cluster.create(name)
+    cluster.send(name, "new", 5)
+    place = {"kafka_topic": name, "kafka_partition": 0}
+    offsets = {"offsets": [{"partition": place, "offset": {"kafka_offset": 3}}]}
+    status, body, _ = cluster.rest.ask("PATCH", f"/connectors/{name}/offsets", offsets)
+    assert status == 200, body
+    cluster.rest.ask("PUT", f"/connectors/{name}/resume")
+    wait_until(is_there(stored, OLD + 2), 20)
+    assert stored()[OLD:] == ["new3", "new4"]

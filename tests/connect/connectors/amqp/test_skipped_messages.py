@@ -5,7 +5,7 @@ import json
 
 import pika
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Message
 
 from strom.connect.runtime.rest.server import RunningWorker
 from strom.testing import LocalBroker
@@ -92,7 +92,7 @@ def values(broker, topic, count):
         }
     )
     consumer.subscribe([topic])
-    found = []
+    found: list[Message] = []
 
     def enough():
         found.extend(one for one in consumer.consume(100, 0.2) if one.error() is None)

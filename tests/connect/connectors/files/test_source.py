@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strom.connect.api import ConnectError, InvalidSettings, PoisonRecord
+from strom.connect.api import ConnectError, InvalidSettings, PoisonRecord, SourceRecord
 from strom.connect.api.schema import OPTIONAL_STRING, STRING, struct
 from strom.connect.connectors.files import source
 from strom.connect.connectors.files.source import FileReader, FileStreamSource
@@ -190,7 +190,8 @@ def test_a_malformed_line_is_told_once_and_the_others_come(tmp_path, form, lines
     assert values(driver.read(1)) == good[1:]
     driver.stop()
     offsets = StoredOffsets()
-    offsets.keep([poison.value])  # as the runtime does when it is skipped
+    skipped = poison.value
+    offsets.keep([SourceRecord(skipped.source_partition, skipped.source_offset, "t", None)])
     again = SourceDriver(
         FileStreamSource,
         {"file": str(path), "topic": "t", "format": form, "max.line.bytes": "20"},
