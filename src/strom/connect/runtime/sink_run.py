@@ -361,11 +361,8 @@ class SinkRun(Runner):
             self.stopping.wait(_FIRST_RETRY_S)
             return
         self._failures.forget(self._ends)
-        recreated = self._recreated_now()
         self._reached |= self._ends
-        self._uncommitted |= {
-            place: end for place, end in self._ends.items() if place.topic not in recreated
-        }
+        self._uncommitted = self._of_same_topics(self._uncommitted | self._ends)
         self._ends = {}
         places = [
             confluent_kafka.TopicPartition(topic, partition, offset)
@@ -380,12 +377,13 @@ class SinkRun(Runner):
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 self._uncommitted = {}  # the topic was deleted, and its offsets with it
 
-    def _recreated_now(self) -> set[str]:
-        """Topics that offsets must not be committed for: they are those of the topics before."""
+    def _of_same_topics(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Leave out offsets of topics that were recreated: they would be committed for the new ones."""
         try:
-            return self.topic_ids.changed(self.topic_ids.ask(topics_of(self._ends)).result())
+            changed = self.topic_ids.changed(self.topic_ids.ask(topics_of(ends)).result())
         except RetriableError:
-            return set()
+            return ends
+        return {place: end for place, end in ends.items() if place.topic not in changed}
 
     def _rewind(self) -> None:
         """Begin again after the last flush: the task forgets what it took since, and gets it anew."""
@@ -447,12 +445,14 @@ class SinkRun(Runner):
 
     def _check_position(self, partition: TopicPartition, position: int) -> None:
         """Refuse to go on behind the end of a topic: what it gets would be taken for old records."""
+        if partition in self._begun_anew:
+            self._refused.add(partition)
         try:
             end = self.end_offset(partition)
         except RetriableError:
+            if partition in self._refused:
+                raise
             return  # nobody knows, and without a broker nothing is read anyway
-        if partition in self._begun_anew:
-            self._refused.add(partition)
         if partition in self._refused or position > end:
             raise ConnectError(
                 f"The sink has stored everything before offset {position} of topic {partition.topic}, "
@@ -468,7 +468,7 @@ class SinkRun(Runner):
         self._held.clear()
         self._waiting, self._ends, self._reached, self._uncommitted = [], {}, {}, {}
         asked = topics_of(self._assigned)
-        self._note_recreated(
+        self.topic_ids.learn(
             self.insist(lambda: self.topic_ids.ask(asked).result(), "Reading topic ids")
         )
         consumer.assign(self._places(self._assigned, committed=False) if partitions else [])

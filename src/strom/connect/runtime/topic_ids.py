@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from strom.connect.api import RetriableError
 
-_ASK_S: Final = 10.0
+_ASK_S: Final = 5.0
 _NO_ID: Final = "A" * 22
 """What a broker sends that has no ids: sixteen zero bytes."""
 _NO_ANSWER: Final = frozenset(
