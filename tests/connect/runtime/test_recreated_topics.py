@@ -161,9 +161,14 @@ def is_all_of_both(cluster, found, new):
 
 
 SINKS = [file_sink, database_sink, parquet_sink, delta_sink, sink_without_positions]
+ON_BOTH = [file_sink, sink_without_positions]
+CASES = [
+    *[("strom", sink) for sink in SINKS],
+    *[pytest.param("kafka", sink, marks=pytest.mark.oracle) for sink in ON_BOTH],
+]
 
 
-@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize(("cluster", "sink"), CASES, indirect=["cluster"])
 def test_a_topic_that_was_recreated_while_the_sink_was_stopped(cluster, name, tmp_path, sink):
     stored = filled(cluster, name, sink, tmp_path)
     cluster.rest.ask("PUT", f"/connectors/{name}/stop")
@@ -176,7 +181,7 @@ def test_a_topic_that_was_recreated_while_the_sink_was_stopped(cluster, name, tm
     wait_until(lambda: is_all_of_both(cluster, stored(), OLD + 5), 20)
 
 
-@pytest.mark.parametrize("sink", SINKS)
+@pytest.mark.parametrize(("cluster", "sink"), CASES, indirect=["cluster"])
 def test_a_topic_that_is_recreated_while_the_sink_runs(cluster, name, tmp_path, sink):
     stored = filled(cluster, name, sink, tmp_path)
     cluster.delete(name)
@@ -197,6 +202,7 @@ def test_a_recreated_topic_that_has_not_grown_past_the_old_one(cluster, name, tm
     wait_until(lambda: is_all_of_both(cluster, stored(), new), 20)
 
 
+@pytest.mark.parametrize("cluster", ["strom"], indirect=True)
 def test_offsets_that_are_altered_for_the_recreated_topic_count(cluster, name, tmp_path):
     stored = filled(cluster, name, file_sink, tmp_path)
     cluster.rest.ask("PUT", f"/connectors/{name}/stop")
