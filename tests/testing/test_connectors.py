@@ -1,7 +1,7 @@
 """The laws of connectors hold for a right connector, and catch wrong ones."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,12 +64,18 @@ class LineSinkTask(SinkTask[LineSettings]):
         file = Path(self.settings.file)
         if file.exists():
             self.content = json.loads(file.read_text())
+        topic_id = self.context.topic_id(partitions[0].topic)
+        if self.content.setdefault("topic", topic_id) != topic_id:
+            self.content |= {"topic": topic_id, "next": 0}
         return {partitions[0]: self.content["next"]}
 
     def put(self, records: Sequence[Any]) -> None:
         for record in records:
             self.content["lines"].append(record.value)
             self.content["next"] = record.offset + 1
+
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        self.content["next"] = max([self.content["next"], *positions.values()])
 
     def flush(self) -> None:
         file = Path(self.settings.file)
@@ -163,3 +169,37 @@ def test_a_sink_that_forgets_its_position_is_caught(tmp_path):
     laws = type("Laws", (TestARightSink,), {"connector": ForgetfulSink})()
     with pytest.raises(AssertionError):
         laws.test_a_batch_that_is_repeated_after_a_crash_changes_nothing(tmp_path)
+
+
+class StandingSinkTask(LineSinkTask):
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Stay where the last record was put."""
+
+
+class StandingSink(LineSink):
+    task_class = StandingSinkTask
+
+
+def test_a_sink_that_reads_skipped_records_again_is_caught(tmp_path):
+    laws = type("Laws", (TestARightSink,), {"connector": StandingSink})()
+    with pytest.raises(AssertionError):
+        laws.test_a_restart_goes_on_behind_skipped_records(tmp_path)
+
+
+class NameBoundSinkTask(LineSinkTask):
+    def open(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        file = Path(self.settings.file)
+        super().open(partitions)
+        if file.exists():
+            self.content = json.loads(file.read_text())
+        return {partitions[0]: self.content["next"]}
+
+
+class NameBoundSink(LineSink):
+    task_class = NameBoundSinkTask
+
+
+def test_a_sink_that_takes_a_recreated_topic_for_the_old_one_is_caught(tmp_path):
+    laws = type("Laws", (TestARightSink,), {"connector": NameBoundSink})()
+    with pytest.raises(AssertionError):
+        laws.test_a_recreated_topic_is_stored_from_its_beginning(tmp_path)

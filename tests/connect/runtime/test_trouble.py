@@ -381,16 +381,20 @@ def test_a_task_that_has_not_begun_says_what_it_waits_for(rest, name, scene):
     assert "trace" not in rest.states(name)[0]
 
 
-def test_a_sink_is_told_of_a_topic_that_was_made_again(rest, servers, name, scene):
+@pytest.mark.parametrize("new", [["new"], ["new"] * 5])
+def test_a_sink_that_knows_no_topic_ids_fails_when_its_topic_is_recreated(
+    rest, servers, name, scene, new
+):
     topic, admin = f"t-{name}", AdminClient({"bootstrap.servers": servers})
     scene.keeps_positions = True
     send(servers, topic, "a", "b", "c")
     put(rest, name, "TroubledSink", topics=topic, restart__backoff__ms=100)
     wait_until(lambda: scene.stored == ["a", "b", "c"])
     admin.delete_topics([topic])[topic].result()
-    send(servers, topic, "new")
+    send(servers, topic, *new)
     wait_until(lambda: rest.states(name).get(0, {}).get("state") == "FAILED")
-    assert "deleted and made again" in rest.states(name)[0]["trace"]
+    assert "deleted and recreated" in rest.states(name)[0]["trace"]
+    wait_until(lambda: scene.calls["start"] >= 3)  # and again whenever it is started
     assert "new" not in scene.stored
 
 

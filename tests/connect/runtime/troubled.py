@@ -34,7 +34,8 @@ class Scene:
         self.positions = {}
         self.keeps_positions = False
         self.trouble = {}
-        """Call → errors that it raises, one after the other."""
+        """Call → errors that it raises, one after the other; None: that call succeeds."""
+        self.on_put = lambda records: None
         self.calls = defaultdict(int)
         self.settings = None
         self.lock = threading.Lock()
@@ -43,8 +44,9 @@ class Scene:
         with self.lock:
             self.calls[name] += 1
             errors = self.trouble.get(name, [])
-            if errors:
-                raise errors.pop(0)
+            error = errors.pop(0) if errors else None
+            if error is not None:
+                raise error
 
 
 scenes: defaultdict[str, Scene] = defaultdict(Scene)
@@ -123,6 +125,7 @@ class TroubledSinkTask(SinkTask[TroubledSettings]):
 
     def put(self, records):
         self.scene.call("put")
+        self.scene.on_put(records)
         self.scene.put += records
 
     def flush(self):

@@ -19,6 +19,7 @@ from strom.connect.api.errors import (
     PoisonRecord,
     RetriableError,
 )
+from strom.connect.api.positions import StoredPosition, resumed_position
 from strom.connect.api.records import Header, SinkRecord, SourceRecord, TopicPartition
 from strom.connect.api.schema import Field, Schema, Type
 from strom.connect.api.settings import ConnectorSettings, Importance, Kind, setting
@@ -44,9 +45,11 @@ __all__ = [
     "SourceContext",
     "SourceRecord",
     "SourceTask",
+    "StoredPosition",
     "Stretch",
     "TopicPartition",
     "Type",
+    "resumed_position",
     "setting",
     "stretches",
 ]

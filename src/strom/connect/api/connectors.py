@@ -34,6 +34,18 @@ class SinkContext(Protocol):
     connector: str
     """The connector's name: with topic and partition, what a sink's stored positions go by."""
 
+    def topic_id(self, topic: str) -> str | None:
+        """The id of the topic that is read by this name; it stays the same from one `open` to the next.
+
+        A sink that stores positions stores it with them (`resumed_position`). None: the cluster has no
+        ids, or does not let the connector see them.
+        """
+        ...
+
+    def end_offset(self, partition: TopicPartition) -> int:
+        """The offset behind the last record of a partition; RetriableError if nobody knows it now."""
+        ...
+
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Deliver nothing more of these until `resume`."""
         ...
@@ -58,22 +70,25 @@ class SourceTask(ABC, Generic[S]):
         """The next records; empty after a short wait (up to a second) if there are none.
 
         PoisonRecord: something malformed was read, and the next call goes on behind it. The records
-        before it must have been returned by an earlier call.
+        before it must have been returned by an earlier call. It should carry its source partition and
+        offset, so that a restart does not read it again and `delivered` reports it.
         """
 
     def ends_transaction(self) -> bool:
         """Whether the transaction ends with what the last `poll` returned.
 
         Asked after every poll with `transaction.boundary=connector`. What is in no ended transaction
-        comes again after a restart; the broker aborts one that is open for more than a minute.
+        comes again after a restart. The broker aborts one that is open for more than a minute, or for
+        more than the connector's `producer.override.transaction.timeout.ms`.
         """
         return True
 
     def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
         """Hear that everything up to these (source partition, source offset) pairs is in Kafka.
 
-        Sources that hold something until it is delivered (a queue's message, a replication slot)
-        let go of it here.
+        Records that were skipped (`errors.tolerance=all`) or dropped by a transform count as delivered,
+        once everything before them is. Sources that hold something until it is delivered (a queue's
+        message, a replication slot) let go of it here.
         """
 
     def idle_offsets(self) -> Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -94,9 +109,9 @@ class SinkTask(ABC, Generic[S]):
     Two ways to be safe, and a task picks one:
 
     - at least once: `put` and `flush` store everything; the runtime commits after `flush`;
-    - exactly once: the task stores each partition's next offset together with the data, in one
-      transaction of the other side, and returns it from `open`; reading then goes on from there,
-      whatever the consumer group says.
+    - exactly once: the task stores each partition's next offset and topic id together with the data,
+      in one transaction of the other side, and returns it from `open` (`resumed_position`); reading
+      then goes on from there, whatever the consumer group says.
     """
 
     most_at_once: ClassVar[int] = 5000
@@ -113,7 +128,8 @@ class SinkTask(ABC, Generic[S]):
         """These partitions are now this task's; returns the offsets to go on from, where it knows.
 
         It is called again, after `close`, when a `put` or `flush` has raised RetriableError: what
-        was put since the last flush comes anew, so the task forgets it and says from where.
+        was put since the last flush comes anew, so the task forgets it and says from where. So it is
+        when a topic was deleted and recreated: `SinkContext.topic_id` then returns another id.
         """
         return {}
 
@@ -126,6 +142,14 @@ class SinkTask(ABC, Generic[S]):
         RetriableError: the runtime comes again after a pause, with these records alone if nothing
         was put since the last flush, else with everything since then (see `open`). PoisonRecord:
         the record at its index is set aside, and the others are offered again.
+        """
+
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Hear that everything before these offsets was put or skipped; called right before `flush`.
+
+        Skipped are records that a transform dropped, and those that went to the dead letters, which
+        are durable by now. A task that stores positions stores these with the flush, where they are
+        ahead of its own: otherwise a restart reads the skipped records at the end again.
         """
 
     def flush(self) -> None:

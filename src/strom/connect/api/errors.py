@@ -8,6 +8,7 @@ UserError
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from strom.model.errors import UserError
 
@@ -23,12 +24,24 @@ class RetriableError(ConnectError):
 class PoisonRecord(ConnectError):
     """A single record that can never be handled; `index` is its place in the records of the call.
 
-    Whoever raises it from `SinkTask.put` has taken over none of the call's records.
+    Whoever raises it from `SinkTask.put` has taken over none of the call's records. Raised from
+    `SourceTask.poll` it carries the record's source partition and offset, as a `SourceRecord` does:
+    when the record is skipped, the offset is stored and reported by `SourceTask.delivered`. Without
+    them the source is never told that it was skipped.
     """
 
-    def __init__(self, message: str, index: int = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        index: int = 0,
+        *,
+        source_partition: Mapping[str, Any] | None = None,
+        source_offset: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.index = index
+        self.source_partition = source_partition
+        self.source_offset = source_offset
 
 
 class InvalidSettings(ConnectError):

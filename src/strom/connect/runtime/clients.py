@@ -79,6 +79,10 @@ class Clients:
         """A client for topics and groups."""
         return AdminClient(self._made("admin", {}))
 
+    def consumer_admin(self) -> AdminClient:
+        """The same, authorized as the connector's consumer is."""
+        return AdminClient(self._made("consumer", {}))
+
     def _made(self, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         # A configuration may be in the topic unchecked: from an older version, or from other writers.
         problems = dict(override_problems(self.overrides))

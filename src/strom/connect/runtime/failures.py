@@ -2,13 +2,13 @@
 
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import NewTopic
 
-from strom.connect.api import ConnectError
+from strom.connect.api import ConnectError, TopicPartition
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.settings import CommonSettings, SinkSettings
 
@@ -31,6 +31,8 @@ class Failures:
         self._log = log
         self._hide = hide
         self._dead_letters: DeadLetters | None = None
+        self._skipped: dict[TopicPartition, set[int]] = {}
+        """What was skipped since the last commit: it may come again when the sink was away."""
         self.tolerated = 0
 
     def open(self, clients: Clients) -> None:
@@ -49,6 +51,13 @@ class Failures:
                 f"A record cannot be handled ({stage.lower().replace('_', ' ')}{_place(message)}): "
                 f"{_sentence(error)} Repair it, or let such records pass with errors.tolerance=all."
             ) from error
+        if message is not None:
+            offsets = self._skipped.setdefault(
+                TopicPartition(message.topic(), message.partition()), set()
+            )
+            if message.offset() in offsets:
+                return
+            offsets.add(message.offset())
         self.tolerated += 1
         if settings.log_errors:
             place = _place(message) if settings.log_messages else ""
@@ -57,9 +66,16 @@ class Failures:
             self._dead_letters.put(message, stage, executor, error)
 
     def flush(self) -> None:
-        """Return when all dead letters are safe: before the offsets behind them are committed."""
+        """Return when all dead letters are durable: before a position behind them is stored."""
         if self._dead_letters is not None:
             self._dead_letters.flush()
+
+    def forget(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Forget what was skipped before these offsets: it does not come again."""
+        for place, end in ends.items():
+            left = {offset for offset in self._skipped.pop(place, ()) if offset >= end}
+            if left:
+                self._skipped[place] = left
 
     def close(self) -> None:
         """Let go of the producer."""
@@ -75,6 +91,7 @@ class DeadLetters:
         self._hide = hide
         self._topic = settings.dead_letter_topic or ""
         self._failed: list[Any] = []
+        self._is_flushed = True
         self._producer: Producer = clients.producer(on_failure=self._note)
         new = NewTopic(self._topic, 1, settings.dead_letter_replication)
         try:
@@ -91,15 +108,19 @@ class DeadLetters:
         headers = list(message.headers() or [])
         if self._settings.dead_letter_headers:
             headers += self._reasons(message, stage, executor, error)
+        self._is_flushed = False
         self._producer.produce(self._topic, message.value(), message.key(), headers=headers)
 
     def flush(self) -> None:
         """Wait until they are written; ConnectError if they cannot be."""
+        if self._is_flushed:
+            return
         left = self._producer.flush(30)
         if self._failed or left:
             reason = self._failed[0].str() if self._failed else "the broker does not answer"
             self._failed.clear()
             raise ConnectError(f"The dead letter topic {self._topic} cannot be written: {reason}")
+        self._is_flushed = True
 
     def _reasons(
         self, message: Message, stage: str, executor: str, error: BaseException

@@ -103,8 +103,13 @@ class Runner(ABC):
         if self._untold is not None and time.monotonic() >= self._tell_again_at:
             self._tell_state()
 
-    def insist(self, call: Callable[[], T], doing: str) -> T:
-        """Make a call again and again while the other side is away, with growing waits."""
+    def insist(
+        self, call: Callable[[], T], doing: str, pause: Callable[[float], object] | None = None
+    ) -> T:
+        """Make a call again and again while the other side is away, with growing waits.
+
+        `pause` waits for so many seconds, where more is to do than to wait for the stop.
+        """
         wait, deadline, told = _FIRST_RETRY_S, self._patience(), False
         while True:
             try:
@@ -121,7 +126,7 @@ class Runner(ABC):
                     if self.state == "UNASSIGNED":  # it has not begun yet: say what it waits for
                         self.say("UNASSIGNED", waits)
                     told = True
-                self.stopping.wait(wait)
+                (pause or self.stopping.wait)(wait)
                 wait = min(2 * wait, self.common.retry_delay_max_ms / 1000)
 
     def _patience(self) -> float | None:

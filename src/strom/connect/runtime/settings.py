@@ -239,7 +239,8 @@ class SourceSettings(CommonSettings):
     transaction_interval_ms: int | None = setting(
         "transaction.boundary.interval.ms",
         Kind.LONG,
-        "The interval between commits; else offset.flush.interval.ms.",
+        "The interval between commits; else offset.flush.interval.ms. The transaction timeout follows "
+        "it, with a minute for the commit; the broker's transaction.max.timeout.ms limits both.",
         minimum=1,
     )
     creation_partitions: int | None = setting(

@@ -5,7 +5,7 @@ positions that the task itself returns from `open` win over them.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,7 @@ from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
 from strom.connect.runtime.settings import SinkSettings
 from strom.connect.runtime.spans import Span, spans_of
+from strom.connect.runtime.topic_ids import AskedIds, TopicIds, topics_of
 from strom.connect.runtime.topic_patterns import posix_pattern
 
 POLL_S = 0.2
@@ -35,6 +36,7 @@ GATHER_S = 0.05
 AFTER_POISON = 500
 """So many records go together where one was bad, for each more costs a try at all of them."""
 _FIRST_RETRY_S = 0.1
+_BEHIND_ALL = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,21 @@ def group_of(connector: str) -> str:
     return f"connect-{connector}"
 
 
+class _Reassigned(Exception):
+    """Not an error: the group has assigned other partitions meanwhile."""
+
+
 class _Context:
     def __init__(self, run: "SinkRun") -> None:
         self.stopping = run.stopping
         self.connector = run.unit.connector
         self._run = run
+
+    def topic_id(self, topic: str) -> str | None:
+        return self._run.topic_ids.get(topic)
+
+    def end_offset(self, partition: TopicPartition) -> int:
+        return self._run.end_offset(partition)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         self._run.pause_partitions(partitions)
@@ -79,7 +91,9 @@ class SinkRun(Runner):
         self._make_job = job
         self._topics: set[str] = set()
         self._begun_anew: set[TopicPartition] = set()
-        """Partitions whose offsets went back: their topic was deleted and made again."""
+        """Partitions whose topic was recreated, and that the task was not opened for since."""
+        self._refused: set[TopicPartition] = set()
+        """Those of them for which the task knows no better than its position in the old topic."""
 
     def work(self) -> None:
         """Run the task until told to stop."""
@@ -94,7 +108,10 @@ class SinkRun(Runner):
         """The offsets after what the task has taken over since the last flush."""
         self._reached: dict[TopicPartition, int] = {}
         """The same up to the last flush: no record may come from before it."""
+        self._uncommitted: dict[TopicPartition, int] = {}
+        """Flushed, but not committed to the group yet."""
         self._rewind_due = False
+        self.topic_ids = TopicIds(self._job.clients.consumer_admin())
         self._task = self._job.make_task(_Context(self))
         self._consumer = self._make_consumer()
         try:
@@ -148,6 +165,7 @@ class SinkRun(Runner):
             now = time.monotonic()
             if now >= due or (not messages and self._ends and now >= due - self._job.flush_s + 1):
                 self._flush_and_commit()
+                self._look_for_recreated()
                 due = now + self._job.flush_s
 
     def _consumed(self, seconds: float) -> list[Message]:
@@ -186,9 +204,12 @@ class SinkRun(Runner):
         """Hand over what waits. While the sink is away, the group is kept and nothing is read."""
         messages = self._waiting
         spans = spans_of(messages)
+        asked = self._asked_ids(spans)
         records = self._converted(messages, spans)
         wait, told = _FIRST_RETRY_S, False
         while self._waiting:
+            if self._begins_again(asked):
+                return
             try:
                 self._put(records)
                 self._taken(messages, spans)
@@ -209,6 +230,45 @@ class SinkRun(Runner):
                 messages = self._waiting
                 spans = spans_of(messages)
                 records = self._converted(messages, spans)
+            asked = self._asked_ids(spans)
+
+    def _asked_ids(self, spans: Sequence[Span]) -> AskedIds:
+        return self.topic_ids.ask({span.place.topic for span in spans})
+
+    def _look_for_recreated(self) -> None:
+        """Look without having read anything: the consumer may be at the end of a topic that is gone."""
+        self._begins_again(self.topic_ids.ask(topics_of(self._assigned)))
+
+    def _begins_again(self, asked: AskedIds) -> bool:
+        """Whether a topic was recreated: then all is read again from where it is stored up to.
+
+        What was read may be of either topic, so it is given up. What the task has taken before is
+        stored as that of the old topic.
+        """
+        try:
+            present = asked.result()
+        except RetriableError as error:
+            # Nothing is lost by that: as soon as the cluster responds, the topic is begun again.
+            self.log.debug("Topic ids: %s", error)
+            return False
+        if not self.topic_ids.changed(present):
+            return False
+        self._flush_and_commit()
+        self._note_recreated(present)
+        self._waiting = []
+        self._rewind_due = True
+        return True
+
+    def _note_recreated(self, present: Mapping[str, str]) -> None:
+        recreated = self.topic_ids.learn(present)
+        for topic in sorted(recreated):
+            self.log.warning("Topic %s was deleted and recreated: it begins again.", topic)
+        for place in [place for place in self._assigned if place.topic in recreated]:
+            self._begun_anew.add(place)
+            self._failures.forget({place: _BEHIND_ALL})
+            self._ends.pop(place, None)
+            # It replaces an offset of the old topic that may have been committed for the new one.
+            self._uncommitted[place] = 0
 
     def _taken(self, messages: Sequence[Message], spans: Sequence[Span]) -> None:
         for place, start, end in spans:
@@ -227,6 +287,8 @@ class SinkRun(Runner):
         self._partly_put = False
         if not records:
             return
+        # A task may store its position with every put: the dead letters before it come first.
+        self._failures.flush()
         try:
             self._task.put(records)
         except PoisonRecord as error:
@@ -239,6 +301,7 @@ class SinkRun(Runner):
         start = 0
         while True:
             self._set_aside(left.pop(start + poison.index), poison, origins)
+            self._failures.flush()
             try:
                 while start < len(left):
                     self._task.put(left[start : start + AFTER_POISON])
@@ -284,29 +347,43 @@ class SinkRun(Runner):
 
     def _flush_and_commit(self) -> None:
         """Store everything taken so far, then say so to the group."""
-        if not self._ends:
+        if not self._ends and not self._uncommitted:
             return
         if not self.around.holds_lease():
             raise Ended
+        self._failures.flush()
         try:
+            self._task.advance(dict(self._ends))
             self._task.flush()
         except RetriableError as error:
             self.log.warning("The sink waits: %s", self.around.secrets.hide(str(error)))
             self._rewind_due = True
             self.stopping.wait(_FIRST_RETRY_S)
             return
-        self._failures.flush()
+        self._failures.forget(self._ends)
+        self._reached |= self._ends
+        self._uncommitted = self._of_same_topics(self._uncommitted | self._ends)
+        self._ends = {}
         places = [
             confluent_kafka.TopicPartition(topic, partition, offset)
-            for (topic, partition), offset in self._ends.items()
+            for (topic, partition), offset in self._uncommitted.items()
         ]
-        self._reached |= self._ends
-        self._ends = {}
         try:
             self._consumer.commit(offsets=places, asynchronous=False)
+            self._uncommitted = {}
         except KafkaException as error:
-            # The next commit covers it; a sink that keeps its own positions does not need it at all.
+            # The next flush tries again; a sink that keeps its own positions does not need it at all.
             self.log.warning("Offsets are not committed yet: %s", error.args[0].str())
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                self._uncommitted = {}  # the topic was deleted, and its offsets with it
+
+    def _of_same_topics(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Leave out offsets of topics that were recreated: they would be committed for the new ones."""
+        try:
+            changed = self.topic_ids.changed(self.topic_ids.ask(topics_of(ends)).result())
+        except RetriableError:
+            return ends
+        return {place: end for place, end in ends.items() if place.topic not in changed}
 
     def _rewind(self) -> None:
         """Begin again after the last flush: the task forgets what it took since, and gets it anew."""
@@ -316,37 +393,71 @@ class SinkRun(Runner):
         if not partitions:
             return
         quietly(lambda: self._task.close(partitions), self.log)
-        for place in self._places(partitions, committed=True):
+        try:
+            places = self._places(partitions, committed=True, pause=self._idle_unopened)
+        except _Reassigned:
+            return  # whatever is assigned now was opened with it
+        for place in places:
             self._consumer.seek(place)
 
+    def _idle_unopened(self, seconds: float) -> None:
+        """Wait in the group, for opening the task again; what is read meanwhile is read again."""
+        before = self._assigned
+        self._idle(seconds)
+        self._waiting = []
+        if self._assigned is not before:
+            raise _Reassigned
+
     def _places(
-        self, partitions: Sequence[TopicPartition], *, committed: bool
+        self,
+        partitions: Sequence[TopicPartition],
+        *,
+        committed: bool,
+        pause: Callable[[float], object] | None = None,
     ) -> list[confluent_kafka.TopicPartition]:
         """Where to go on: where the task says, else where the group was."""
-        own = self.insist(lambda: self._task.open(partitions), "Opening the sink")
+        own = self.insist(lambda: self._task.open(partitions), "Opening the sink", pause)
         native = _native(partitions)
         if committed:
             native = self._consumer.committed(native, timeout=30)
         for place in native:
-            position = own.get(TopicPartition(place.topic, place.partition))
-            if position is not None:
-                self._check_position(place, position)
+            partition = TopicPartition(place.topic, place.partition)
+            position = own.get(partition)
+            if position:
+                self._check_position(partition, position)
                 place.offset = position
-            elif committed and place.offset < 0:
+            elif position == 0 or partition in self._begun_anew or (committed and place.offset < 0):
                 place.offset = confluent_kafka.OFFSET_BEGINNING
+            self._begun_anew.discard(partition)
+            self._refused.discard(partition)
         return native
 
-    def _check_position(self, place: confluent_kafka.TopicPartition, position: int) -> None:
-        """Refuse to go on behind the end of a topic: what it gets would be taken for old records."""
+    def end_offset(self, partition: TopicPartition) -> int:
+        """For the task: where a partition ends."""
         try:
-            end = self._consumer.get_watermark_offsets(place, timeout=10)[1]
-        except KafkaException:
+            watermarks = self._consumer.get_watermark_offsets(*_native([partition]), timeout=10)
+        except KafkaException as error:
+            raise RetriableError(
+                f"The end of topic {partition.topic}, partition {partition.partition} cannot be read: "
+                f"{error.args[0].str()}"
+            ) from None
+        return int(watermarks[1])
+
+    def _check_position(self, partition: TopicPartition, position: int) -> None:
+        """Refuse to go on behind the end of a topic: what it gets would be taken for old records."""
+        if partition in self._begun_anew:
+            self._refused.add(partition)
+        try:
+            end = self.end_offset(partition)
+        except RetriableError:
+            if partition in self._refused:
+                raise
             return  # nobody knows, and without a broker nothing is read anyway
-        if TopicPartition(place.topic, place.partition) in self._begun_anew or position > end:
+        if partition in self._refused or position > end:
             raise ConnectError(
-                f"The sink has stored everything before offset {position} of topic {place.topic}, "
-                f"partition {place.partition}, which now ends at {end}: the topic was deleted and "
-                "made again, or has lost records. To read it from its beginning, stop the connector "
+                f"The sink has stored everything before offset {position} of topic {partition.topic}, "
+                f"partition {partition.partition}, which now ends at {end}: the topic was deleted and "
+                "recreated, or has lost records. To read it from its beginning, stop the connector "
                 f"and reset its offsets (DELETE /connectors/{self.unit.connector}/offsets)."
             )
 
@@ -355,7 +466,11 @@ class SinkRun(Runner):
     ) -> None:
         self._assigned = [TopicPartition(place.topic, place.partition) for place in partitions]
         self._held.clear()
-        self._waiting, self._ends, self._reached = [], {}, {}
+        self._waiting, self._ends, self._reached, self._uncommitted = [], {}, {}, {}
+        asked = topics_of(self._assigned)
+        self.topic_ids.learn(
+            self.insist(lambda: self.topic_ids.ask(asked).result(), "Reading topic ids")
+        )
         consumer.assign(self._places(self._assigned, committed=False) if partitions else [])
         if self.paused.is_set():
             consumer.pause(partitions)
@@ -372,7 +487,10 @@ class SinkRun(Runner):
     ) -> None:
         if self._assigned:
             quietly(lambda: self._task.close(self._assigned), self.log)
-        self._assigned, self._waiting, self._ends = [], [], {}
+        self._assigned, self._waiting, self._ends, self._uncommitted = [], [], {}, {}
+        # Another task may read them from here on, and begin with a topic that was recreated.
+        self._begun_anew.clear()
+        self.topic_ids.forget()
         self._rewind_due = False
         consumer.unassign()
 

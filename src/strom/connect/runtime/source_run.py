@@ -21,7 +21,14 @@ from strom.connect.runtime.conversion import Conversion, Outgoing, StageError
 from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.offsets import Offsets
 from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
-from strom.connect.runtime.settings import SourceSettings
+from strom.connect.runtime.settings import SourceSettings, with_prefix
+from strom.connect.runtime.transaction_timeouts import (
+    BROKER_LIMIT,
+    TIMEOUT,
+    commit_interval_ms,
+    configured_timeout,
+    timeout_ms,
+)
 
 TRANSACTION_S = 60.0
 _QUEUE_FULL_WAIT_S = 0.05
@@ -102,19 +109,31 @@ class SourceRun(Runner):
             if records:
                 self._send(records)
             now = time.monotonic()
-            if self._task.ends_transaction() if self._asks_task else now >= due or not records:
+            is_idle = records is not None and not records
+            if self._task.ends_transaction() if self._asks_task else now >= due or is_idle:
                 self._store()
                 due = now + interval
 
-    def _polled(self) -> Sequence[SourceRecord]:
-        """What the task has read; what it says to be malformed is let go, or fails the task."""
+    def _polled(self) -> Sequence[SourceRecord] | None:
+        """What the task has read. None: a malformed record was skipped, if it did not fail the task."""
         try:
-            return self.insist(self._task.poll, "Reading the source")
+            return self.insist(self._poll, "Reading the source")
         except PoisonRecord as error:
-            # First, so that a restart begins at the bad record and repeats nothing.
-            self._store_in_between()
+            if self.common.tolerance == "none":
+                # First, so that a restart begins at the bad record and repeats nothing.
+                self._store_in_between()
             self._failures.handle("TASK_POLL", type(self._task).__qualname__, error)
-            return []
+            if error.source_partition is not None and error.source_offset is not None:
+                self._remember_offset(error.source_partition, error.source_offset)
+            return None
+
+    def _poll(self) -> Sequence[SourceRecord]:
+        try:
+            return self._task.poll()
+        except RetriableError:
+            # The wait may be long: the broker would abort a transaction that stays open meanwhile.
+            self._store_in_between()
+            raise
 
     @property
     def _asks_task(self) -> bool:
@@ -128,11 +147,10 @@ class SourceRun(Runner):
             self._store()
 
     def _interval(self) -> float:
-        settings = self._job.settings
-        if self._job.transactional_id is None or settings.transaction_boundary == "interval":
-            own = settings.transaction_interval_ms if self._job.transactional_id else None
-            return own / 1000 if own else self._job.flush_s
-        return 0.0
+        job = self._job
+        if job.transactional_id is None:
+            return job.flush_s
+        return commit_interval_ms(job.settings, int(job.flush_s * 1000)) / 1000
 
     def _wait_while_paused(self) -> None:
         self.say("PAUSED")
@@ -142,14 +160,19 @@ class SourceRun(Runner):
 
     def _send(self, records: Sequence[SourceRecord]) -> None:
         outgoing = self._converted(records)
-        if outgoing and self._job.transactional_id is not None and not self._open_transaction:
-            self._producer.begin_transaction()
-            self._open_transaction = True
+        if outgoing and self._job.transactional_id is not None:
+            self._begin()
         self._note_topics(outgoing)
         self._produce(outgoing)
         self._producer.poll(0)
         self._check_failures()
         self._remember(records)
+
+    def _begin(self) -> None:
+        if not self._open_transaction:
+            self._producer.begin_transaction()
+            self._open_transaction = True
+            self._begun_at = time.monotonic()
 
     def _produce(self, outgoing: Sequence[Outgoing]) -> None:
         produce = self._producer.produce
@@ -167,7 +190,7 @@ class SourceRun(Runner):
                 self._producer.poll(_QUEUE_FULL_WAIT_S)
             except KafkaException as error:
                 self._failures.handle(
-                    "KAFKA_PRODUCE", "Producer", _not_taken(error, outgoing[done])
+                    "KAFKA_PRODUCE", "Producer", self._not_taken(error, outgoing[done])
                 )
                 done += 1
 
@@ -215,12 +238,13 @@ class SourceRun(Runner):
         newest = {id(record[0]): record for record in records}
         if len(newest) > 1:  # equal partitions may be different objects: the later one wins
             for record in records:
-                key = json.dumps(record.source_partition, sort_keys=True)
-                self._unstored[key] = (record.source_partition, record.source_offset)
+                self._remember_offset(record.source_partition, record.source_offset)
             return
         for record in newest.values():
-            key = json.dumps(record.source_partition, sort_keys=True)
-            self._unstored[key] = (record.source_partition, record.source_offset)
+            self._remember_offset(record.source_partition, record.source_offset)
+
+    def _remember_offset(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
+        self._unstored[json.dumps(partition, sort_keys=True)] = (partition, offset)
 
     def _store(self) -> None:
         """Make everything sent so far, and the offsets, last; then tell the task."""
@@ -242,9 +266,7 @@ class SourceRun(Runner):
         self.insist(lambda: self._task.delivered(pairs), "Telling the source")
 
     def _commit(self, records: Sequence[tuple[str, Mapping[str, Any] | None]]) -> None:
-        if not self._open_transaction:  # every record was dropped; the offsets still go on
-            self._producer.begin_transaction()
-            self._open_transaction = True
+        self._begin()  # if every record was dropped, none is open; the offsets still go on
         for key, offset in records:
             self._producer.produce(
                 self._job.offsets.topic, json.dumps(offset).encode(), key.encode()
@@ -257,9 +279,34 @@ class SourceRun(Runner):
                 if not error.args[0].retriable():
                     self._check_failures()
                     raise ConnectError(
-                        f"The transaction cannot be committed: {error.args[0].str()}"
+                        f"The transaction cannot be committed: {error.args[0].str()}."
+                        f"{self._expiry()}"
                     ) from None
         self._open_transaction = False
+
+    def _not_taken(self, error: KafkaException, record: Outgoing) -> ConnectError:
+        """What is wrong with a record that the producer does not take; other trouble is raised."""
+        told = _refusal(error.args[0], record.topic, len(record.value or b""))
+        if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+            raise ConnectError(told + self._expiry()) from None
+        return ConnectError(told)
+
+    def _expiry(self) -> str:
+        """A sentence for an error, if the broker has aborted the transaction as it was open too long."""
+        if not self._open_transaction:
+            return ""
+        clients, open_ms = self._job.clients, int((time.monotonic() - self._begun_at) * 1000)
+        configured = configured_timeout(
+            clients.overrides, with_prefix(clients.settings, "producer.")
+        )
+        limit_ms = configured.ms if configured else timeout_ms(int(self._interval() * 1000))
+        if open_ms < limit_ms:
+            return ""
+        return (
+            f" The transaction was open for {open_ms} ms, and the broker aborts it after {TIMEOUT}="
+            f"{limit_ms}: nothing of it was committed, and it is read again. Raise "
+            f"producer.override.{TIMEOUT}, or end transactions sooner."
+        )
 
     def _abort(self) -> None:
         if self._open_transaction:
@@ -276,7 +323,7 @@ class SourceRun(Runner):
 
     def _check_failures(self) -> None:
         if self._failed:
-            raise ConnectError(self._failed[0])
+            raise ConnectError(self._failed[0] + self._expiry())
 
     def _make_producer(self) -> Producer:
         job = self._job
@@ -285,29 +332,25 @@ class SourceRun(Runner):
         producer = job.clients.producer(
             {
                 "transactional.id": job.transactional_id,
-                "transaction.timeout.ms": int(max(TRANSACTION_S, 2 * job.flush_s) * 1000),
+                TIMEOUT: timeout_ms(int(self._interval() * 1000)),
             },
             on_failure=self._note_failure,
         )
         try:
             producer.init_transactions(TRANSACTION_S)
         except KafkaException as error:
-            raise RetriableError(
-                f"The transactions of {self.unit} cannot be started: {error.args[0].str()}"
-            ) from None
+            problem = f"The transactions of {self.unit} cannot be started: {error.args[0].str()}"
+            if error.args[0].code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                raise ConnectError(
+                    f"{problem} Shorten transaction.boundary.interval.ms or "
+                    f"producer.override.{TIMEOUT}, or raise the broker's {BROKER_LIMIT}."
+                ) from None
+            raise RetriableError(problem) from None
         return producer
 
     def _note_failure(self, error: Any, message: Any) -> None:
         if error is not None:
             self._failed.append(_refusal(error, message.topic(), len(message)))
-
-
-def _not_taken(error: KafkaException, record: Outgoing) -> ConnectError:
-    """What is wrong with a record that the producer does not take; other trouble is raised."""
-    told = ConnectError(_refusal(error.args[0], record.topic, len(record.value or b"")))
-    if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
-        raise told from None
-    return told
 
 
 def _refusal(error: KafkaError, topic: str, size: int) -> str:

@@ -1,7 +1,7 @@
 """Is a connector's configuration right? Everything that is wrong is found at once, field by field."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from strom.connect.api import Connector, InvalidSettings
@@ -19,6 +19,7 @@ from strom.connect.runtime.settings import (
     WorkerSettings,
     without,
 )
+from strom.connect.runtime.transaction_timeouts import configured_timeout, timeout_problems
 from strom.connect.runtime.whole_config import wrong_as_a_whole, wrong_topics
 from strom.model.settings import Kind
 
@@ -33,6 +34,10 @@ class Checker:
     worker: WorkerSettings
     worker_texts: Mapping[str, str]
     secrets: Secrets
+    producer_texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What the worker's own settings give to all producers."""
+    transaction_limit_ms: Callable[[], int | None] = lambda: None
+    """The broker's longest transaction timeout; None where it is not known."""
 
     def plugin(self, config: Mapping[str, str]) -> Plugin:
         """The kind of connector that a configuration names; InvalidSettings if this worker has none."""
@@ -103,7 +108,11 @@ class Checker:
                 "transaction.boundary": "This connector does not say where its transactions end: "
                 "use poll or interval."
             }
-        if common.exactly_once_support != "required" or exactly_once(kind, self.worker):
+        if exactly_once(kind, self.worker):
+            configured = configured_timeout(resolved, self.producer_texts)
+            flush_ms = self.worker.flush_interval_ms
+            return dict(timeout_problems(common, flush_ms, configured, self.transaction_limit_ms))
+        if common.exactly_once_support != "required":
             return {}
         return {
             "exactly.once.support": "This connector cannot be exactly once here: it does not "

@@ -24,12 +24,14 @@ from strom.connect.runtime.settings import (
     SinkSettings,
     SourceSettings,
     WorkerSettings,
+    with_prefix,
     without,
 )
 from strom.connect.runtime.sink_run import SinkJob, SinkRun
 from strom.connect.runtime.source_run import SourceJob, SourceRun
 from strom.connect.runtime.state import ConnectorState, Target
 from strom.connect.runtime.stores import Stores
+from strom.connect.runtime.transaction_timeouts import read_broker_limit_ms
 from strom.connect.runtime.validation import Checker, exactly_once
 
 log = logging.getLogger(__name__)
@@ -53,7 +55,13 @@ class ConnectWorker:
         host = f"[{host}]" if ":" in host else host
         self.worker_id = f"{host}:{self.settings.port if port is None else port}"
         self._converter_texts = converters
-        self.checker = Checker(self.settings, converters, self.secrets)
+        self.checker = Checker(
+            self.settings,
+            converters,
+            self.secrets,
+            with_prefix(resolved, "producer."),
+            lambda: read_broker_limit_ms(self.admin),
+        )
         self.stores = Stores(self.clients, self.settings)
         self.logs = ConnectorLogs(self.settings.log_lines, self.secrets.hide)
         self.herd = Herd(

@@ -186,10 +186,21 @@ def test_a_malformed_line_is_told_once_and_the_others_come(tmp_path, form, lines
     )
     driver.start()
     assert values(driver.read(1)) == good[:1]
-    with pytest.raises(PoisonRecord, match=reason):
+    with pytest.raises(PoisonRecord, match=reason) as poison:
         driver.poll()
     assert values(driver.read(1)) == good[1:]
     driver.stop()
+    offsets = StoredOffsets()
+    skipped = poison.value
+    offsets.keep([SourceRecord(skipped.source_partition, skipped.source_offset, "t", None)])
+    again = SourceDriver(
+        FileStreamSource,
+        {"file": str(path), "topic": "t", "format": form, "max.line.bytes": "20"},
+        offsets,
+    )
+    again.start()
+    assert values(again.read(1)) == good[1:]
+    again.stop()
 
 
 STRAY_QUOTES = [

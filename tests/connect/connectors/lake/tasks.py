@@ -22,6 +22,12 @@ class Context:
     connector: str = "lake"
     stopping: threading.Event = field(default_factory=threading.Event)
 
+    def topic_id(self, topic: str) -> str:
+        return f"{topic}-1"
+
+    def end_offset(self, partition: TopicPartition) -> int:
+        return 0
+
     def pause(self, partitions: Any) -> None: ...
 
     def resume(self, partitions: Any) -> None: ...

@@ -42,6 +42,12 @@ class Context:
         copied: dict[str, Any] = json.loads(json.dumps(self.stored))  # as a topic would keep it
         return copied
 
+    def topic_id(self, topic: str) -> str | None:
+        return None
+
+    def end_offset(self, partition: Any) -> int:
+        return 0
+
     def pause(self, partitions: Any) -> None: ...
 
     def resume(self, partitions: Any) -> None: ...

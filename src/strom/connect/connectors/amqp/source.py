@@ -90,7 +90,8 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
         self._session = 0
         self._arrived: deque[_Message] = deque()
         self._cancelled: str | None = None
-        self._problem: str | None = None
+        self._poison: PoisonRecord | None = None
+        """A malformed message, raised by the poll after the one that returned those before it."""
 
     def start(self) -> None:
         """Connect and begin to consume."""
@@ -98,9 +99,9 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
 
     def poll(self) -> Sequence[SourceRecord]:
         """The messages that have arrived; after a loss, everything not acknowledged comes again."""
-        if self._problem is not None:
-            problem, self._problem = self._problem, None
-            raise PoisonRecord(problem)
+        if self._poison is not None:
+            poison, self._poison = self._poison, None
+            raise poison
         from pika.exceptions import AMQPError
 
         try:
@@ -168,7 +169,7 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
         connection, self._connection = self._connection, None
         self._arrived.clear()
         self._channels.clear()
-        self._cancelled = None
+        self._cancelled = self._poison = None
         self._session = 0
         if connection is not None and connection.is_open:
             with contextlib.suppress(AMQPError, OSError):
@@ -181,12 +182,14 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
             try:
                 records.append(self._record(message))
             except (ValueError, RecursionError) as error:
-                problem = (
-                    f"A message of the queue {message.queue} is not {self.settings.format}: {error}"
+                poison = PoisonRecord(
+                    f"A message of the queue {message.queue} is not {self.settings.format}: {error}",
+                    source_partition={"queue": message.queue},
+                    source_offset=self._offset(message),
                 )
                 if not records:
-                    raise PoisonRecord(problem) from None
-                self._problem = problem  # told after the good ones before it
+                    raise poison from None
+                self._poison = poison
                 break
         return records
 
@@ -203,7 +206,7 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
         )
         return SourceRecord(
             {"queue": message.queue},
-            {"session": self._session, "tag": delivery.delivery_tag},
+            self._offset(message),
             self.settings.topic.replace("{queue}", message.queue),
             value,
             schema,
@@ -212,6 +215,9 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
             timestamp=None if timestamp is None else int(timestamp) * 1000,
             headers=headers,
         )
+
+    def _offset(self, message: _Message) -> dict[str, Any]:
+        return {"session": self._session, "tag": message.delivery.delivery_tag}
 
     def _value(self, body: bytes) -> tuple[Any, Schema | None]:
         if self.settings.format == "bytes":

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
 from typing import Any, NamedTuple
 
-from strom.connect.api import ConnectError, Schema, TopicPartition
+from strom.connect.api import ConnectError, Schema, StoredPosition, TopicPartition
 from strom.connect.connectors.databases.address import SQLITE, Address
 
 Row = tuple[Any, ...]
@@ -59,10 +59,12 @@ class NewColumn(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A partition that a sink's task owns: the next offset to store, and the owner's number."""
+    """A partition that a sink's task owns: the next offset to store, owner's number and topic's id."""
 
     next_offset: int | None
     epoch: int
+    topic_id: str | None
+    """None: nothing is stored yet, or by strom 0.1.0, which did not store it."""
 
 
 class RefusedRows(ConnectError):
@@ -219,8 +221,8 @@ class Database(ABC):
         """Within a transaction: nobody else changes these positions until it ends."""
 
     @abstractmethod
-    def store(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Within the same transaction: the next offset of each partition."""
+    def store(self, connector: str, positions: Mapping[TopicPartition, StoredPosition]) -> None:
+        """Within the same transaction: the next offset of each partition, and its topic's id."""
 
 
 def open_database(address: Address, numeric_mapping: str = "none", zone: tzinfo = UTC) -> Database:

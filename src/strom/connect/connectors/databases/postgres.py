@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 
-from strom.connect.api import ConnectError, RetriableError, Schema, TopicPartition
+from strom.connect.api import ConnectError, RetriableError, Schema, StoredPosition, TopicPartition
 from strom.connect.connectors.databases.address import Address
 from strom.connect.connectors.databases.dialect import (
     POSITIONS,
@@ -56,22 +56,28 @@ ORDER BY 1, 2
 _CREATE_POSITIONS: Final = f"""
 CREATE TABLE IF NOT EXISTS {POSITIONS} (
     connector text, topic text, part int, next_offset bigint, epoch bigint NOT NULL,
-    PRIMARY KEY (connector, topic, part))
+    topic_id text, PRIMARY KEY (connector, topic, part))
 """
+_HAS_TOPIC_ID: Final = """
+SELECT count(*) FROM pg_attribute
+WHERE attrelid = to_regclass($1) AND attname = 'topic_id' AND NOT attisdropped
+"""
+_ADD_TOPIC_ID: Final = f"ALTER TABLE {POSITIONS} ADD COLUMN IF NOT EXISTS topic_id text"
 _CLAIM: Final = f"""
 INSERT INTO {POSITIONS} AS p (connector, topic, part, epoch)
 SELECT $1, topic, part, 1 FROM unnest($2::text[], $3::int[]) AS wanted(topic, part) ORDER BY 2, 3
 ON CONFLICT (connector, topic, part) DO UPDATE SET epoch = p.epoch + 1
-RETURNING topic, part, next_offset, epoch
+RETURNING topic, part, next_offset, epoch, topic_id
 """
 _LOCK: Final = f"""
-SELECT topic, part, next_offset, epoch FROM {POSITIONS}
+SELECT topic, part, next_offset, epoch, topic_id FROM {POSITIONS}
 WHERE connector = $1 AND (topic, part) IN (SELECT * FROM unnest($2::text[], $3::int[]))
 ORDER BY topic, part FOR UPDATE
 """
 _STORE: Final = f"""
-UPDATE {POSITIONS} p SET next_offset = new.next_offset
-FROM unnest($2::text[], $3::int[], $4::bigint[]) AS new(topic, part, next_offset)
+UPDATE {POSITIONS} p SET next_offset = new.next_offset, topic_id = new.topic_id
+FROM unnest($2::text[], $3::int[], $4::bigint[], $5::text[])
+    AS new(topic, part, next_offset, topic_id)
 WHERE p.connector = $1 AND p.topic = new.topic AND p.part = new.part
 """
 
@@ -323,6 +329,7 @@ class Postgres(PostgresSession):
         failure: ConnectError | None = None
         for _ in range(2):
             if self.read("SELECT to_regclass($1) IS NOT NULL", (POSITIONS,))[0][0]:
+                self._add_topic_id()
                 return
             try:
                 self.execute(_CREATE_POSITIONS)
@@ -334,15 +341,31 @@ class Postgres(PostgresSession):
                 f"The table {POSITIONS}, for how far the sink is, cannot be made: {failure}"
             ) from failure
 
+    def _add_topic_id(self) -> None:
+        """Bring a table that strom 0.1.0 has made up to date."""
+        if self.read(_HAS_TOPIC_ID, (POSITIONS,))[0][0]:
+            return
+        try:
+            self.execute(_ADD_TOPIC_ID)
+        except RetriableError:
+            raise
+        except ConnectError as error:
+            raise ConnectError(
+                f"The table {POSITIONS} needs a column for the topics' ids, and it cannot be added: "
+                f"{error} Let the table's owner run: {_ADD_TOPIC_ID}"
+            ) from error
+
     def lock_positions(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Claim]:
         """By locks on their rows."""
         return _claims(self.read(_LOCK, (connector, *_apart(partitions))))
 
-    def store(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
+    def store(self, connector: str, positions: Mapping[TopicPartition, StoredPosition]) -> None:
         """The next offsets, in the same transaction as the rows."""
-        self.read(_STORE, (connector, *_apart(list(positions)), list(positions.values())))
+        offsets = [position.offset for position in positions.values()]
+        topic_ids = [position.topic_id for position in positions.values()]
+        self.read(_STORE, (connector, *_apart(list(positions)), offsets, topic_ids))
 
 
 def _apart(partitions: Sequence[TopicPartition]) -> tuple[list[str], list[int]]:
@@ -351,8 +374,8 @@ def _apart(partitions: Sequence[TopicPartition]) -> tuple[list[str], list[int]]:
 
 def _claims(rows: Sequence[Row]) -> dict[TopicPartition, Claim]:
     return {
-        TopicPartition(topic, partition): Claim(next_offset, epoch)
-        for topic, partition, next_offset, epoch in rows
+        TopicPartition(topic, partition): Claim(next_offset, epoch, topic_id)
+        for topic, partition, next_offset, epoch, topic_id in rows
     }
 
 

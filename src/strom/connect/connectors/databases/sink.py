@@ -16,8 +16,10 @@ from strom.connect.api import (
     SinkContext,
     SinkRecord,
     SinkTask,
+    StoredPosition,
     Stretch,
     TopicPartition,
+    resumed_position,
     stretches,
 )
 from strom.connect.connectors.databases.dialect import (
@@ -48,7 +50,7 @@ _MOST_SHAPES: Final = 1000
 
 
 class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
-    """Writes what it gets at once, so a flush has nothing left to do."""
+    """Writes what it gets at once: a flush only stores positions behind records that were skipped."""
 
     most_at_once: ClassVar = 20_000
 
@@ -59,6 +61,11 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             self._database, create=settings.auto_create, evolve=settings.auto_evolve
         )
         self._claims: dict[TopicPartition, Claim] = {}
+        self._stored: dict[TopicPartition, int] = {}
+        """The next offset of each partition, as this task knows it to be stored."""
+        self._topic_ids: dict[TopicPartition, str | None] = {}
+        self._skipped_to: dict[TopicPartition, int] = {}
+        """Positions ahead of those, for the next flush to store."""
         self._plans: dict[tuple[Any, ...], Plan] = {}
 
     def start(self) -> None:
@@ -66,15 +73,28 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._database.open()
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Become the owner of these partitions; where they go on is stored beside the rows."""
+        """Become the owner of these partitions; where they go on is stored beside the rows.
+
+        A topic that was recreated begins again.
+        """
         self._database.open()
         claims = self._database.claim(self.context.connector, partitions)
         self._claims.update(claims)
-        return {
-            partition: claim.next_offset
-            for partition, claim in claims.items()
-            if claim.next_offset is not None
-        }
+        positions: dict[TopicPartition, StoredPosition] = {}
+        changed: dict[TopicPartition, StoredPosition] = {}
+        for partition, claim in claims.items():
+            self._topic_ids[partition] = self.context.topic_id(partition.topic) or claim.topic_id
+            if claim.next_offset is not None:
+                stored = StoredPosition(claim.next_offset, claim.topic_id)
+                now = positions[partition] = resumed_position(stored, partition, self.context)
+                if now != stored:
+                    changed[partition] = now
+        if changed:
+            with self._database.transaction():
+                self._lock(sorted(changed))
+                self._database.store(self.context.connector, changed)
+        self._stored.update({partition: one.offset for partition, one in positions.items()})
+        return {partition: one.offset for partition, one in positions.items()}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Store the records that are not stored yet, and how far that is."""
@@ -97,13 +117,32 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             self._forget()
             raise
 
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Go on behind records that became no row, too."""
+        self._skipped_to = {
+            partition: position
+            for partition, position in positions.items()
+            if position > self._stored.get(partition, 0)
+        }
+
     def flush(self) -> None:
-        """Nothing waits: every `put` has stored what it got."""
+        """Every `put` has stored what it got; left are positions behind skipped records."""
+        ahead = self._skipped_to
+        if not ahead:
+            return
+        self._database.open()
+        with self._database.transaction():
+            self._lock(sorted(ahead))
+            self._database.store(self.context.connector, self._with_ids(ahead))
+        self._stored.update(ahead)
+        self._skipped_to = {}
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """Another task takes over."""
         for partition in partitions:
             self._claims.pop(partition, None)
+            self._stored.pop(partition, None)
+            self._skipped_to.pop(partition, None)
 
     def stop(self) -> None:
         """Disconnect."""
@@ -123,11 +162,25 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 self._write(self._planned(fresh))
                 spans = offsets_of(fresh)
             ends = {partition: span.end for partition, span in spans.items()}
-            self._database.store(self.context.connector, ends)
+            self._database.store(self.context.connector, self._with_ids(ends))
+        self._stored.update(ends)
+
+    def _with_ids(
+        self, positions: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, StoredPosition]:
+        return {one: StoredPosition(at, self._topic_ids[one]) for one, at in positions.items()}
 
     def _not_stored(self, records: Sequence[Stretch], spans: Spans) -> Sequence[Stretch]:
         """Lock the positions, and leave out what a call before has stored without our knowing."""
-        partitions = sorted(spans)
+        found = self._lock(sorted(spans))
+        starts = {one: claim.next_offset or 0 for one, claim in found.items()}
+        if all(span.first >= starts[one] for one, span in spans.items()):
+            return records
+        fresh = [from_offset(part, starts[part.origin]) for part in records]
+        return [part for part in fresh if len(part)]
+
+    def _lock(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Claim]:
+        """Lock the positions of partitions that must still be this task's."""
         found = self._database.lock_positions(self.context.connector, partitions)
         for partition in partitions:
             now = found.get(partition)
@@ -136,11 +189,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                     f"Another task of connector {self.context.connector} has taken over partition "
                     f"{partition.partition} of topic {partition.topic}; this one stores nothing more."
                 )
-        starts = {one: claim.next_offset or 0 for one, claim in found.items()}
-        if all(span.first >= starts[one] for one, span in spans.items()):
-            return records
-        fresh = [from_offset(part, starts[part.origin]) for part in records]
-        return [part for part in fresh if len(part)]
+        return found
 
     def _write(self, planned: Iterable[Run]) -> None:
         for batch in batches(planned, self.settings.insert_mode):
@@ -244,7 +293,9 @@ class JdbcSink(SinkConnector[JdbcSinkSettings]):
             database.claim(connector, sorted(positions))
             with database.transaction():
                 database.lock_positions(connector, sorted(positions))
-                database.store(connector, positions)
+                # Of whichever topic it is when the connector starts.
+                wanted = {one: StoredPosition(at) for one, at in positions.items()}
+                database.store(connector, wanted)
         finally:
             database.close()
 

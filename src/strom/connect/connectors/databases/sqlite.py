@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from typing import Any, Final
 
-from strom.connect.api import ConnectError, RetriableError, Schema, TopicPartition
+from strom.connect.api import ConnectError, RetriableError, Schema, StoredPosition, TopicPartition
 from strom.connect.connectors.databases.address import Address
 from strom.connect.connectors.databases.dialect import (
     POSITIONS,
@@ -34,17 +34,19 @@ _SECONDS: Final = "%Y-%m-%d %H:%M:%S"
 _CREATE_POSITIONS: Final = f"""
 CREATE TABLE IF NOT EXISTS {POSITIONS} (
     connector TEXT, topic TEXT, part INTEGER, next_offset INTEGER, epoch INTEGER NOT NULL,
-    PRIMARY KEY (connector, topic, part))
+    topic_id TEXT, PRIMARY KEY (connector, topic, part))
 """
+_ADD_TOPIC_ID: Final = f"ALTER TABLE {POSITIONS} ADD COLUMN topic_id TEXT"
 _CLAIM: Final = f"""
 INSERT INTO {POSITIONS} (connector, topic, part, epoch) VALUES (?, ?, ?, 1)
 ON CONFLICT (connector, topic, part) DO UPDATE SET epoch = epoch + 1
 """
 _POSITION: Final = f"""
-SELECT next_offset, epoch FROM {POSITIONS} WHERE connector = ? AND topic = ? AND part = ?
+SELECT next_offset, epoch, topic_id FROM {POSITIONS}
+WHERE connector = ? AND topic = ? AND part = ?
 """
 _STORE: Final = f"""
-UPDATE {POSITIONS} SET next_offset = ? WHERE connector = ? AND topic = ? AND part = ?
+UPDATE {POSITIONS} SET next_offset = ?, topic_id = ? WHERE connector = ? AND topic = ? AND part = ?
 """
 
 
@@ -295,9 +297,15 @@ class Sqlite(Database):
     ) -> dict[TopicPartition, Claim]:
         """Become the owner."""
         with self.transaction():
-            self.execute(_CREATE_POSITIONS)
+            self._make_positions()
             self._execute_many(_CLAIM, [(connector, *one) for one in partitions])
             return dict(self.lock_positions(connector, partitions))
+
+    def _make_positions(self) -> None:
+        self.execute(_CREATE_POSITIONS)
+        columns = self.read(f"SELECT name FROM pragma_table_info('{POSITIONS}')")
+        if ("topic_id",) not in columns:  # strom 0.1.0 has made the table
+            self.execute(_ADD_TOPIC_ID)
 
     def lock_positions(
         self, connector: str, partitions: Sequence[TopicPartition]
@@ -306,10 +314,10 @@ class Sqlite(Database):
         found = {one: self.read(_POSITION, (connector, *one)) for one in partitions}
         return {one: Claim(*rows[0]) for one, rows in found.items() if rows}
 
-    def store(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
+    def store(self, connector: str, positions: Mapping[TopicPartition, StoredPosition]) -> None:
         """The next offsets, in the same transaction as the rows."""
         self._execute_many(
-            _STORE, [(next_offset, connector, *one) for one, next_offset in positions.items()]
+            _STORE, [(*position, connector, *one) for one, position in positions.items()]
         )
 
 

@@ -1,6 +1,7 @@
 """A file that is written exactly once, with the positions of what is in it kept beside it.
 
-`FILE.positions` says how long the file was when it was last made safe, and which offsets come next.
+`FILE.positions` says how long the file was when it was last made safe, and which offsets of which
+topics, by their ids, come next.
 Whatever a crash has left behind that length is cut off when the file is opened again, and reading
 goes on from those offsets.
 """
@@ -32,6 +33,8 @@ class PositionedFile:
         self._beside = path.with_name(path.name + ".positions")
         self.positions: dict[tuple[str, int], int] = {}
         """The next offset of each partition, including what is not safe yet."""
+        self.topic_ids: dict[tuple[str, int], str] = {}
+        """Of which topic each of them is; strom 0.1.0 did not store it."""
         safe = self._read_positions()
         self._file: BinaryIO = self._open()
         self.length = os.fstat(self._file.fileno()).st_size
@@ -119,6 +122,9 @@ class PositionedFile:
             for topic, partitions in stored["offsets"].items():
                 for partition, offset in partitions.items():
                     self.positions[topic, int(partition)] = int(offset)
+            for topic, partitions in stored.get("topic_ids", {}).items():
+                for partition, topic_id in partitions.items():
+                    self.topic_ids[topic, int(partition)] = str(topic_id)
             return int(stored["length"])
         except (ValueError, KeyError, AttributeError) as error:
             raise ConnectError(
@@ -128,11 +134,14 @@ class PositionedFile:
 
     def _write_positions(self, length: int) -> None:
         offsets: dict[str, dict[str, int]] = {}
+        topic_ids: dict[str, dict[str, str]] = {}
         for (topic, partition), offset in sorted(self.positions.items()):
             offsets.setdefault(topic, {})[str(partition)] = offset
+            if (topic, partition) in self.topic_ids:
+                topic_ids.setdefault(topic, {})[str(partition)] = self.topic_ids[topic, partition]
         temporary = self._beside.with_name(self._beside.name + ".new")
         with temporary.open("w", encoding="utf-8") as file:
-            json.dump({"length": length, "offsets": offsets}, file)
+            json.dump({"length": length, "offsets": offsets, "topic_ids": topic_ids}, file)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._beside)

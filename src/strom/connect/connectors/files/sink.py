@@ -18,7 +18,9 @@ from strom.connect.api import (
     SinkContext,
     SinkRecord,
     SinkTask,
+    StoredPosition,
     TopicPartition,
+    resumed_position,
     setting,
 )
 from strom.connect.connectors.files.formatting import (
@@ -111,8 +113,24 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
                 self._formatter.read_header(self._file.first_line())
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Go on behind what is in the file."""
-        known = self._file.positions if self._file else {}
+        """Go on behind what is in the file; a topic that was recreated begins again."""
+        file = self._file
+        if file is None:
+            return {}
+        is_changed = False
+        for partition in partitions:
+            if partition in file.positions:
+                stored = StoredPosition(file.positions[partition], file.topic_ids.get(partition))
+                now = resumed_position(stored, partition, self.context)
+                file.positions[partition], topic_id = now
+                is_changed |= now != stored
+            else:
+                topic_id = self.context.topic_id(partition.topic)
+            if topic_id is not None:
+                file.topic_ids[partition] = topic_id
+        if is_changed:
+            file.make_safe()
+        known = file.positions
         return {partition: known[partition] for partition in partitions if partition in known}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
@@ -136,6 +154,12 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
             raise PoisonRecord(str(poison), places[poison.index]) from None
         positions = {origins[place]: records[place].offset + 1 for place in places}
         self._file.append(self._header(fresh[0]) + data, positions)
+
+    def advance(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Go on behind records that became no line, too."""
+        if self._file is not None:
+            known = self._file.positions
+            known.update({one: max(at, known.get(one, 0)) for one, at in positions.items()})
 
     def flush(self) -> None:
         """Make it safe, and begin a new file if it is time to."""
@@ -177,9 +201,9 @@ class FileStreamSink(SinkConnector[FileSinkSettings]):
         if self.settings.file is not None:
             file = PositionedFile(Path(self.settings.file))
             try:
-                file.positions.update(
-                    {(one.topic, one.partition): at for one, at in positions.items()}
-                )
+                for partition, position in positions.items():
+                    file.positions[partition] = position
+                    file.topic_ids.pop(partition, None)  # of whichever topic it is when it starts
                 file.make_safe()
             finally:
                 file.close()

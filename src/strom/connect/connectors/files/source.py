@@ -212,7 +212,11 @@ class FileReader:
             number = self._followed.line_number(end)
             line = "the line" if number is None else f"line {number}"
             where = f"{self._partition['filename']}, {line} that ends at byte {end}"
-            raise PoisonRecord(f"{where}: {problem}")
+            raise PoisonRecord(
+                f"{where}: {problem}",
+                source_partition=self._partition,
+                source_offset={"position": end, **self._identity},
+            )
         if not self._texts:
             self._texts, self._ends = self._followed.next_lines()
             self._identity = mark.identity() if (mark := self._followed.mark) else {}

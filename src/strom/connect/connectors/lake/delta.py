@@ -1,15 +1,17 @@
 """Delta tables: a commit to the table's log adds files, and notes the positions with them.
 
 Delta's log takes each version once. A commit is tried for exactly the version after the one whose
-positions were checked, so two owners of a partition cannot both store the same records.
+positions were checked, so two owners of a partition cannot both store the same records. Beside a
+position is noted which topic it is of: one that was deleted and recreated begins again.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from strom.connect.api import ConnectError, RetriableError, TopicPartition
+from strom.connect.api import ConnectError, RetriableError, SinkContext, TopicPartition
 from strom.connect.connectors.lake.evolution import DELTA, TableColumns
 from strom.connect.connectors.lake.files import Files
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
@@ -17,6 +19,7 @@ from strom.connect.connectors.lake.tables import (
     Batch,
     DataFile,
     FencedError,
+    check_adoption,
     fit_again,
     plan_files,
     write_file,
@@ -33,10 +36,12 @@ _ATTEMPTS = 50
 class DeltaTable:
     """One table, as one connector writes it."""
 
-    def __init__(self, files: Files, folder: str, connector: str, settings: LakeSettings) -> None:
+    def __init__(
+        self, files: Files, folder: str, context: SinkContext, settings: LakeSettings
+    ) -> None:
         self._files = files
         self._folder = folder
-        self._connector = connector
+        self._context = context
         self._settings = settings
         self._options = storage_options(settings)
         self._uri = f"{settings.path.rstrip('/')}/{folder}"
@@ -44,7 +49,15 @@ class DeltaTable:
     def position(self, partition: TopicPartition) -> int | None:
         """What the table's log has noted for the partition."""
         table = self._open()
-        return None if table is None else table.transaction_version(self._mark(partition))
+        stored = None if table is None else table.transaction_version(self._mark(partition))
+        if table is None or stored is None or self._is_same_topic(table, partition):
+            return stored
+        if table.transaction_version(self._topic_mark(partition)) is not None:
+            return None
+        # strom 0.1.0 has stored it: from here on it is this topic's.
+        check_adoption(stored, partition, self._context)
+        self._commit([], [], {partition: Batch(None, stored, stored)})
+        return stored
 
     def columns(self) -> TableColumns:
         """What the table's schema says, without the columns of time."""
@@ -58,7 +71,7 @@ class DeltaTable:
         planned: list[DataFile] = []
         if tables:
             rows, columns = self._evolved(pa.concat_tables(tables))
-            planned = plan_files(self._connector, rows, self._settings.levels)
+            planned = plan_files(self._context.connector, rows, self._settings.levels)
         else:
             table = self._open()
             columns = self._columns(table)
@@ -90,6 +103,10 @@ class DeltaTable:
             for file, size in zip(planned, sizes, strict=True)
         ]
         marks = [Transaction(self._mark(one), batch.next) for one, batch in batches.items()]
+        for one in batches:
+            number = self._topic_number(one)
+            if number is not None:
+                marks.append(Transaction(self._topic_mark(one), number))
         for _ in range(_ATTEMPTS):
             table = self._open()
             if table is None:
@@ -118,7 +135,9 @@ class DeltaTable:
     def _check_owner(self, table: "Table", batches: Mapping[TopicPartition, Batch]) -> None:
         for partition, batch in batches.items():
             stored = table.transaction_version(self._mark(partition))
-            if stored is not None and stored > batch.first:
+            known = table.transaction_version(self._topic_mark(partition))
+            is_other = known is not None and not self._is_same_topic(table, partition)
+            if stored is not None and stored > batch.first and not is_other:
                 raise FencedError(
                     f"Another task has stored {partition.topic}-{partition.partition} "
                     f"up to offset {stored}; this one wanted to go on from {batch.first}."
@@ -207,7 +226,22 @@ class DeltaTable:
         return f"{self._folder}/_delta_log/{version:020d}.json"
 
     def _mark(self, partition: TopicPartition) -> str:
-        return f"strom/{self._connector}/{partition.topic}/{partition.partition}"
+        return f"strom/{self._context.connector}/{partition.topic}/{partition.partition}"
+
+    def _topic_mark(self, partition: TopicPartition) -> str:
+        return f"{self._mark(partition)}/topic-id"
+
+    def _topic_number(self, partition: TopicPartition) -> int | None:
+        """The topic's id as Delta's log can note it: as a number of 63 bits."""
+        topic_id = self._context.topic_id(partition.topic)
+        if topic_id is None:
+            return None
+        return int.from_bytes(hashlib.sha256(topic_id.encode()).digest()[:8], "big") >> 1
+
+    def _is_same_topic(self, table: "Table", partition: TopicPartition) -> bool:
+        """Whether the position that is noted is of the topic as it is now, as far as can be known."""
+        number = self._topic_number(partition)
+        return number is None or number == table.transaction_version(self._topic_mark(partition))
 
 
 def storage_options(settings: LakeSettings) -> dict[str, str] | None:

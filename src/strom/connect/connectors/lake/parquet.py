@@ -4,13 +4,17 @@ A commit is a file `_strom/CONNECTOR+TOPIC+PARTITION/FIRST.json`, named by its f
 be written only once: it says where the next one begins and which files it added. What is about to be
 written is noted first (`….intent`), so that the files of a crash are found and removed when the
 partition is opened again. Readers (Spark, DuckDB, Arrow) leave out folders that begin with an underscore.
-The columns that the files agree on are beside the commits (`parquet_schemas.py`).
+
+A chain is of one topic, whose id is in its file `topic.id`: a topic that was deleted and recreated gets
+another chain, `CONNECTOR+TOPIC+PARTITION+ID`. The columns that the files agree on are beside the chains
+(`parquet_schemas.py`).
 """
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from strom.connect.api import TopicPartition
+from strom.connect.api import SinkContext, TopicPartition
 from strom.connect.connectors.lake.evolution import TableColumns
 from strom.connect.connectors.lake.files import AlreadyThereError, Files
 from strom.connect.connectors.lake.parquet_schemas import ParquetSchemas
@@ -19,12 +23,13 @@ from strom.connect.connectors.lake.tables import (
     Batch,
     DataFile,
     FencedError,
+    check_adoption,
     fit_again,
     plan_files,
     write_file,
 )
 
-_COMMIT, _INTENT = ".json", ".intent"
+_COMMIT, _INTENT, _TOPIC_ID = ".json", ".intent", "topic.id"
 _KEPT_COMMITS = 1000
 """Older ones are removed; an owner that is so far behind would have been away for all of them."""
 
@@ -32,16 +37,19 @@ _KEPT_COMMITS = 1000
 class ParquetTable:
     """One table, as one connector writes it."""
 
-    def __init__(self, files: Files, folder: str, connector: str, settings: LakeSettings) -> None:
+    def __init__(
+        self, files: Files, folder: str, context: SinkContext, settings: LakeSettings
+    ) -> None:
         self._files = files
         self._folder = folder
-        self._connector = connector
+        self._context = context
         self._settings = settings
+        self._chains: dict[TopicPartition, str] = {}
         self._schemas = ParquetSchemas(files, folder)
 
     def position(self, partition: TopicPartition) -> int | None:
         """Where the last commit ends; removes what an unfinished one has left."""
-        chain = self._chain(partition)
+        chain = self._chains[partition] = self._open_chain(partition)
         names = self._files.names(chain)
         commits = [name for name in names if name.endswith(_COMMIT)]
         for name in names:
@@ -49,6 +57,29 @@ class ParquetTable:
                 self._clear_up(f"{chain}/{name.removesuffix(_INTENT)}")
         for name in commits[:-_KEPT_COMMITS]:
             self._files.remove(f"{chain}/{name}")
+        return self._end(chain, commits)
+
+    def _open_chain(self, partition: TopicPartition) -> str:
+        """The chain of the topic as it is now; one that strom 0.1.0 has begun is given its id."""
+        first = f"{self._folder}/_strom/{self._name(partition)}"
+        topic_id = self._context.topic_id(partition.topic)
+        if topic_id is None:
+            return first
+        noted = self._files.read(f"{first}/{_TOPIC_ID}")
+        if noted is None:
+            commits = [name for name in self._files.names(first) if name.endswith(_COMMIT)]
+            end = self._end(first, commits)
+            if end is not None:
+                check_adoption(end, partition, self._context)
+                self._note_topic(first, topic_id)
+            return first
+        return first if noted == topic_id.encode() else f"{first}+{topic_id}"
+
+    def _note_topic(self, chain: str, topic_id: str) -> None:
+        with contextlib.suppress(AlreadyThereError):
+            self._files.write_once(f"{chain}/{_TOPIC_ID}", topic_id.encode())
+
+    def _end(self, chain: str, commits: Sequence[str]) -> int | None:
         if not commits:
             return None
         last = self._files.read(f"{chain}/{commits[-1]}") or b"{}"
@@ -69,7 +100,11 @@ class ParquetTable:
         return columns
 
     def _store(self, partition: TopicPartition, batch: Batch) -> None:
-        name = f"{self._chain(partition)}/{batch.first:020d}"
+        chain = self._chains[partition]
+        name = f"{chain}/{batch.first:020d}"
+        topic_id = self._context.topic_id(partition.topic)
+        if topic_id is not None and not self._files.names(chain):
+            self._note_topic(chain, topic_id)
         planned: list[DataFile] = []
         if batch.rows is not None:
             prefix = f"{self._name(partition)}+{batch.first:020d}"
@@ -102,8 +137,5 @@ class ParquetTable:
                 self._files.remove(f"{self._folder}/{path}")
         self._files.remove(f"{name}{_INTENT}")
 
-    def _chain(self, partition: TopicPartition) -> str:
-        return f"{self._folder}/_strom/{self._name(partition)}"
-
     def _name(self, partition: TopicPartition) -> str:
-        return f"{self._connector}+{partition.topic}+{partition.partition}"
+        return f"{self._context.connector}+{partition.topic}+{partition.partition}"

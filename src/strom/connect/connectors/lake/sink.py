@@ -202,9 +202,7 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         if table is None:
             kind = DeltaTable if self.settings.format == "delta" else ParquetTable
             folder = self.settings.table_name.replace("${topic}", topic)
-            table = self._tables[topic] = kind(
-                self._files, folder, self.context.connector, self.settings
-            )
+            table = self._tables[topic] = kind(self._files, folder, self.context, self.settings)
         return table
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from strom.connect.api import ConnectError, RetriableError, TopicPartition
+from strom.connect.api import ConnectError, RetriableError, SinkContext, TopicPartition
 from strom.connect.connectors.lake.columns import TIME
 from strom.connect.connectors.lake.conversion import Misfit, fit
 from strom.connect.connectors.lake.evolution import TableColumns
@@ -51,7 +51,7 @@ class LakeTable(Protocol):
     """What both formats can do."""
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset to go on from; None if nothing was ever stored."""
+        """The offset to go on from; None if nothing of the topic, as it is now, was ever stored."""
         ...
 
     def columns(self) -> TableColumns:
@@ -65,6 +65,18 @@ class LakeTable(Protocol):
         meanwhile that these rows do not fit: they have to be checked record by record again.
         """
         ...
+
+
+def check_adoption(position: int, partition: TopicPartition, context: SinkContext) -> None:
+    """Refuse a position of strom 0.1.0, which stored no topic ids, if it is not of this topic."""
+    end = context.end_offset(partition)
+    if end < position:
+        raise ConnectError(
+            f"The table has stored everything before offset {position} of topic {partition.topic}, "
+            f"partition {partition.partition}, which now ends at {end}: the topic was deleted and "
+            "recreated, or has lost records. To store it as it is now, write to another table: change "
+            "path or table.name.format."
+        )
 
 
 def fit_again(rows: "pa.Table", columns: TableColumns) -> "pa.Table":
