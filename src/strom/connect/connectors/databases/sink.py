@@ -254,7 +254,8 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             places = [n for n, one in enumerate(records) if (one.origin, one.offset) in kept]
             self._write_in_parts(records, places)
             ends = {partition: span.end for partition, span in offsets_of(fresh).items()}
-            self._database.store(self.context.connector, ends)
+            self._database.store(self.context.connector, self._with_ids(ends))
+        self._stored.update(ends)
 
     def _write_in_parts(self, records: Sequence[SinkRecord], places: Sequence[int]) -> None:
         """Write the records at these places; where they are refused, each half on its own."""

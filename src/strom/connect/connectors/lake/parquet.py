@@ -46,6 +46,8 @@ class ParquetTable:
         self._settings = settings
         self._chains: dict[TopicPartition, str] = {}
         self._schemas = ParquetSchemas(files, folder)
+        self._noted: set[str] = set()
+        """The chains that are known to have their topic's id."""
 
     def position(self, partition: TopicPartition) -> int | None:
         """Where the last commit ends; removes what an unfinished one has left."""
@@ -78,6 +80,7 @@ class ParquetTable:
     def _note_topic(self, chain: str, topic_id: str) -> None:
         with contextlib.suppress(AlreadyThereError):
             self._files.write_once(f"{chain}/{_TOPIC_ID}", topic_id.encode())
+        self._noted.add(chain)
 
     def _end(self, chain: str, commits: Sequence[str]) -> int | None:
         if not commits:
@@ -103,7 +106,7 @@ class ParquetTable:
         chain = self._chains[partition]
         name = f"{chain}/{batch.first:020d}"
         topic_id = self._context.topic_id(partition.topic)
-        if topic_id is not None and not self._files.names(chain):
+        if topic_id is not None and chain not in self._noted:
             self._note_topic(chain, topic_id)
         planned: list[DataFile] = []
         if batch.rows is not None:
