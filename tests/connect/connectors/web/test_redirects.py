@@ -89,6 +89,32 @@ def test_they_are_sent_on_within_an_origin(web):
     assert secrets_in(web.asked[1]) == list(SECRET_NAMES)
 
 
+@pytest.mark.parametrize(
+    ("url", "location", "is_trusted"),
+    [
+        ("http://api.example/a", "https://api.example/a", True),
+        ("http://api.example:80/a", "https://api.example:443/a", True),
+        ("http://api.example/a", "https://api.example:8443/a", False),
+        ("http://api.example:8080/a", "https://api.example/a", False),
+        ("http://api.example/a", "https://www.api.example/a", False),
+    ],
+)
+def test_they_are_sent_on_from_http_to_https_of_the_same_host(
+    monkeypatch, url, location, is_trusted
+):
+    """And to its further pages, which are called by addresses of https from the beginning."""
+
+    def once(self, trusted, method, address, *more):
+        headers = Headers({"Location": location} if address == url else {})
+        return Answer(address, 301 if address == url else 200, headers, b"", trusted)
+
+    monkeypatch.setattr(Caller, "_once", once)
+    caller = Caller(CallSettings(), threading.Event(), named=[url])
+    with contextlib.closing(caller):
+        assert caller.call("GET", url).trusted is is_trusted
+        assert caller.call("GET", f"{location}?page=2").trusted is is_trusted
+
+
 def test_links_on_another_origin_after_a_redirect_are_followed_without_credentials(web, other):
     web.reply = lambda asked: moved(f"{other.url}/items")
     other.reply = lambda asked: Reply(

@@ -135,6 +135,20 @@ def _origin(address: str) -> object:
         return None
 
 
+def _trusted_by(address: str) -> set[object]:
+    """The servers that get the credentials of one: itself, and the same host by https.
+
+    Many servers redirect http to https, from default port to default port.
+    """
+    import httpx2
+
+    origin = _origin(address)
+    trusted = {origin}
+    if origin is not None and (url := httpx2.URL(address)).scheme == "http" and url.port is None:
+        trusted.add(url.copy_with(scheme="https").origin)
+    return trusted
+
+
 def redirect_location(answer: Answer) -> str | None:
     """Where an answer redirects to, for messages."""
     if answer.status not in _REDIRECTS or "location" not in answer.headers:
@@ -174,7 +188,8 @@ class Caller:
     """Calls servers, no faster than allowed and not before they want to be called again.
 
     Credentials and configured headers go to the servers that the user has named, and to no other:
-    not along a redirect to another origin, and not to an address that a server's answer holds.
+    not along a redirect to another origin, and not to an address that a server's answer holds. A
+    server named by http is the same one by https.
     """
 
     def __init__(
@@ -203,7 +218,7 @@ class Caller:
             ),
         )
         self._without_secrets: httpx2.Client | None = None
-        self._trusted = None if named is None else {_origin(address) for address in named}
+        self._trusted = None if named is None else set().union(*map(_trusted_by, named))
         self._redirects = redirects
         self._stopping = stopping
         self._limit = settings.max_response_bytes
@@ -239,7 +254,7 @@ class Caller:
             if target is None:
                 break
             # What has left an origin is not trusted again: the next address is that server's choice.
-            trusted = answer.trusted and _origin(target) == _origin(answer.url)
+            trusted = answer.trusted and _origin(target) in _trusted_by(answer.url)
             answer = self._once(trusted, method, target, None, headers, content)
         else:
             if self._next_address(answer) is not None:
