@@ -133,6 +133,37 @@ def test_a_refusal_at_another_origin_says_that_credentials_were_not_sent(web, ot
     assert "s3cr3t" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    "reply", [Reply(status=401), Reply("no JSON"), Reply('{"a": 1}'), Reply(f"[{'1,' * 5000}1]")]
+)
+def test_secrets_of_a_redirect_are_in_no_message(web, other, reply):
+    host = other.url.removeprefix("http://")
+    web.reply = lambda asked: moved(f"http://user:s3cr3t@{host}/a?token=s3cr3t")
+    other.reply = lambda asked: reply
+    more = {"records.pointer": "/rows", "max.response.bytes": "9000"}
+    with pytest.raises(ConnectError) as told:
+        polled(HttpSource, url=f"{web.url}/items", **more)
+    assert f"http://{host}/a " in f"{told.value} "
+    assert "s3cr3t" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "location", ["http://user:s3cr3t@127.0.0.1:9/?t=s3cr3t", "ftp://user:s3cr3t@127.0.0.1/x"]
+)
+def test_secrets_of_a_redirect_that_fails_are_in_no_message(web, location):
+    web.reply = lambda asked: moved(location)
+    with pytest.raises(ConnectError, match=r"127\.0\.0\.1") as told:
+        polled(HttpSource, url=f"{web.url}/items")
+    assert "s3cr3t" not in str(told.value)
+
+
+@pytest.mark.parametrize("status", [300, 303, 307])
+def test_a_redirect_without_an_address_is_no_empty_page(web, status):
+    web.reply = lambda asked: Reply(status=status)
+    with pytest.raises(ConnectError, match=f"answers {status}"):
+        polled(HttpSource, url=f"{web.url}/items")
+
+
 def test_redirects_without_end_fail_after_a_bounded_number(web):
     web.reply = lambda asked: moved(f"/{len(web.asked)}")
     with pytest.raises(ConnectError, match=f"more than {calling.MOST_REDIRECTS} times") as told:

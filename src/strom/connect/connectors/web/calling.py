@@ -1,6 +1,7 @@
 """Calling HTTP servers with manners: limits, credentials, and what to do about each answer."""
 
 import email.utils
+import re
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -112,6 +113,11 @@ class Answer(NamedTuple):
     trusted: bool = True
     """Whether credentials and configured headers were sent there."""
 
+    @property
+    def address(self) -> str:
+        """Where it came from, for messages: without what may be a secret of another server."""
+        return without_user_info(self.url) if self.trusted else without_query(self.url)
+
 
 class NotNow(RetriableError):
     """It is not time for the next request yet."""
@@ -179,9 +185,17 @@ def _check_location(response: "httpx2.Response") -> None:
         redirect_target(str(response.url), response.headers["location"])
 
 
+_USER_INFO = re.compile(r"^([^/?#]*//)[^/?#]*@")
+
+
+def without_user_info(address: str) -> str:
+    """An address for messages: a redirect's may hold a name and a password."""
+    return _USER_INFO.sub(r"\1", address)
+
+
 def without_query(address: str) -> str:
     """An address for messages, where it is a server's: its query may hold a secret."""
-    return address.partition("?")[0].partition("#")[0]
+    return without_user_info(address.partition("?")[0].partition("#")[0])
 
 
 class Caller:
@@ -299,7 +313,7 @@ class Caller:
         import httpx2
 
         client = self._client if trusted else self._client_without_secrets()
-        shown = url if trusted else without_query(url)
+        shown = without_user_info(url) if trusted else without_query(url)
         try:
             with client.stream(
                 method, url, params=params, headers=headers, content=content
@@ -338,7 +352,8 @@ class Caller:
             body += block
             if len(body) > self._limit:
                 raise TooLong(
-                    f"The answer of {response.url} is longer than max.response.bytes={self._limit}."
+                    f"The answer of {without_query(str(response.url))} is longer than "
+                    f"max.response.bytes={self._limit}."
                 )
         return bytes(body)
 
