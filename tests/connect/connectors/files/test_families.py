@@ -86,9 +86,12 @@ def test_files_with_names_like_rotated_ones_are_read(folder):
 def test_the_folder_is_not_listed_for_each_of_its_files(tmp_path, monkeypatch):
     listings = []
     rotated = Generations._rotated
-    monkeypatch.setattr(
-        Generations, "_rotated", lambda self: listings.append(self.path) or rotated(self)
-    )
+
+    def counted(self):
+        listings.append(self.path)
+        return rotated(self)
+
+    monkeypatch.setattr(Generations, "_rotated", counted)
     folder = Folder(tmp_path)
     names = ["part", *(f"part-{number}" for number in range(60))]
     for name in names:
