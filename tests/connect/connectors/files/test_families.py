@@ -12,7 +12,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from strom.connect.connectors.files import families, source
-from strom.connect.connectors.files.generations import Generation
+from strom.connect.connectors.files.generations import Generation, Generations
 from strom.connect.connectors.files.source import FileStreamSource
 from strom.testing.connectors import SourceDriver, StoredOffsets
 
@@ -81,6 +81,28 @@ def test_files_with_names_like_rotated_ones_are_read(folder):
     folder.write("part-9", "new\n")
     folder.write("part", "last\n")
     assert folder.read() == ["last", "new"]
+
+
+def test_the_folder_is_not_listed_for_each_of_its_files(tmp_path, monkeypatch):
+    listings = []
+    rotated = Generations._rotated
+
+    def counted(self):
+        listings.append(self.path)
+        return rotated(self)
+
+    monkeypatch.setattr(Generations, "_rotated", counted)
+    folder = Folder(tmp_path)
+    names = ["part", *(f"part-{number}" for number in range(60))]
+    for name in names:
+        folder.write(name, f"{name}\n")
+    assert folder.read() == sorted(names)
+    folder.restart()
+    for name in names:
+        folder.write(name, f"more of {name}\n")
+    assert folder.read() == sorted(f"more of {name}" for name in names)
+    folder.stop()
+    assert len(listings) < 10
 
 
 def test_those_that_are_there_before_the_first_of_them_stay_files_of_their_own(folder):

@@ -89,6 +89,32 @@ def test_they_are_sent_on_within_an_origin(web):
     assert secrets_in(web.asked[1]) == list(SECRET_NAMES)
 
 
+@pytest.mark.parametrize(
+    ("url", "location", "is_trusted"),
+    [
+        ("http://api.example/a", "https://api.example/a", True),
+        ("http://api.example:80/a", "https://api.example:443/a", True),
+        ("http://api.example/a", "https://api.example:8443/a", False),
+        ("http://api.example:8080/a", "https://api.example/a", False),
+        ("http://api.example/a", "https://www.api.example/a", False),
+    ],
+)
+def test_they_are_sent_on_from_http_to_https_of_the_same_host(
+    monkeypatch, url, location, is_trusted
+):
+    """And to its further pages, which are called by addresses of https from the beginning."""
+
+    def once(self, trusted, method, address, *more):
+        headers = Headers({"Location": location} if address == url else {})
+        return Answer(address, 301 if address == url else 200, headers, b"", trusted)
+
+    monkeypatch.setattr(Caller, "_once", once)
+    caller = Caller(CallSettings(), threading.Event(), named=[url])
+    with contextlib.closing(caller):
+        assert caller.call("GET", url).trusted is is_trusted
+        assert caller.call("GET", f"{location}?page=2").trusted is is_trusted
+
+
 def test_links_on_another_origin_after_a_redirect_are_followed_without_credentials(web, other):
     web.reply = lambda asked: moved(f"{other.url}/items")
     other.reply = lambda asked: Reply(
@@ -105,6 +131,37 @@ def test_a_refusal_at_another_origin_says_that_credentials_were_not_sent(web, ot
     with pytest.raises(ConnectError, match=r"401.*redirected.*not sent.*set url") as told:
         polled(HttpSource, url=f"{web.url}/items", **SECRETS)
     assert "s3cr3t" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(status=401), Reply("no JSON"), Reply('{"a": 1}'), Reply(f"[{'1,' * 5000}1]")]
+)
+def test_secrets_of_a_redirect_are_in_no_message(web, other, reply):
+    host = other.url.removeprefix("http://")
+    web.reply = lambda asked: moved(f"http://user:s3cr3t@{host}/a?token=s3cr3t")
+    other.reply = lambda asked: reply
+    more = {"records.pointer": "/rows", "max.response.bytes": "9000"}
+    with pytest.raises(ConnectError) as told:
+        polled(HttpSource, url=f"{web.url}/items", **more)
+    assert f"http://{host}/a " in f"{told.value} "
+    assert "s3cr3t" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "location", ["http://user:s3cr3t@127.0.0.1:9/?t=s3cr3t", "ftp://user:s3cr3t@127.0.0.1/x"]
+)
+def test_secrets_of_a_redirect_that_fails_are_in_no_message(web, location):
+    web.reply = lambda asked: moved(location)
+    with pytest.raises(ConnectError, match=r"127\.0\.0\.1") as told:
+        polled(HttpSource, url=f"{web.url}/items")
+    assert "s3cr3t" not in str(told.value)
+
+
+@pytest.mark.parametrize("status", [300, 303, 307])
+def test_a_redirect_without_an_address_is_no_empty_page(web, status):
+    web.reply = lambda asked: Reply(status=status)
+    with pytest.raises(ConnectError, match=f"answers {status}"):
+        polled(HttpSource, url=f"{web.url}/items")
 
 
 def test_redirects_without_end_fail_after_a_bounded_number(web):

@@ -270,6 +270,11 @@ class Generations:
 
     def marked(self, mark: Mark) -> Generation | None:
         """The one that a mark was made in; None if it is not there any more."""
+        if mark.inode is not None and (present := open_generation(self.path)) is not None:
+            # Mostly it is where it was: then the folder, which may be large, need not be listed.
+            if present.inode == mark.inode and mark.fits(present):
+                return present
+            present.close()
         # The same inode is the best sign. Without one, an older file comes first: to begin in it and
         # read some lines twice is better than to lose what follows in it.
         paths = [*self._rotated(), self.path]

@@ -1,6 +1,7 @@
 """Calling HTTP servers with manners: limits, credentials, and what to do about each answer."""
 
 import email.utils
+import re
 import threading
 import time
 from collections.abc import Collection, Mapping
@@ -112,6 +113,11 @@ class Answer(NamedTuple):
     trusted: bool = True
     """Whether credentials and configured headers were sent there."""
 
+    @property
+    def address(self) -> str:
+        """Where it came from, for messages: without what may be a secret of another server."""
+        return without_user_info(self.url) if self.trusted else without_query(self.url)
+
 
 class NotNow(RetriableError):
     """It is not time for the next request yet."""
@@ -133,6 +139,20 @@ def _origin(address: str) -> object:
         return httpx2.URL(address).origin
     except httpx2.InvalidURL:
         return None
+
+
+def _trusted_by(address: str) -> set[object]:
+    """The servers that get the credentials of one: itself, and the same host by https.
+
+    Many servers redirect http to https, from default port to default port.
+    """
+    import httpx2
+
+    origin = _origin(address)
+    trusted = {origin}
+    if origin is not None and (url := httpx2.URL(address)).scheme == "http" and url.port is None:
+        trusted.add(url.copy_with(scheme="https").origin)
+    return trusted
 
 
 def redirect_location(answer: Answer) -> str | None:
@@ -165,16 +185,25 @@ def _check_location(response: "httpx2.Response") -> None:
         redirect_target(str(response.url), response.headers["location"])
 
 
+_USER_INFO = re.compile(r"^([^/?#]*//)[^/?#]*@")
+
+
+def without_user_info(address: str) -> str:
+    """An address for messages: a redirect's may hold a name and a password."""
+    return _USER_INFO.sub(r"\1", address)
+
+
 def without_query(address: str) -> str:
     """An address for messages, where it is a server's: its query may hold a secret."""
-    return address.partition("?")[0].partition("#")[0]
+    return without_user_info(address.partition("?")[0].partition("#")[0])
 
 
 class Caller:
     """Calls servers, no faster than allowed and not before they want to be called again.
 
     Credentials and configured headers go to the servers that the user has named, and to no other:
-    not along a redirect to another origin, and not to an address that a server's answer holds.
+    not along a redirect to another origin, and not to an address that a server's answer holds. A
+    server named by http is the same one by https.
     """
 
     def __init__(
@@ -203,7 +232,7 @@ class Caller:
             ),
         )
         self._without_secrets: httpx2.Client | None = None
-        self._trusted = None if named is None else {_origin(address) for address in named}
+        self._trusted = None if named is None else set().union(*map(_trusted_by, named))
         self._redirects = redirects
         self._stopping = stopping
         self._limit = settings.max_response_bytes
@@ -239,7 +268,7 @@ class Caller:
             if target is None:
                 break
             # What has left an origin is not trusted again: the next address is that server's choice.
-            trusted = answer.trusted and _origin(target) == _origin(answer.url)
+            trusted = answer.trusted and _origin(target) in _trusted_by(answer.url)
             answer = self._once(trusted, method, target, None, headers, content)
         else:
             if self._next_address(answer) is not None:
@@ -284,7 +313,7 @@ class Caller:
         import httpx2
 
         client = self._client if trusted else self._client_without_secrets()
-        shown = url if trusted else without_query(url)
+        shown = without_user_info(url) if trusted else without_query(url)
         try:
             with client.stream(
                 method, url, params=params, headers=headers, content=content
@@ -323,7 +352,8 @@ class Caller:
             body += block
             if len(body) > self._limit:
                 raise TooLong(
-                    f"The answer of {response.url} is longer than max.response.bytes={self._limit}."
+                    f"The answer of {without_query(str(response.url))} is longer than "
+                    f"max.response.bytes={self._limit}."
                 )
         return bytes(body)
 

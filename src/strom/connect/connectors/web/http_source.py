@@ -27,7 +27,6 @@ from strom.connect.connectors.web.calling import (
     NotNow,
     address_problem,
     start_of,
-    without_query,
 )
 from strom.connect.connectors.web.json_pointer import NotThere, is_pointer, look_up, resolve
 from strom.connect.connectors.web.paging import (
@@ -232,10 +231,9 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
             address,
             headers={name: text for name, text in headers.items() if text is not None},
         )
-        if answer.status >= 400 or answer.status in {301, 302}:
-            where = answer.url if answer.trusted else without_query(answer.url)
+        if answer.status >= 300 and answer.status != 304:  # a redirect that leads nowhere, too
             raise ConnectError(
-                f"{where} answers {answer.status}, which asking again will not change: "
+                f"{answer.address} answers {answer.status}, which asking again will not change: "
                 f"{start_of(answer.body)}{'' if answer.trusted else _NOT_TRUSTED}"
             )
         return answer
@@ -260,10 +258,10 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
             found = resolve(document, self.settings.records_pointer)
         except (ValueError, RecursionError) as error:
             raise ConnectError(
-                f"{answer.url} does not answer JSON ({error}): {start_of(answer.body)}"
+                f"{answer.address} does not answer JSON ({error}): {start_of(answer.body)}"
             ) from None
         except NotThere as error:
-            raise ConnectError(f"In the answer of {answer.url} {error}.") from None
+            raise ConnectError(f"In the answer of {answer.address} {error}.") from None
         return document, found if isinstance(found, list) else [found], None
 
     def _after(self, at: Progress, answer: Answer, document: Any, count: int) -> Progress:

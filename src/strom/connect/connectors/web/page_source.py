@@ -187,7 +187,7 @@ class PageSourceTask(SourceTask[PageSourceSettings]):
             answer = caller.call("GET", sitemaps.pop(0))
             looked_at += 1
             if answer.status != 200:
-                raise ConnectError(f"The sitemap {answer.url} answers {answer.status}.")
+                raise ConnectError(f"The sitemap {answer.address} answers {answer.status}.")
             text = _sitemap_text(answer.body, self.settings.max_response_bytes)
             found = sitemap_locations(text)
             if "<sitemapindex" in text:

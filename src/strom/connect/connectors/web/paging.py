@@ -76,9 +76,9 @@ class CursorPages(Paging):
         return url, {} if page is None else {self._parameter: str(page)}
 
     def after(self, page: Page, answer: Answer, document: Any, count: int) -> Page:
-        """The next token."""
+        """The next token; a page that gives the token of itself is the last, for the time being."""
         token = look_up(document, self._pointer)
-        return str(token) if token not in (None, "", False) else None
+        return str(token) if token not in (None, "", False) and str(token) != page else None
 
 
 class NumberedPages(Paging):
