@@ -3,6 +3,9 @@
 import itertools
 import json
 import sqlite3
+import threading
+import time
+from collections import Counter
 from contextlib import closing
 
 import pytest
@@ -10,6 +13,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.connect.runtime.rest.server import RunningWorker
+from strom.connect.runtime.sink_run import SinkRun
 from tests.connect.runtime.troubled import scenes
 from tests.connect.runtime.workers import Rest, wait_until
 
@@ -189,6 +193,37 @@ def test_a_topic_that_is_recreated_while_the_sink_runs(cluster, name, tmp_path, 
     cluster.send(name, "new", OLD + 5)
     wait_until(is_there(stored, OLD + OLD + 5), 20)
     wait_until(lambda: is_all_of_both(cluster, stored(), OLD + 5), 20)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "sink"),
+    [("strom", file_sink), ("strom", database_sink)],
+    indirect=["cluster"],
+)
+def test_records_that_come_right_after_it_was_noticed_are_stored_once(
+    cluster, name, tmp_path, monkeypatch, sink
+):
+    stored = filled(cluster, name, sink, tmp_path)
+    note, is_filled = SinkRun._note_recreated, threading.Event()
+
+    def note_and_send(run, present):
+        note(run, present)
+        if run.unit.connector == name:
+            # The consumer waits at the end of the new topic, which is that of the old one.
+            is_filled.wait(20)
+            cluster.send(name, "late", 5)
+            time.sleep(1)  # the consumer fetches them meanwhile
+
+    monkeypatch.setattr(SinkRun, "_note_recreated", note_and_send)
+    cluster.delete(name)
+    cluster.create(name)
+    cluster.send(name, "new", OLD)
+    is_filled.set()
+    wait_until(is_there(stored, OLD + OLD + 5), 20)
+    cluster.send(name, "last", 1)
+    wait_until(lambda: stored()[-1] == "last0")
+    counts = Counter(value.rstrip("0123456789") for value in stored())
+    assert counts == {"old": OLD, "new": OLD, "late": 5, "last": 1}
 
 
 @pytest.mark.parametrize("new", [OLD - 5, OLD])

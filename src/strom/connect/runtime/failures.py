@@ -77,6 +77,10 @@ class Failures:
             if left:
                 self._skipped[place] = left
 
+    def forget_all(self) -> None:
+        """Forget all that was skipped: the same offsets may be those of other records next time."""
+        self._skipped.clear()
+
     def close(self) -> None:
         """Let go of the producer."""
         self._dead_letters = None
