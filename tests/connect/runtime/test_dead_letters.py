@@ -225,3 +225,18 @@ def test_a_crash_between_a_dead_letter_and_its_position_repeats_it_once(servers,
         worker.stop()
     assert letters(servers, name) == 2
     assert file.read_text().splitlines() == ['{"x":1}']
+
+
+def test_a_dead_letter_that_is_too_large_fails_the_task_with_what_to_raise(rest, servers, name):
+    producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 2_000_000})
+    producer.produce(name, "x" * 1_010_000)
+    producer.flush()
+    settings = {"connector__class": f"{HERE}:TroubledSink", "scene": name}
+    add(rest, name, **settings)
+    wait_until(lambda: rest.states(name).get(0, {}).get("state") == "FAILED")
+    trace = rest.states(name)[0]["trace"]
+    assert f"topic {name}, partition 0, offset 0" in trace
+    assert "producer.override.message.max.bytes" in trace
+    add(rest, name, producer__override__message__max__bytes=1_040_000, **settings)
+    wait_until(lambda: letters(servers, name) == 1)
+    rest.ask("DELETE", f"/connectors/{name}")
