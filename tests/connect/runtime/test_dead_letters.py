@@ -2,13 +2,16 @@
 
 import itertools
 import sqlite3
+import threading
 from contextlib import closing
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.connect.api import PoisonRecord, RetriableError
 from strom.connect.runtime.rest.server import RunningWorker
+from strom.connect.runtime.sink_run import SinkRun
 from strom.testing import LocalBroker
 from tests.connect.runtime.troubled import scenes
 from tests.connect.runtime.workers import Rest, WorkerProcess, wait_until
@@ -190,6 +193,37 @@ def test_a_sink_that_is_away_does_not_repeat_dead_letters(rest, servers, name, c
     assert letters(servers, name) == 1
 
 
+def test_a_topic_that_is_recreated_during_a_rebalance_gets_its_own_dead_letters(
+    rest, servers, name, monkeypatch
+):
+    scene = scenes[name]
+    scene.trouble = {"put": [RetriableError("away")] * 100_000}
+    send(servers, name, BAD, GOOD)
+    settings = {"connector__class": f"{HERE}:TroubledSink", "scene": name}
+    add(rest, name, errors__retry__delay__max__ms=20, **settings)
+    wait_until(lambda: letters(servers, name) == 1)
+    on_lost, recreated = SinkRun._on_lost, threading.Event()
+    admin = AdminClient({"bootstrap.servers": servers})
+
+    def lose_and_recreate(run, consumer, partitions):
+        on_lost(run, consumer, partitions)
+        if run.unit.connector == name and not recreated.is_set():
+            admin.delete_topics([name])[name].result()
+            admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+            send(servers, name, BAD, GOOD)
+            recreated.set()
+
+    monkeypatch.setattr(SinkRun, "_on_lost", lose_and_recreate)
+    group = {"group.id": f"connect-{name}", "enable.auto.commit": False}
+    with closing(Consumer({"bootstrap.servers": servers, **group})) as other:
+        other.subscribe([name])
+        wait_until(lambda: other.poll(0.1) is not None or recreated.is_set())
+    scene.trouble = {}
+    wait_until(lambda: committed(rest, name) == 2)
+    rest.ask("DELETE", f"/connectors/{name}")
+    assert letters(servers, name) >= 2  # a rebalance may repeat one
+
+
 def test_a_crash_between_a_dead_letter_and_its_position_repeats_it_once(servers, name, tmp_path):
     file = tmp_path / "out"
     send(servers, name, GOOD, BAD)
@@ -225,3 +259,18 @@ def test_a_crash_between_a_dead_letter_and_its_position_repeats_it_once(servers,
         worker.stop()
     assert letters(servers, name) == 2
     assert file.read_text().splitlines() == ['{"x":1}']
+
+
+def test_a_dead_letter_that_is_too_large_fails_the_task_with_what_to_raise(rest, servers, name):
+    producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 2_000_000})
+    producer.produce(name, "x" * 1_010_000)
+    producer.flush()
+    settings = {"connector__class": f"{HERE}:TroubledSink", "scene": name}
+    add(rest, name, **settings)
+    wait_until(lambda: rest.states(name).get(0, {}).get("state") == "FAILED")
+    trace = rest.states(name)[0]["trace"]
+    assert f"topic {name}, partition 0, offset 0" in trace
+    assert "producer.override.message.max.bytes" in trace
+    add(rest, name, producer__override__message__max__bytes=1_040_000, **settings)
+    wait_until(lambda: letters(servers, name) == 1)
+    rest.ask("DELETE", f"/connectors/{name}")

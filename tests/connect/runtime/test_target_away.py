@@ -1,5 +1,7 @@
 """What a sink writes to is away for longer than the group waits for a member that does not poll."""
 
+import threading
+
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
@@ -7,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from strom.connect.api import RetriableError
 from strom.connect.runtime.rest.server import RunningWorker
 from strom.testing import LocalBroker
-from tests.connect.runtime.troubled import scenes
+from tests.connect.runtime.troubled import TroubledSinkTask, scenes
 from tests.connect.runtime.workers import STRING, Rest, wait_until
 
 HERE = "tests.connect.runtime.troubled"
@@ -82,4 +84,28 @@ def test_a_sink_whose_target_stays_away_keeps_its_place_in_the_group_and_goes_on
     scene.trouble = {}
     wait_until(lambda: scene.stored == ["a", "b", "c"])
     assert members(servers, name) == before
+    rest.ask("DELETE", f"/connectors/{name}")
+
+
+def test_what_was_lost_with_the_target_is_read_again_after_a_stop(servers, rest, monkeypatch):
+    name, scene = "lost", scenes["lost"]
+    flush, lost = TroubledSinkTask.flush, []
+
+    def lose(task):
+        if lost or not task.scene.put:
+            return flush(task)
+        lost.extend(task.scene.put)
+        task.scene.put = []
+        stop = threading.Thread(target=rest.ask, args=("PUT", f"/connectors/{name}/stop"))
+        stop.start()
+        assert task.context.stopping.wait(30)
+        raise RetriableError("away")
+
+    monkeypatch.setattr(TroubledSinkTask, "flush", lose)
+    send(servers, name, "a")
+    rest.put(name, connector__class=f"{HERE}:TroubledSink", scene=name, topics=name)
+    wait_until(lambda: lost)
+    rest.wait_for_states(name, "STOPPED", tasks=0)
+    rest.ask("PUT", f"/connectors/{name}/resume")
+    wait_until(lambda: scene.stored == ["a"])
     rest.ask("DELETE", f"/connectors/{name}")

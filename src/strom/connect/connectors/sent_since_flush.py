@@ -1,8 +1,8 @@
 """What a sink at least once need not send again."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from strom.connect.api import SinkRecord
+from strom.connect.api import SinkContext, SinkRecord, TopicPartition
 
 
 class SentSinceFlush:
@@ -15,6 +15,7 @@ class SentSinceFlush:
     def __init__(self) -> None:
         self._next: dict[tuple[str, int], int] = {}
         self._apart: set[tuple[str, int, int]] = set()
+        self._topic_ids: dict[str, str] = {}
 
     def __contains__(self, record: object) -> bool:
         if not isinstance(record, SinkRecord):
@@ -34,6 +35,16 @@ class SentSinceFlush:
         """All of a call's records were sent."""
         self._next.update((record.origin, record.offset + 1) for record in records)
         self._apart.clear()
+
+    def open(self, partitions: Sequence[TopicPartition], context: SinkContext) -> None:
+        """Forget what was sent of a topic that was recreated: its offsets are those of other records."""
+        for topic in {partition.topic for partition in partitions}:
+            topic_id = context.topic_id(topic)
+            if topic_id is None or self._topic_ids.setdefault(topic, topic_id) == topic_id:
+                continue
+            self._topic_ids[topic] = topic_id
+            self._next = {one: at for one, at in self._next.items() if one[0] != topic}
+            self._apart = {one for one in self._apart if one[0] != topic}
 
     def clear(self) -> None:
         """A flush was made: what comes from here on is new, whatever its offsets are."""

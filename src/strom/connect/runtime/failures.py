@@ -77,6 +77,10 @@ class Failures:
             if left:
                 self._skipped[place] = left
 
+    def forget_all(self) -> None:
+        """Forget all that was skipped: the same offsets may be those of other records next time."""
+        self._skipped.clear()
+
     def close(self) -> None:
         """Let go of the producer."""
         self._dead_letters = None
@@ -109,7 +113,22 @@ class DeadLetters:
         if self._settings.dead_letter_headers:
             headers += self._reasons(message, stage, executor, error)
         self._is_flushed = False
-        self._producer.produce(self._topic, message.value(), message.key(), headers=headers)
+        try:
+            self._produce(message, headers)
+        except KafkaException as refusal:
+            raise ConnectError(
+                f"The dead letter topic {self._topic} cannot be written{_place(message)}, "
+                f"{len(message)} bytes: {refusal.args[0].str()}. If it is too large, raise "
+                "producer.override.message.max.bytes and the topic's max.message.bytes."
+            ) from None
+
+    def _produce(self, message: Message, headers: list[tuple[str, bytes | None]]) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, message.value(), message.key(), headers=headers)
+                return
+            except BufferError:
+                self.flush()
 
     def flush(self) -> None:
         """Wait until they are written; ConnectError if they cannot be."""

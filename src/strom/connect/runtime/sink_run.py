@@ -155,13 +155,14 @@ class SinkRun(Runner):
                 return
             self.check()
             self._follow_pause()
+            # First: what is read before it would be put as records of the topic as it was before.
+            if self._rewind_due:
+                self._rewind()
             messages = self._consumed(POLL_S)
             if messages:
                 self._waiting += self._good(messages)
             if self._waiting:
                 self._deliver()
-            if self._rewind_due:
-                self._rewind()
             now = time.monotonic()
             if now >= due or (not messages and self._ends and now >= due - self._job.flush_s + 1):
                 self._flush_and_commit()
@@ -171,11 +172,12 @@ class SinkRun(Runner):
     def _consumed(self, seconds: float) -> list[Message]:
         """What is there, or comes within so long; a little longer for what comes right behind it."""
         first = self._consumer.poll(seconds)
-        return (
-            []
-            if first is None
-            else [first, *self._consumer.consume(self._task.most_at_once - 1, GATHER_S)]
-        )
+        if first is None:
+            return []
+        before = self._assigned
+        rest = self._consumer.consume(self._task.most_at_once - 1, GATHER_S)
+        # Reassigned meanwhile: the first is another task's, or it is read again.
+        return [first, *rest] if self._assigned is before else rest
 
     def _follow_pause(self) -> None:
         if self.paused.is_set() and self.state != "PAUSED":
@@ -349,6 +351,8 @@ class SinkRun(Runner):
         """Store everything taken so far, then say so to the group."""
         if not self._ends and not self._uncommitted:
             return
+        if self._rewind_due:
+            return  # the task may have lost what it took: that is read again
         if not self.around.holds_lease():
             raise Ended
         self._failures.flush()
@@ -491,6 +495,7 @@ class SinkRun(Runner):
         # Another task may read them from here on, and begin with a topic that was recreated.
         self._begun_anew.clear()
         self.topic_ids.forget()
+        self._failures.forget_all()
         self._rewind_due = False
         consumer.unassign()
 

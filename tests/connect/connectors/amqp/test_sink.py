@@ -93,6 +93,19 @@ def test_routing_keys_are_filled_from_records(queues):
     assert len(queues.bodies()) == 2  # the first one was not published again
 
 
+def test_records_of_a_recreated_topic_are_not_taken_for_those_that_were_published(queues):
+    driver = started(queues, exchange="amq.topic", routing_key="of.{city}")
+    queues.channel.queue_bind(queues.name, "amq.topic", "of.bonn")
+    with pytest.raises(PoisonRecord):
+        driver.put([record(0, {"city": "bonn"}), record(1, {"city": "kiel"})])
+    driver.task.close([TopicPartition("t", 0)])
+    driver.context._topic_id = "topic-2"
+    driver.task.open([TopicPartition("t", 0)])
+    driver.put([record(0, {"city": "bonn", "new": True})])
+    driver.stop()
+    assert queues.bodies() == [b'{"city":"bonn"}', b'{"city":"bonn","new":true}']
+
+
 def test_what_no_queue_wants_may_be_dropped(queues):
     driver = started(queues, exchange="amq.topic", routing_key="nobody.{key}", unroutable="drop")
     driver.put([record(0, "x", key="k")])

@@ -151,6 +151,19 @@ def test_a_queue_that_is_deleted_is_noticed(queues):
     driver.stop()
 
 
+def test_a_channel_that_the_broker_closes_is_opened_again(queues):
+    driver = started(queues)
+    task = driver.tasks[0]
+    # As after RabbitMQ's consumer_timeout, a channel alone is closed: here for an unknown tag.
+    task.delivered([({"queue": queues.name}, {"session": task._session, "tag": 999})])
+    poll_often = (task.poll() for _ in range(50))
+    with pytest.raises(RetriableError, match=f"channel that reads the queue {queues.name}"):
+        list(poll_often)
+    queues.publish(b"1")
+    assert [record.value for record in driver.read(1)] == [b"1"]
+    driver.stop()
+
+
 def test_a_wrong_password_is_not_tried_for_ever(queues):
     with pytest.raises(ConnectError) as told:
         started(queues, password="wrong-word")

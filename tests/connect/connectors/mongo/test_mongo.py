@@ -1,6 +1,7 @@
 """MongoSource and MongoSink, against a stand-in that speaks MongoDB's wire protocol (tools/mongo.py)."""
 
 import datetime as dt
+import itertools
 import json
 import threading
 import uuid
@@ -13,6 +14,9 @@ import pytest
 from bson.decimal128 import Decimal128
 from pymongo import MongoClient
 from pymongo.collection import Collection
+from pymongo.errors import AutoReconnect
+from pymongo.synchronous.change_stream import ChangeStream
+from pymongo.synchronous.cursor import Cursor
 
 from strom.connect.api import (
     ConnectError,
@@ -148,6 +152,35 @@ def test_what_is_there_is_copied_first_and_the_copy_goes_on_after_a_restart(serv
         ("copy", 4),
         ("copy", 9),
     ]
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "method"),
+    [("copy_existing", Cursor, "__next__"), ("latest", ChangeStream, "try_next")],
+)
+def test_what_was_read_before_the_connection_was_lost_is_read_again(
+    server, orders, monkeypatch, mode, kind, method
+):
+    documents = [{"_id": number} for number in range(5)]
+    if mode == "copy_existing":
+        orders.insert_many(documents)
+    task = a_source(server, orders, startup_mode=mode)
+    if mode == "latest":
+        task.poll()
+        orders.insert_many(documents)
+    call, calls = getattr(kind, method), itertools.count(1)
+
+    def lose_connection(cursor):
+        if next(calls) == 3:
+            raise AutoReconnect("connection closed")
+        return call(cursor)
+
+    monkeypatch.setattr(kind, method, lose_connection)
+    with pytest.raises(RetriableError):
+        task.poll()
+    found = operations(polled(task, 5))
+    task.stop()
+    assert [number for _, number in found] == [0, 1, 2, 3, 4]
 
 
 def test_the_document_alone_can_be_sent_and_nothing_for_a_deleted_one(server, orders):

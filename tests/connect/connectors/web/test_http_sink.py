@@ -277,3 +277,17 @@ def test_wrong_settings_are_refused_by_name(wrong, name):
     with pytest.raises(InvalidSettings) as refused:
         HttpSink.settings_class.read({"url": "http://x/", **wrong})
     assert name in refused.value.problems
+
+
+def test_records_of_a_recreated_topic_are_not_taken_for_those_that_were_sent(web):
+    driver = started(web)
+    web.failures = [Reply(), Reply(status=503)]
+    partitions = [TopicPartition("t", 0)]
+    with pytest.raises(RetriableError):
+        driver.task.put([record(0, "old0"), record(1, "old1")])
+    driver.task.close(partitions)
+    driver.context._topic_id = "topic-2"
+    driver.task.open(partitions)
+    driver.put([record(0, "new0"), record(1, "new1")])
+    driver.stop()
+    assert [asked.body for asked in web.asked][-2:] == [b'"new0"', b'"new1"']

@@ -13,6 +13,7 @@ from strom.connect.api import (
     SinkContext,
     SinkRecord,
     SinkTask,
+    TopicPartition,
     setting,
 )
 from strom.connect.connectors.amqp.link import LinkSettings
@@ -82,6 +83,11 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
     def start(self) -> None:
         """Connect."""
         self._connected()
+
+    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Go on where the group was; what was published of a recreated topic is not taken for sent."""
+        self._sent.open(partitions, self.context)
+        return {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Publish, and wait for the confirms."""

@@ -110,6 +110,11 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
             self._connection.process_data_events(0 if self._arrived else IDLE_S)
             if self._cancelled is not None:
                 raise RetriableError(f"The queue {self._cancelled} was deleted or moved.")
+            for queue, channel in self._channels.items():
+                if not channel.is_open:  # pika's connection does not report it
+                    raise RetriableError(
+                        f"The broker has closed the channel that reads the queue {queue}."
+                    )
         except (AMQPError, OSError) as error:
             self._disconnect()
             raise told(error, self.settings.url) from error

@@ -9,7 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from strom.connect.api import SourceConnector, SourceContext, SourceRecord, SourceTask
+from strom.connect.api import (
+    RetriableError,
+    SourceConnector,
+    SourceContext,
+    SourceRecord,
+    SourceTask,
+)
 from strom.connect.api.schema import STRING
 from strom.connect.connectors.mongo.server import connect, in_plain_words
 from strom.connect.connectors.mongo.settings import MongoSourceSettings
@@ -46,19 +52,31 @@ class MongoSourceTask(SourceTask[MongoSourceSettings]):
 
     def poll(self) -> Sequence[SourceRecord]:
         """The next documents of the copy, or the next changes."""
-        with in_plain_words():
-            if "copied" in self._position:
-                copied = self._copy()
-                if copied:
-                    return copied
-                self._position = {"at": self._position["at"]}
-            return self._changes()
+        before = self._position
+        try:
+            with in_plain_words():
+                if "copied" in self._position:
+                    copied = self._copy()
+                    if copied:
+                        return copied
+                    self._position = {"at": self._position["at"]}
+                return self._changes()
+        except RetriableError:
+            # What was read before the failure was not returned, so it is read again.
+            if self._position != before:
+                self._position = before
+                self._close_stream()
+            raise
 
     def stop(self) -> None:
         """Let go of the server."""
+        self._close_stream()
+        self._client.close()
+
+    def _close_stream(self) -> None:
         if self._stream is not None:
             self._stream.close()
-        self._client.close()
+            self._stream = None
 
     def _copy(self) -> list[SourceRecord]:
         from bson import json_util

@@ -128,6 +128,11 @@ class HttpSinkTask(SinkTask[HttpSinkSettings]):
         )
         self._threads = ThreadPoolExecutor(count, "http-sink") if count > 1 else None
 
+    def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Go on where the group was; what was sent of a recreated topic is not taken for sent."""
+        self._sent.open(partitions, self.context)
+        return {}
+
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Send everything; what a repeated call brings again is not sent twice."""
         items: dict[TopicPartition, list[_Item]] = {}

@@ -1,0 +1,26 @@
+"""The group reassigns partitions while a sink task gathers records."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from strom.connect.runtime.sink_run import SinkRun
+
+
+@pytest.mark.parametrize(
+    ("is_reassigned", "expected"), [(False, ["first", "rest"]), (True, ["rest"])]
+)
+def test_what_was_polled_before_a_reassignment_is_given_up(is_reassigned, expected):
+    """It is another task's now; put here, it could move a stored position past records before it."""
+
+    def consume(count, seconds):
+        if is_reassigned:
+            run._assigned = []
+        return ["rest"]
+
+    run = SimpleNamespace(
+        _consumer=SimpleNamespace(poll=lambda seconds: "first", consume=consume),
+        _task=SimpleNamespace(most_at_once=5),
+        _assigned=[],
+    )
+    assert SinkRun._consumed(run, 0.1) == expected
