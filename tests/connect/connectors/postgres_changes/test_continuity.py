@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from strom.connect.api import ConnectError
+from strom.connect.api import ConnectError, RetriableError
+from strom.connect.connectors.postgres_changes.connection import ReplicationConnection
 from strom.connect.connectors.postgres_changes.continuity import (
     Origin,
     Server,
@@ -14,6 +15,7 @@ from strom.connect.connectors.postgres_changes.continuity import (
     refuse_other_slot,
 )
 from strom.connect.connectors.postgres_changes.positions import Position
+from strom.connect.connectors.postgres_changes.protocol import Keepalive
 from strom.testing.connectors import SourceDriver, StoredOffsets
 from tests.connect.connectors.other_side import PostgresSide
 from tests.connect.connectors.postgres_changes.following import changes, following
@@ -125,6 +127,52 @@ def test_a_stop_inside_a_transaction_after_idle_time_is_no_recreated_slot(
         with changes(side, driver.offsets, **texts) as driver:
             records = [one for one in driver.read(1) if one.topic == "shop.public.t"]
             assert [record.key["id"] for record in records] == [2]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("heartbeat", ["0", "1"])
+def test_a_server_that_reads_its_log_again_does_not_move_the_offset_back(
+    side: PostgresSide, heartbeat: str
+) -> None:
+    """A long transaction holds the slot's restart_lsn back, and keepalives begin there."""
+    texts = {"table_include_list": "public.t", "heartbeat_interval_ms": heartbeat}
+    with changes(side, table_include_list="public.t") as driver:
+        following(driver)
+        idle(driver)
+    before = offset_of(driver.offsets)
+    with changes(side, driver.offsets, **texts) as driver:
+        task: Any = driver.tasks[0]
+        records: list[Any] = []
+        task._keep_alive(Keepalive(before["lsn"] - 1, wants_answer=False), records)
+        assert records == []
+        driver.store_idle_offsets()
+        assert offset_of(driver.offsets) == before
+    with changes(side, driver.offsets, **texts):
+        pass
+
+
+@pytest.mark.postgres
+def test_a_server_is_checked_again_after_an_attempt_that_was_interrupted(
+    side: PostgresSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories: list[Any] = [RetriableError("away"), ""]
+
+    def history(self: ReplicationConnection, timeline: int) -> str:
+        found = histories.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return str(found)
+
+    monkeypatch.setattr(ReplicationConnection, "timeline_history", history)
+    with changes(side, table_include_list="public.t") as driver:
+        following(driver)
+        task: Any = driver.tasks[0]
+        task._origin = task._origin._replace(timeline=0)
+        task._disconnect()
+        with pytest.raises(RetriableError):
+            task.poll()
+        with pytest.raises(ConnectError, match="timeline"):
+            task.poll()
 
 
 @pytest.mark.postgres

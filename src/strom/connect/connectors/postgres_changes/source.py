@@ -161,13 +161,15 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         slot = self._catalog.slot()
         self._connection = ReplicationConnection(self.settings.address(), dict(SESSION))
         server = self._connection.identify()
-        stored, self._origin = self._origin, Origin(server.system, server.timeline)
         if self._returned is None:
+            self._origin = Origin(server.system, server.timeline)
             self._confirms_only_stored = True
             self._begin(slot, tables)
             return
         history = self._connection.timeline_history
-        refuse_other_server(self._returned, stored, server, history)
+        refuse_other_server(self._returned, self._origin, server, history)
+        # Only now: an attempt that was interrupted before has not compared them.
+        self._origin = Origin(server.system, server.timeline)
         if slot is None or slot.lost:
             refuse_other_slot(self.settings.slot_name, slot, self._returned)
         self._keys.rewind()
