@@ -197,14 +197,17 @@ def test_an_offset_of_the_first_release_is_resumed(side: PostgresSide) -> None:
 
 
 @pytest.mark.postgres
-def test_the_server_shuts_down_though_the_connector_is_connected(side: PostgresSide) -> None:
+@pytest.mark.parametrize("heartbeat", ["0", "3600000"])
+def test_the_server_shuts_down_though_the_connector_is_connected(heartbeat: str) -> None:
     """It waits until everything is confirmed, so what it asks for is stored at once."""
     with RealPostgres(settings=FOR_TESTS) as server:
         own = PostgresSide(server)
         own.run("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE other (id INT PRIMARY KEY);")
-        with changes(own, table_include_list="public.t", database_password="") as driver:
+        own.run("INSERT INTO t VALUES (1);")
+        texts = {"table_include_list": "public.t", "heartbeat_interval_ms": heartbeat}
+        with changes(own, database_password="", **texts) as driver:
+            driver.read(1)
             following(driver)
-            idle(driver)
             own.run("INSERT INTO other VALUES (1);")
             ending = server.begin_stop()
             task: Any = driver.tasks[0]

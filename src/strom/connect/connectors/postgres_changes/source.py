@@ -340,9 +340,10 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._keys.passed(piece.end)
             if self._heartbeat_is_due():
                 records.append(self._heartbeat(piece.end))
-            elif not self.settings.heartbeat_ms:
+            elif not self.settings.heartbeat_ms or piece.wants_answer:
                 self._idle_lsn = piece.end
-                # A server that shuts down asks until all of its log is confirmed.
+                # A server that shuts down asks until all of its log is confirmed, and cannot wait for
+                # the next heartbeat.
                 self._idle_is_asked |= piece.wants_answer
         if piece.wants_answer:
             self._tell_server()
