@@ -40,7 +40,11 @@ from strom.connect.connectors.postgres_changes.pgoutput import (
 )
 from strom.connect.connectors.postgres_changes.positions import Position, Progress
 from strom.connect.connectors.postgres_changes.protocol import Changes, Keepalive, ProtocolError
-from strom.connect.connectors.postgres_changes.publication import Publication
+from strom.connect.connectors.postgres_changes.publication import (
+    WHOLE,
+    Publication,
+    PublishedPart,
+)
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.snapshot import snapshot_records
 from strom.connect.connectors.postgres_changes.table_forms import TableForms
@@ -203,11 +207,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._returned = self._delivered = Position(lsn)
             self._stream_from(self._returned)
             return
-        forms = [self._forms.make(self._catalog.relation(table)) for table in tables]
+        parts = self._publication.parts()
+        published = [(self._catalog.relation(one), parts.get(one, WHOLE)) for one in tables]
         self._snapshot_lsn = lsn
         self._snapshot = snapshot_records(
             self._database,
-            forms,
+            [(self._forms.make(_part_of(*one)), one[1].condition) for one in published],
             self._partition,
             self._offset(Position(lsn)),
             self.settings.fetch_size,
@@ -378,6 +383,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         if self._connection is not None:
             self._last_status = time.monotonic()
             self._connection.send_status(self._confirmed, self._confirmed, ask=self._is_idle)
+
+
+def _part_of(relation: Relation, part: PublishedPart) -> Relation:
+    """The table as the change stream would describe it: with the columns that are published."""
+    columns = tuple(one for one in relation.columns if not part.columns or one.name in part.columns)
+    return relation._replace(columns=columns)
 
 
 def _now_ms() -> int:
