@@ -349,3 +349,61 @@ def test_two_tasks_may_want_to_make_the_same_table_at_once(side: Side) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert people(side) == [(0, "x"), (1, "x"), (2, "x"), (3, "x")]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_column_of_which_only_nulls_were_seen_is_added_with_its_first_value(
+    side: Side, at_once: bool
+) -> None:
+    values = [
+        {"a": None, "b": None, "c": 1},
+        {"a": None, "b": 2, "c": 1},
+        {"a": 3, "b": None, "c": 1},
+        {"a": None, "b": None, "c": 1},
+    ]
+    records = [SinkRecord("t", 0, n, value, None, n, None) for n, value in enumerate(values)]
+    driver = sink(side, **{**UPSERT, "pk.fields": "id", "auto.evolve": "true"})
+    driver.start([TopicPartition("t", 0)])
+    for part in [records] if at_once else [[record] for record in records]:
+        driver.task.put(part)
+    driver.stop()
+    expected = [(0, None, None), (1, None, 2), (2, 3, None), (3, None, None)]
+    assert side.run("SELECT id, a, b FROM t ORDER BY id") == expected
+
+
+def test_a_value_without_a_column_is_refused_also_behind_nulls(side: Side) -> None:
+    side.run("CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT);")
+    values: list[dict[str, Any]] = [{"a": 1, "b": None}, {"a": 1, "b": None}, {"a": 1, "b": 2}]
+    records = [SinkRecord("t", 0, n, value, None, n, None) for n, value in enumerate(values)]
+    with pytest.raises(PoisonRecord, match=r"no column b; auto\.evolve") as poison:
+        put(side, records, **{**UPSERT, "pk.fields": "id"})
+    assert poison.value.index == 2
+
+
+@pytest.mark.parametrize("key", [None, {"other": 1}])
+@pytest.mark.parametrize("value", [None, {"name": "x"}])
+def test_a_key_of_another_form_is_refused_alone(side: Side, key: Any, value: Any) -> None:
+    side.run("CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT);")
+    schema = None if value is None else struct({"name": STRING})
+    keys = [{"id": 1}, {"id": 2}, key, {"id": 3}]
+    records = [SinkRecord("t", 0, n, value, schema, one, None) for n, one in enumerate(keys)]
+    with pytest.raises(PoisonRecord, match="key") as poison:
+        put(side, records, **{**UPSERT, "pk.fields": "id", "delete.enabled": "true"})
+    assert poison.value.index == 2
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("mode", ["insert", "upsert", "update"])
+@pytest.mark.parametrize("kind", ["bit(3)", "bit varying(3)", "short", "varchar(3)[]"])
+def test_a_value_that_is_too_long_is_refused_not_cut_off(
+    postgres_side: PostgresSide, kind: str, mode: str
+) -> None:
+    postgres_side.run(
+        f"CREATE DOMAIN short AS varchar(3); CREATE TABLE t (id BIGINT PRIMARY KEY, v {kind});"
+    )
+    if mode == "update":
+        postgres_side.run("INSERT INTO t VALUES (1);")
+    text = "{1010}" if kind.endswith("[]") else "1010"
+    record = SinkRecord("t", 0, 0, {"v": text}, struct({"v": STRING}), {"id": 1}, KEY)
+    with pytest.raises(PoisonRecord, match=r"too long|does not match"):
+        put(postgres_side, [record], **{**UPSERT, "insert.mode": mode})

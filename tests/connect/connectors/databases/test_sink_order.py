@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from strom.connect.api import PoisonRecord, Schema, SinkRecord, TopicPartition
 from strom.connect.api.schema import FLOAT64, INT64, STRING, TIMESTAMP, decimal, struct
 from strom.connect.connectors.databases.postgres import Postgres
+from strom.connect.connectors.databases.postgres_types import optional
 from strom.connect.connectors.databases.sink import JdbcSink
 from strom.testing.connectors import SinkDriver
 from tests.connect.connectors.other_side import PostgresSide, Side, SqliteSide
@@ -253,6 +254,40 @@ def test_keys_that_a_trigger_changes_are_written_in_order(postgres_side: Postgre
     records = changes(["A", "a", "A", "a"], ["1", "2", "3", None], STRING)
     put(postgres_side, records, pk_fields="id")
     assert contents(postgres_side) == []
+
+
+@pytest.mark.postgres
+def test_a_trigger_sees_every_change(postgres_side: PostgresSide) -> None:
+    make_postgres(postgres_side, "bigint")
+    postgres_side.run(
+        "CREATE TABLE history (n serial, id bigint, name text);"
+        "CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "INSERT INTO history (id, name) VALUES (NEW.id, NEW.name); RETURN NULL; END $$;"
+        "CREATE TRIGGER kept AFTER INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION keep();"
+    )
+    put(postgres_side, changes([1, 2, 1], ["a", "b", "c"], INT64), pk_fields="id")
+    history = postgres_side.run("SELECT id, name FROM history ORDER BY n")
+    assert history == [(1, "a"), (2, "b"), (1, "c")]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("action", ["CASCADE", "SET NULL"])
+def test_a_delete_is_not_moved_past_rows_of_its_table_that_it_changes(
+    postgres_side: PostgresSide, action: str
+) -> None:
+    postgres_side.run(
+        f"CREATE TABLE t (id bigint PRIMARY KEY, name bigint REFERENCES t ON DELETE {action});"
+        "INSERT INTO t VALUES (1, NULL);"
+    )
+    value = struct({"name": optional(INT64)})
+    records = [
+        SinkRecord("t", 0, 0, {"name": 1}, value, 2, INT64),
+        SinkRecord("t", 0, 1, None, None, 1, INT64),
+        SinkRecord("t", 0, 2, {"name": None}, value, 1, INT64),
+    ]
+    put(postgres_side, records, pk_fields="id")
+    expected = [(1, None)] if action == "CASCADE" else [(1, None), (2, None)]
+    assert postgres_side.run("SELECT id, name FROM t ORDER BY id") == expected
 
 
 @pytest.mark.postgres

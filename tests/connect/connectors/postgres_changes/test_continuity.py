@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from strom.connect.api import ConnectError
+from strom.connect.api import ConnectError, RetriableError
+from strom.connect.connectors.postgres_changes.connection import ReplicationConnection
 from strom.connect.connectors.postgres_changes.continuity import (
     Origin,
     Server,
@@ -14,6 +15,7 @@ from strom.connect.connectors.postgres_changes.continuity import (
     refuse_other_slot,
 )
 from strom.connect.connectors.postgres_changes.positions import Position
+from strom.connect.connectors.postgres_changes.protocol import Keepalive
 from strom.testing.connectors import SourceDriver, StoredOffsets
 from tests.connect.connectors.other_side import PostgresSide
 from tests.connect.connectors.postgres_changes.following import changes, following
@@ -128,6 +130,52 @@ def test_a_stop_inside_a_transaction_after_idle_time_is_no_recreated_slot(
 
 
 @pytest.mark.postgres
+@pytest.mark.parametrize("heartbeat", ["0", "1"])
+def test_a_server_that_reads_its_log_again_does_not_move_the_offset_back(
+    side: PostgresSide, heartbeat: str
+) -> None:
+    """A long transaction holds the slot's restart_lsn back, and keepalives begin there."""
+    texts = {"table_include_list": "public.t", "heartbeat_interval_ms": heartbeat}
+    with changes(side, table_include_list="public.t") as driver:
+        following(driver)
+        idle(driver)
+    before = offset_of(driver.offsets)
+    with changes(side, driver.offsets, **texts) as driver:
+        task: Any = driver.tasks[0]
+        records: list[Any] = []
+        task._keep_alive(Keepalive(before["lsn"] - 1, wants_answer=False), records)
+        assert records == []
+        driver.store_idle_offsets()
+        assert offset_of(driver.offsets) == before
+    with changes(side, driver.offsets, **texts):
+        pass
+
+
+@pytest.mark.postgres
+def test_a_server_is_checked_again_after_an_attempt_that_was_interrupted(
+    side: PostgresSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    histories: list[Any] = [RetriableError("away"), ""]
+
+    def history(self: ReplicationConnection, timeline: int) -> str:
+        found = histories.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return str(found)
+
+    monkeypatch.setattr(ReplicationConnection, "timeline_history", history)
+    with changes(side, table_include_list="public.t") as driver:
+        following(driver)
+        task: Any = driver.tasks[0]
+        task._origin = task._origin._replace(timeline=0)
+        task._disconnect()
+        with pytest.raises(RetriableError):
+            task.poll()
+        with pytest.raises(ConnectError, match="timeline"):
+            task.poll()
+
+
+@pytest.mark.postgres
 def test_an_offset_of_the_first_release_is_resumed(side: PostgresSide) -> None:
     """It confirmed idle progress that it had not stored: then the slot is ahead, and it is no loss."""
     with changes(side, table_include_list="public.t") as driver:
@@ -149,14 +197,17 @@ def test_an_offset_of_the_first_release_is_resumed(side: PostgresSide) -> None:
 
 
 @pytest.mark.postgres
-def test_the_server_shuts_down_though_the_connector_is_connected(side: PostgresSide) -> None:
+@pytest.mark.parametrize("heartbeat", ["0", "3600000"])
+def test_the_server_shuts_down_though_the_connector_is_connected(heartbeat: str) -> None:
     """It waits until everything is confirmed, so what it asks for is stored at once."""
     with RealPostgres(settings=FOR_TESTS) as server:
         own = PostgresSide(server)
         own.run("CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE other (id INT PRIMARY KEY);")
-        with changes(own, table_include_list="public.t", database_password="") as driver:
+        own.run("INSERT INTO t VALUES (1);")
+        texts = {"table_include_list": "public.t", "heartbeat_interval_ms": heartbeat}
+        with changes(own, database_password="", **texts) as driver:
+            driver.read(1)
             following(driver)
-            idle(driver)
             own.run("INSERT INTO other VALUES (1);")
             ending = server.begin_stop()
             task: Any = driver.tasks[0]

@@ -10,7 +10,7 @@ from strom.connect.connectors.postgres_changes.names import TopicNames, fits, pa
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
 from tests.connect.connectors.other_side import PostgresSide
-from tests.connect.connectors.postgres_changes.following import changes, following
+from tests.connect.connectors.postgres_changes.following import changes, following, told
 from tools.postgres import RealPostgres
 
 PARTITIONED = """
@@ -210,3 +210,22 @@ def test_names_that_cannot_be_are_refused(texts: dict[str, str], setting: str) -
         PostgresChangesSettings.read({**MINIMAL, **texts})
     problems: Any = refused.value.problems
     assert list(problems) == [setting]
+
+
+@pytest.mark.postgres
+def test_the_snapshot_has_the_columns_and_rows_that_are_published(side: PostgresSide) -> None:
+    side.run(
+        "CREATE TABLE p (id INT PRIMARY KEY, name TEXT, secret TEXT);"
+        "INSERT INTO p VALUES (1, 'a', 's'), (200, 'b', 's');"
+        "CREATE PUBLICATION strom_shop FOR TABLE p (id, name) WHERE (id < 100);"
+    )
+    with changes(side, publication_autocreate_mode="disabled") as driver:
+        records = driver.read(1)
+        following(driver)
+        side.run("INSERT INTO p VALUES (201, 'c', 's'), (2, 'd', 's');")
+        records += driver.read(1)
+    assert told(records) == [
+        ("r", None, {"id": 1, "name": "a"}),
+        ("c", None, {"id": 2, "name": "d"}),
+    ]
+    assert records[0].value_schema == records[1].value_schema

@@ -43,6 +43,8 @@ class Column(NamedTuple):
 
     It is given what `Database.converter` returns. None: only the database can tell.
     """
+    cast: str = ""
+    """The type that its text is cast to, where values are written as text."""
 
 
 def as_it_is(value: Any) -> Any:

@@ -46,6 +46,12 @@ class Plan:
         self._like = record
         kept = [place for place, one in enumerate(shape.columns) if one.name in known]
         self._takes = [shape.takes[place] for place in kept]
+        self._left_out = [
+            take
+            for one, take in zip(shape.columns, shape.takes, strict=True)
+            if one.name not in known
+        ]
+        """Of columns that are not there, as nothing but nulls was seen for them."""
         self.columns = tuple(known[shape.columns[place].name] for place in kept)
         schemas = {one.name: one.schema for one in shape.columns}
         declared: list[Schema | None] = [
@@ -70,6 +76,16 @@ class Plan:
             and record.key_schema is like.key_schema
             and has_form_of(record.value, record.key, like.value, like.key, record.value_schema)
         )
+
+    def first_left_out(self, records: Stretch) -> int | None:
+        """The place of the first record that has a value for a column which is not there yet."""
+        places = (
+            place
+            for take in self._left_out
+            for place, value in enumerate(take(records))
+            if value is not None
+        )
+        return min(places, default=None)
 
     def rows(self, records: Stretch) -> list[Row]:
         """The records' rows; RefusedRows if a value cannot be one of its column."""
@@ -139,7 +155,7 @@ def from_offset(records: Stretch, first: int) -> Stretch:
 def runs_of(records: Stretch) -> Iterator[tuple[int, Stretch]]:
     """Records one after the other that have the same form, and where they begin."""
     values, keys, schema = records.values, records.keys, records.value_schema
-    if schema is not None and None not in values:
+    if schema is not None and None not in values and _have_one_form(keys, records.key_schema):
         yield 0, records
         return
     start = 0
@@ -152,13 +168,22 @@ def runs_of(records: Stretch) -> Iterator[tuple[int, Stretch]]:
 
 def has_form_of(value: Any, key: Any, like: Any, like_key: Any, schema: Schema | None) -> bool:
     """Whether a record makes columns as another of the same schemas does."""
-    if (value is None) != (like is None):
+    if (value is None) != (like is None) or key_form(key) != key_form(like_key):
         return False
     if schema is not None or value is None:
         return True
-    if not isinstance(value, dict) or not isinstance(like, dict):
-        return False
-    return value.keys() == like.keys() and isinstance(key, dict) == isinstance(like_key, dict)
+    return isinstance(value, dict) and isinstance(like, dict) and value.keys() == like.keys()
+
+
+def key_form(key: Any) -> Any:
+    """What is equal for keys that make the same columns."""
+    return frozenset(key) if isinstance(key, dict) else key is None
+
+
+def _have_one_form(keys: Sequence[Any], schema: Schema | None) -> bool:
+    """Whether all keys surely have the same form; without a schema, structs need a closer look."""
+    types = set(map(type, keys))
+    return len(types) == 1 and (schema is not None or dict not in types)
 
 
 def _is_declared(record: SinkRecord, column: Column) -> bool:

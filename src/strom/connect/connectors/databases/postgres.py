@@ -27,6 +27,12 @@ from strom.connect.connectors.databases.postgres_values import (
 from strom.connect.connectors.databases.time_zones import settled_wall_clock
 
 _COLUMNS: Final = """
+WITH RECURSIVE cascading AS (
+    SELECT conrelid FROM pg_constraint
+    WHERE confrelid = to_regclass($1) AND contype = 'f' AND confdeltype IN ('c', 'n', 'd')
+    UNION
+    SELECT k.conrelid FROM cascading c JOIN pg_constraint k ON k.confrelid = c.conrelid
+    WHERE k.contype = 'f' AND k.confdeltype IN ('c', 'n', 'd'))
 SELECT a.attname,
        CASE WHEN t.typbasetype = 'timestamp'::regtype THEN format_type(t.typbasetype, t.typtypmod)
             ELSE format_type(a.atttypid, a.atttypmod) END,
@@ -39,13 +45,17 @@ SELECT a.attname,
        coalesce((SELECT k.place FROM pg_index i, unnest(i.indkey) WITH ORDINALITY k(number, place)
                  WHERE i.indrelid = a.attrelid AND i.indisprimary AND k.number = a.attnum), 0),
        coalesce((to_jsonb(c) ->> 'collisdeterministic')::bool, true)
-       AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = a.attrelid AND NOT g.tgisinternal
-                       AND g.tgtype & 3 = 3)
+       AND NOT EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = a.attrelid AND NOT g.tgisinternal)
+       AND a.attrelid NOT IN (SELECT conrelid FROM cascading),
+       format_type(coalesce(nullif(t.typbasetype, 0), a.atttypid), -1)
 FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-"""Last: whether equal values are identical ones, and no trigger changes a row before it is stored."""
+"""The last but one: whether equal values are identical ones, and nothing but the rows that are written
+is changed by that: no trigger, no foreign key by which deleting a row changes others of its table.
+The last: the type that a text is cast to. Casts to `bit(3)`, or to a domain of `varchar(3)`, would
+silently cut off what is too long; what is only assigned to such a column is refused."""
 _TABLES: Final = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind::text = ANY($1) AND NOT c.relispartition AND c.relpersistence <> 't'
@@ -105,7 +115,7 @@ class Postgres(PostgresSession):
         """A table's columns."""
         found = []
         for row in self.read(_COLUMNS, (self.quote_table(table),)):
-            name, type_name, oid, modifier, required, filled, *more, key, is_literal = row
+            name, type_name, oid, modifier, required, filled, *more, key, is_literal, cast = row
             info = TypeInfo(oid, *more)
             kind = mapped(info, modifier, self._numeric_mapping, self._zone)
             schema = kind.schema if required else optional(kind.schema)
@@ -113,8 +123,9 @@ class Postgres(PostgresSession):
             identity = (
                 key_identity(type_name) if required and is_literal and self._is_utf8 else None
             )
+            is_needed = required and not filled
             found.append(
-                Column(name, type_name, schema, kind.parse, key, required and not filled, identity)
+                Column(name, type_name, schema, kind.parse, key, is_needed, identity, cast)
             )
         return tuple(found)
 
@@ -285,7 +296,7 @@ class Postgres(PostgresSession):
     def _cast(self, columns: Sequence[Column]) -> str:
         return ", ".join(
             f"s.{self.quote(column.name)}"
-            + (f"::{column.type}" if is_copied_as_text(column.type) else "")
+            + (f"::{column.cast}" if is_copied_as_text(column.type) else "")
             for column in columns
         )
 
@@ -385,7 +396,7 @@ def _parameters(columns: Sequence[Column]) -> list[str]:
     Not as `varchar(3)`: by a cast, PostgreSQL would silently cut off what is too long.
     """
     return [
-        f"${number}::text::{column.type}"
+        f"${number}::text::{column.cast}"
         if is_copied_as_text(column.type)
         else f"${number}"
         if column.type.startswith("character")

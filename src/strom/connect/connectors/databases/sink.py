@@ -38,6 +38,7 @@ from strom.connect.connectors.databases.plans import (
     Run,
     Spans,
     from_offset,
+    key_form,
     offsets_of,
     runs_of,
 )
@@ -214,23 +215,32 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         for part in records:
             for start, run in runs_of(part):
                 try:
-                    plan = self._plan(run.part(0, 1).records()[0])
+                    plan = self._plan(run)
                 except PoisonRecord as error:
-                    raise PoisonRecord(str(error), before + start) from None
+                    raise PoisonRecord(str(error), before + start + error.index) from None
                 yield plan, run
             before += len(part)
 
-    def _plan(self, record: SinkRecord) -> Plan:
+    def _plan(self, run: Stretch) -> Plan:
+        """How these records are written; their first has the form of all."""
+        record = run.part(0, 1).records()[0]
         form = tuple(record.value) if record.value_schema is None and record.value else None
         identity = (
             record.topic, record.value is None, id(record.value_schema), id(record.key_schema), form,
-            isinstance(record.key, dict),
+            key_form(record.key),
         )  # fmt: skip
         plan = self._plans.get(identity)
         if plan is None or not plan.fits(record):
-            if len(self._plans) >= _MOST_SHAPES:
-                self._plans.clear()
-            plan = self._plans[identity] = self._new_plan(record)
+            plan = self._new_plan(record)
+        # A null says nothing of its column's type, so the column may be missing where a value needs it.
+        while (place := plan.first_left_out(run)) is not None:
+            try:
+                plan = self._new_plan(run.part(place, place + 1).records()[0])
+            except PoisonRecord as error:
+                raise PoisonRecord(str(error), place) from None
+        if len(self._plans) >= _MOST_SHAPES:
+            self._plans.clear()
+        self._plans[identity] = plan
         return plan
 
     def _new_plan(self, record: SinkRecord) -> Plan:
@@ -262,6 +272,8 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._database.execute("SAVEPOINT strom_part")
         try:
             self._write(self._planned(stretches([records[place] for place in places])))
+        except PoisonRecord as error:
+            raise PoisonRecord(str(error), places[error.index]) from None
         except RefusedRows as refusal:
             self._database.execute("ROLLBACK TO SAVEPOINT strom_part")
             if len(places) == 1:

@@ -86,8 +86,12 @@ class Progress:
         return Position(event.end_lsn)
 
     def is_between_transactions(self, lsn: int) -> bool:
-        """Whether all transactions up to here have come wholly, the one resumed inside of too."""
-        return self.transaction is None and lsn > self._resumed.commit_lsn
+        """Whether all transactions up to here have come wholly, the one resumed inside of too.
+
+        Not before the position: a server that reads its log again from the slot's `restart_lsn`
+        reports how far it has got in that, which is behind what was delivered.
+        """
+        return self.transaction is None and lsn > self._resumed.commit_lsn and lsn >= self._lsn
 
     def advance(self, lsn: int) -> None:
         """Nothing was committed before this that is not done; between transactions."""

@@ -21,6 +21,12 @@ SELECT coalesce((to_jsonb(p) ->> 'pubviaroot')::bool, false) FROM pg_publication
 _PUBLISHED: Final = """
 SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = $1 ORDER BY 1, 2
 """
+_PARTS: Final = """
+SELECT schemaname, tablename, to_jsonb(p) ->> 'rowfilter',
+       ARRAY(SELECT jsonb_array_elements_text(to_jsonb(p) -> 'attnames'))
+FROM pg_publication_tables p WHERE pubname = $1
+"""
+"""Without columns and filters before PostgreSQL 15, which publishes whole tables."""
 _TABLES: Final = """
 SELECT n.nspname, c.relname, c.relkind = 'p', c.relispartition
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -34,6 +40,18 @@ class _Table(NamedTuple):
     id: TableId
     is_partitioned: bool
     is_partition: bool
+
+
+class PublishedPart(NamedTuple):
+    """What of a table is published."""
+
+    columns: frozenset[str]
+    """None of them: all."""
+    condition: str | None
+    """On its rows, in SQL; None: all."""
+
+
+WHOLE: Final = PublishedPart(frozenset(), None)
 
 
 class Publication:
@@ -98,6 +116,13 @@ class Publication:
             )
         elif set(self._names(_PUBLISHED)) != set(tables):
             self._database.execute(f"ALTER PUBLICATION {quoted} SET TABLE {names}")
+
+    def parts(self) -> dict[TableId, PublishedPart]:
+        """Which columns and rows of each table the publication has, by its column lists and filters."""
+        return {
+            TableId(schema, name): PublishedPart(frozenset(columns), condition)
+            for schema, name, condition, columns in self._database.read(_PARTS, (self._name,))
+        }
 
     def _published(self, there: list[_Table]) -> list[TableId]:
         """All names under which changes can come: by the publication, or by the one to be made."""

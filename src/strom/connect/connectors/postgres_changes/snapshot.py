@@ -14,7 +14,7 @@ _IS_PARTITIONED: Final = "SELECT relkind = 'p' FROM pg_class WHERE oid = $1::int
 
 def snapshot_records(
     database: Postgres,
-    forms: Sequence[TableForm],
+    forms: Sequence[tuple[TableForm, str | None]],
     partition: dict[str, Any],
     offset: Mapping[str, Any],
     fetch_size: int,
@@ -22,13 +22,14 @@ def snapshot_records(
 ) -> Iterator[list[SourceRecord]]:
     """The rows of all tables as records, piece by piece, within the transaction that is open.
 
+    With each form comes the condition, in SQL, on the rows to read; None reads all of them.
     Only the last record has this `offset`; a start from another record's begins the snapshot again.
     """
     lsn = offset["lsn"]
     unfinished = {"lsn": lsn, "snapshot": True}
     held: SourceRecord | None = None
-    for form in forms:
-        for rows in database.stream(_statement(database, form), fetch_size):
+    for form, condition in forms:
+        for rows in database.stream(_statement(database, form, condition), fetch_size):
             now = now_ms()
             where = Where(now, lsn, snapshot="true")
             records = [] if held is None else [held]
@@ -47,7 +48,7 @@ def snapshot_records(
         yield [held._replace(source_offset=offset)]
 
 
-def _statement(database: Postgres, form: TableForm) -> str:
+def _statement(database: Postgres, form: TableForm, condition: str | None) -> str:
     relation = form.relation
     columns = ", ".join(
         _as_in_the_stream(database, column.name, column.type) for column in relation.columns
@@ -55,7 +56,8 @@ def _statement(database: Postgres, form: TableForm) -> str:
     # The rows of tables that inherit from it are theirs; a partitioned table has none of its own.
     ((is_partitioned,),) = database.read(_IS_PARTITIONED, (relation.oid,))
     only = "" if is_partitioned else "ONLY "
-    return f"SELECT {columns} FROM {only}{database.quote_table(form.table)}"
+    where = f" WHERE {condition}" if condition else ""
+    return f"SELECT {columns} FROM {only}{database.quote_table(form.table)}{where}"
 
 
 def _as_in_the_stream(database: Postgres, column: str, kind: int) -> str:

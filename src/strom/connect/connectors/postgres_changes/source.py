@@ -40,7 +40,11 @@ from strom.connect.connectors.postgres_changes.pgoutput import (
 )
 from strom.connect.connectors.postgres_changes.positions import Position, Progress
 from strom.connect.connectors.postgres_changes.protocol import Changes, Keepalive, ProtocolError
-from strom.connect.connectors.postgres_changes.publication import Publication
+from strom.connect.connectors.postgres_changes.publication import (
+    WHOLE,
+    Publication,
+    PublishedPart,
+)
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.snapshot import snapshot_records
 from strom.connect.connectors.postgres_changes.table_forms import TableForms
@@ -161,13 +165,15 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         slot = self._catalog.slot()
         self._connection = ReplicationConnection(self.settings.address(), dict(SESSION))
         server = self._connection.identify()
-        stored, self._origin = self._origin, Origin(server.system, server.timeline)
         if self._returned is None:
+            self._origin = Origin(server.system, server.timeline)
             self._confirms_only_stored = True
             self._begin(slot, tables)
             return
         history = self._connection.timeline_history
-        refuse_other_server(self._returned, stored, server, history)
+        refuse_other_server(self._returned, self._origin, server, history)
+        # Only now: an attempt that was interrupted before has not compared them.
+        self._origin = Origin(server.system, server.timeline)
         if slot is None or slot.lost:
             refuse_other_slot(self.settings.slot_name, slot, self._returned)
         self._keys.rewind()
@@ -201,11 +207,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._returned = self._delivered = Position(lsn)
             self._stream_from(self._returned)
             return
-        forms = [self._forms.make(self._catalog.relation(table)) for table in tables]
+        parts = self._publication.parts()
+        published = [(self._catalog.relation(one), parts.get(one, WHOLE)) for one in tables]
         self._snapshot_lsn = lsn
         self._snapshot = snapshot_records(
             self._database,
-            forms,
+            [(self._forms.make(_part_of(*one)), one[1].condition) for one in published],
             self._partition,
             self._offset(Position(lsn)),
             self.settings.fetch_size,
@@ -338,9 +345,10 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
             self._keys.passed(piece.end)
             if self._heartbeat_is_due():
                 records.append(self._heartbeat(piece.end))
-            elif not self.settings.heartbeat_ms:
+            elif not self.settings.heartbeat_ms or piece.wants_answer:
                 self._idle_lsn = piece.end
-                # A server that shuts down asks until all of its log is confirmed.
+                # A server that shuts down asks until all of its log is confirmed, and cannot wait for
+                # the next heartbeat.
                 self._idle_is_asked |= piece.wants_answer
         if piece.wants_answer:
             self._tell_server()
@@ -375,6 +383,12 @@ class PostgresChangesTask(SourceTask[PostgresChangesSettings]):
         if self._connection is not None:
             self._last_status = time.monotonic()
             self._connection.send_status(self._confirmed, self._confirmed, ask=self._is_idle)
+
+
+def _part_of(relation: Relation, part: PublishedPart) -> Relation:
+    """The table as the change stream would describe it: with the columns that are published."""
+    columns = tuple(one for one in relation.columns if not part.columns or one.name in part.columns)
+    return relation._replace(columns=columns)
 
 
 def _now_ms() -> int:
