@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from strom.connect.connectors.lake.conversion import Misfit, fit
-from strom.connect.connectors.lake.evolution import DELTA, PARQUET, TableColumns
+from strom.connect.connectors.lake.evolution import DELTA, PARQUET, TableColumns, typed_fields
 
 X = pa.struct([("x", pa.int32())])
 XY = pa.struct([("x", pa.int32()), ("y", pa.string())])
@@ -51,7 +51,7 @@ def test_a_column_is_widened_only_until_it_is_stored(table_format, present, inco
         (pa.struct([("a", pa.list_(X))]), pa.struct([("a", pa.list_(XY))]), None),
         (X, pa.struct([("x", pa.int64()), ("y", pa.string())]), XY),
         (X, pa.struct([("X", pa.int64())]), X),
-        (X, pa.struct([("y", pa.null()), ("z", pa.list_(pa.null()))]), X),
+        (X, pa.struct([("y", pa.null()), ("z", pa.struct([]))]), X),
         (X, pa.struct([("y", pa.duration("us"))]), X),
     ],
 )
@@ -65,13 +65,34 @@ def test_formats_differ_in_what_they_store():
         [
             ("at", pa.timestamp("ms", "+02:00")),
             ("clock", pa.time64("us")),
-            ("empty", pa.list_(pa.null())),
+            ("empty", pa.struct([])),
         ]
     )
     in_delta = TableColumns.of_table(DELTA, []).with_rows(schema).schema
     in_parquet = TableColumns.of_table(PARQUET, []).with_rows(schema).schema
     assert in_delta == pa.schema([("at", pa.timestamp("us", "UTC"))])
     assert in_parquet == pa.schema([("at", pa.timestamp("ms", "UTC")), ("clock", pa.time64("us"))])
+
+
+EMPTY = pa.list_(pa.null())
+
+
+def test_empty_lists_get_their_items_from_rows_that_follow_or_are_lists_of_strings():
+    for table_format in (DELTA, PARQUET):
+        empty = columns(table_format, None, in_memory=EMPTY)
+        for incoming in (pa.list_(pa.int64()), pa.list_(XY), pa.list_(pa.list_(pa.string()))):
+            assert evolved(empty, incoming) == incoming
+        assert empty.settled().schema.field("v").type == pa.list_(pa.string())
+        nested = columns(table_format, None, in_memory=pa.struct([("a", pa.list_(EMPTY))]))
+        settled = nested.settled().schema.field("v").type
+        assert settled == pa.struct([("a", pa.list_(pa.list_(pa.string())))])
+
+
+def test_lists_that_were_only_stored_empty_have_no_type():
+    fields = [("n", pa.int64()), ("v", EMPTY), ("w", pa.struct([("x", EMPTY), ("y", pa.int8())]))]
+    assert typed_fields(pa.schema(fields)) == list(
+        pa.schema([("n", pa.int64()), ("w", pa.struct([("y", pa.int8())]))])
+    )
 
 
 def test_maps_of_delta_tables_do_not_evolve_once_stored():

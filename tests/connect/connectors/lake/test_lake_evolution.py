@@ -242,7 +242,26 @@ def test_a_field_that_differs_only_in_case_is_refused(tmp_path, kind, stored):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("empty", [[], {}, [None], {"x": None}, [[]]])
+@pytest.mark.parametrize("empty", [[], [None], [[]], {"x": []}])
+def test_lists_that_are_always_empty_are_stored_as_lists_of_strings(tmp_path, kind, empty):
+    values = [{"n": 0, "v": empty}, {"n": 1, "v": empty}, {"n": 2, "v": None}]
+    put_each(tmp_path, kind, *(records(P0, n, [value]) for n, value in enumerate(values)))
+    assert all(map(same, values, read_by_all(tmp_path, kind)))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_empty_list_waits_for_the_type_of_its_items_until_it_is_stored(tmp_path, kind):
+    task = a_task(tmp_path, format=kind)
+    task.open([P0])
+    values = [{"n": 0, "v": []}, {"n": 1, "v": [{"x": 1}]}]
+    for n, value in enumerate(values):
+        task.put(records(P0, n, [value]))
+    task.flush()
+    assert all(map(same, values, read_by_all(tmp_path, kind)))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("empty", [{}, {"x": None}, [{}]])
 def test_what_is_empty_is_refused_until_its_type_is_known(tmp_path, kind, empty):
     """Stored as null it would not read back equal, and any type could be wrong for the next record."""
     refused = refusal(tmp_path, kind, [{"n": 0}], [{"n": 1}, {"n": 2, "v": empty}])

@@ -168,7 +168,8 @@ class _Fitting:
             return Misfit(
                 f"Field {path} is empty ({_shown(values)}), and the table has no column for it yet: "
                 "nothing has shown the type of what it contains. Declare it with a schema "
-                "(value.converter), or drop the field with the transform ReplaceField."
+                "(value.converter), leave it out at the producer, or drop the whole field with the "
+                "transform ReplaceField."
             )
         if storable(self._format, values.type) is not None:
             return Misfit(

@@ -9,6 +9,8 @@ refused:
 - Fields may be added, at any depth; readers fill them with null where they are missing. Only inside
   the maps of a Delta table not all readers do, so there it is refused.
 - Columns that so far only rows in memory have may still be widened.
+- A list of which only empty ones were seen gets items when it is stored: of the type string, as Spark
+  infers it.
 - A value of another type is stored if it is equal after conversion.
 - Names that differ only in case are one name to Delta, Spark and DuckDB.
 
@@ -74,6 +76,12 @@ class TableColumns:
         """The same, but no type changes, not even of a column that is not stored yet."""
         return self._merged(self.schema, incoming)
 
+    def settled(self) -> "TableColumns":
+        """The columns to store: what only empty lists were seen of becomes a list of strings."""
+        import pyarrow as pa
+
+        return replace(self, schema=pa.schema(_resolved_fields(self.schema, pa.string())))
+
     def _merged(self, final: "pa.Schema", incoming: "pa.Schema") -> "TableColumns":
         import pyarrow as pa
 
@@ -87,8 +95,8 @@ class TableColumns:
 def storable(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType | None":
     """The type of a new column for such values.
 
-    None if there is none: the format has no such type, or it is not known yet what an empty list or
-    struct may contain.
+    None if there is none: the format has no such type, or it is not known yet what an empty struct may
+    contain. The items of an empty list have the type null until `TableColumns.settled`.
     """
     import pyarrow as pa
 
@@ -96,6 +104,8 @@ def storable(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType
         fields = _merge_fields(table_format, [], [], list(incoming))
         return pa.struct(fields) if fields else None
     if pa.types.is_list(incoming):
+        if pa.types.is_null(incoming.value_type):
+            return pa.list_(pa.null())
         items = storable(table_format, incoming.value_type)
         return None if items is None else pa.list_(items)
     if pa.types.is_map(incoming):
@@ -112,6 +122,32 @@ def is_unknown(incoming: "pa.DataType") -> bool:
     if pa.types.is_nested(incoming):
         return all(is_unknown(incoming.field(index).type) for index in range(incoming.num_fields))
     return bool(pa.types.is_null(incoming))
+
+
+def typed_fields(fields: "Iterable[pa.Field]") -> "list[pa.Field]":
+    """The fields without lists of which only empty ones were stored: they have no type yet."""
+    return _resolved_fields(fields, None)
+
+
+def _resolved_fields(fields: "Iterable[pa.Field]", items: "pa.DataType | None") -> "list[pa.Field]":
+    resolved = ((field, _resolved(field.type, items)) for field in fields)
+    return [field.with_type(kind) for field, kind in resolved if kind is not None]
+
+
+def _resolved(kind: "pa.DataType", items: "pa.DataType | None") -> "pa.DataType | None":
+    """The type with these items for lists of null; None if `items` is, and nothing else is left."""
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        fields = _resolved_fields(kind, items)
+        return pa.struct(fields) if fields else None
+    if pa.types.is_list(kind):
+        inner = items if pa.types.is_null(kind.value_type) else _resolved(kind.value_type, items)
+        return None if inner is None else pa.list_(kind.value_field.with_type(inner))
+    if pa.types.is_map(kind):
+        inner = _resolved(kind.item_type, items)
+        return None if inner is None else pa.map_(kind.key_field, kind.item_field.with_type(inner))
+    return kind
 
 
 def _storable_leaf(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType | None":
@@ -189,7 +225,7 @@ def _merge(
     new = storable(table_format, incoming)
     if final is not None or new is None:
         return present
-    return _wider(present, new) or present
+    return new if pa.types.is_null(present) else _wider(present, new) or present
 
 
 def _wider(one: "pa.DataType", other: "pa.DataType") -> "pa.DataType | None":

@@ -11,7 +11,7 @@ from itertools import islice, zip_longest
 from typing import TYPE_CHECKING
 
 from strom.connect.api import RetriableError
-from strom.connect.connectors.lake.evolution import PARQUET, TableColumns
+from strom.connect.connectors.lake.evolution import PARQUET, TableColumns, typed_fields
 from strom.connect.connectors.lake.files import AlreadyThereError, Files
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ParquetSchemas:
             if file is not None:  # else it was compacted or removed by the user
                 with file:
                     columns = columns.with_new_fields(pq.read_schema(file))
-        return TableColumns.of_table(PARQUET, columns.schema)
+        return TableColumns.of_table(PARQUET, typed_fields(columns.schema))
 
     def _committed_files(self) -> Iterator[str]:
         """The files of all commits that are kept, of every partition, the newest first."""

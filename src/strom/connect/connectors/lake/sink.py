@@ -116,7 +116,8 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         by_topic: dict[str, dict[TopicPartition, Batch]] = {}
         for (topic, partition), taken in self._taken.items():
             if taken.next > taken.first:
-                batch = taken.batch(self._columns.get(topic))
+                columns = self._columns.get(topic)
+                batch = taken.batch(columns and columns.settled())
                 by_topic.setdefault(topic, {})[partition] = batch
         for topic, batches in by_topic.items():
             self._columns[topic] = self._table(topic).store(batches)
