@@ -1,6 +1,7 @@
 """The group reassigns partitions while a sink task gathers records."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_what_was_polled_before_a_reassignment_is_given_up(is_reassigned, expect
             run._assigned = []
         return ["rest"]
 
-    run = SimpleNamespace(
+    run: Any = SimpleNamespace(
         _consumer=SimpleNamespace(poll=lambda seconds: "first", consume=consume),
         _task=SimpleNamespace(most_at_once=5),
         _assigned=[],

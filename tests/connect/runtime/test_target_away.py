@@ -89,7 +89,8 @@ def test_a_sink_whose_target_stays_away_keeps_its_place_in_the_group_and_goes_on
 
 def test_what_was_lost_with_the_target_is_read_again_after_a_stop(servers, rest, monkeypatch):
     name, scene = "lost", scenes["lost"]
-    flush, lost = TroubledSinkTask.flush, []
+    flush = TroubledSinkTask.flush
+    lost: list[str] = []
 
     def lose(task):
         if lost or not task.scene.put:

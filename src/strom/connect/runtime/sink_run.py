@@ -14,7 +14,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from strom.connect.api import (
     ConnectError,
-    PoisonRecord,
     RetriableError,
     SinkRecord,
     SinkTask,
@@ -24,6 +23,7 @@ from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.conversion import Conversion, StageError
 from strom.connect.runtime.failures import Failures
+from strom.connect.runtime.puts import Puts
 from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
 from strom.connect.runtime.settings import SinkSettings
 from strom.connect.runtime.spans import Span, spans_of
@@ -33,8 +33,6 @@ from strom.connect.runtime.topic_patterns import posix_pattern
 POLL_S = 0.2
 GATHER_S = 0.05
 """Few large batches cost a sink less than many small ones, and nobody notices so short a wait."""
-AFTER_POISON = 500
-"""So many records go together where one was bad, for each more costs a try at all of them."""
 _FIRST_RETRY_S = 0.1
 _BEHIND_ALL = 2**63 - 1
 
@@ -113,6 +111,7 @@ class SinkRun(Runner):
         self._rewind_due = False
         self.topic_ids = TopicIds(self._job.clients.consumer_admin())
         self._task = self._job.make_task(_Context(self))
+        self._puts = Puts(self._task, self._failures)
         self._consumer = self._make_consumer()
         try:
             self.insist(self._task.start, "Opening the sink")
@@ -213,7 +212,7 @@ class SinkRun(Runner):
             if self._begins_again(asked):
                 return
             try:
-                self._put(records)
+                self._puts.put(records, self._waiting)
                 self._taken(messages, spans)
                 return
             except RetriableError as error:
@@ -221,11 +220,11 @@ class SinkRun(Runner):
                     self.log.warning("The sink waits: %s", self.around.secrets.hide(str(error)))
                     told = True
                 # What it took since the last flush may be gone with its connection.
-                if self._ends or self._partly_put:
+                if self._ends or self._puts.is_partial:
                     self._rewind_due = True
                     self._idle(wait)
                     return
-                records = self._records
+                records = self._puts.left
             self._idle(wait)
             wait = min(2 * wait, self.common.retry_delay_max_ms / 1000)
             if self._waiting is not messages:  # partitions were taken away meanwhile
@@ -282,40 +281,6 @@ class SinkRun(Runner):
                 self._job.uses_topic(self.unit, place.topic)
             self._ends[place] = messages[end - 1].offset() + 1
         self._waiting = []
-
-    def _put(self, records: Sequence[SinkRecord]) -> None:
-        """Put records; those that the task cannot take are set aside one by one."""
-        self._records = records
-        self._partly_put = False
-        if not records:
-            return
-        # A task may store its position with every put: the dead letters before it come first.
-        self._failures.flush()
-        try:
-            self._task.put(records)
-        except PoisonRecord as error:
-            self._put_without(error)
-
-    def _put_without(self, poison: PoisonRecord) -> None:
-        """In small portions, for each bad record costs another try at all that come with it."""
-        left = self._records = list(self._records)
-        origins = _Origins(self._waiting)
-        start = 0
-        while True:
-            self._set_aside(left.pop(start + poison.index), poison, origins)
-            self._failures.flush()
-            try:
-                while start < len(left):
-                    self._task.put(left[start : start + AFTER_POISON])
-                    self._partly_put = True
-                    start += AFTER_POISON
-                return
-            except PoisonRecord as another:
-                poison = another
-
-    def _set_aside(self, bad: SinkRecord, poison: PoisonRecord, origins: "_Origins") -> None:
-        executor = type(self._task).__qualname__
-        self._failures.handle("TASK_PUT", executor, poison, origins.of(bad))
 
     def _idle(self, seconds: float) -> None:
         """Wait without reading on, but answer the group: it may take partitions away."""
@@ -509,20 +474,6 @@ class SinkRun(Runner):
         self._held.difference_update(partitions)
         if self.state != "PAUSED":
             self._consumer.resume(_native(partitions))
-
-
-class _Origins:
-    """The messages that became records; a transform may have changed a record's topic."""
-
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._found: dict[tuple[int, int], list[Message]] = {}
-        for message in messages:
-            self._found.setdefault((message.partition(), message.offset()), []).append(message)
-
-    def of(self, record: SinkRecord) -> Message:
-        """The message that became this record."""
-        found = self._found[record.partition, record.offset]
-        return min(found, key=lambda one: one.topic() != record.origin.topic)
 
 
 def _native(

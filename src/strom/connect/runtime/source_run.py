@@ -250,7 +250,7 @@ class SourceRun(Runner):
         """Make everything sent so far, and the offsets, last; then tell the task."""
         if not self._unstored:
             for partition, offset in self._task.idle_offsets():
-                self._unstored[json.dumps(partition, sort_keys=True)] = (partition, offset)
+                self._remember_offset(partition, offset)
         if not self._unstored:
             return
         if not self.around.holds_lease():
