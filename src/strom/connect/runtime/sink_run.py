@@ -341,10 +341,12 @@ class SinkRun(Runner):
             self._consumer.commit(offsets=places, asynchronous=False)
             self._uncommitted = {}
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                self.log.info("A topic was deleted, and its offsets with it: none are committed.")
+                self._uncommitted = {}
+                return
             # The next flush tries again; a sink that keeps its own positions does not need it at all.
             self.log.warning("Offsets are not committed yet: %s", error.args[0].str())
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                self._uncommitted = {}  # the topic was deleted, and its offsets with it
 
     def _of_same_topics(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Leave out offsets of topics that were recreated: they would be committed for the new ones."""
