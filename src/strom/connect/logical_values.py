@@ -24,7 +24,7 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _ONE_MS: Final = dt.timedelta(milliseconds=1)
 _EXACT: Final = Context(prec=100_000)
-"""Python rounds decimals to 28 digits unless told otherwise."""
+"""Python's default context rounds decimals to 28 digits."""
 
 Encoder = Callable[[Any], Any]
 

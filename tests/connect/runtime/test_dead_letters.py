@@ -10,11 +10,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from strom.connect.api import PoisonRecord, RetriableError
-from strom.connect.runtime.rest.server import RunningWorker
 from strom.connect.runtime.sink_run import SinkRun
 from strom.testing import LocalBroker
 from tests.connect.runtime.troubled import scenes
-from tests.connect.runtime.workers import Rest, WorkerProcess, wait_until
+from tests.connect.runtime.workers import Rest, WorkerProcess, embedded_worker, send, wait_until
 
 HERE = "tests.connect.runtime.troubled"
 GOOD, BAD = '{"x": 1}', "no JSON"
@@ -29,29 +28,13 @@ def servers():
 
 @pytest.fixture(scope="module")
 def rest(servers):
-    settings = {
-        "bootstrap.servers": servers,
-        "rest.port": "0",
-        "value.converter.schemas.enable": "false",
-        "offset.flush.interval.ms": "200",
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        "plugin.packages": HERE,
-    }
-    with RunningWorker(settings) as running:
+    with embedded_worker(servers, {"value.converter.schemas.enable": "false"}) as running:
         yield Rest(running.url)
 
 
 @pytest.fixture
 def name():
     return f"letters{next(_numbers)}"
-
-
-def send(servers, topic, *values):
-    producer = Producer({"bootstrap.servers": servers})
-    for value in values:
-        producer.produce(topic, value)
-    producer.flush()
 
 
 def add(rest, name, **settings):

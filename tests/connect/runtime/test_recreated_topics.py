@@ -12,10 +12,9 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from strom.connect.runtime.rest.server import RunningWorker
 from strom.connect.runtime.sink_run import SinkRun
 from tests.connect.runtime.troubled import scenes
-from tests.connect.runtime.workers import Rest, wait_until
+from tests.connect.runtime.workers import Rest, embedded_worker, wait_until
 
 HERE = "tests.connect.runtime.troubled"
 OLD = 10
@@ -56,19 +55,13 @@ def cluster(request):
     servers = request.getfixturevalue(f"{request.param}_server").bootstrap_servers
     group = f"recreated-{next(_numbers)}"
     settings = {
-        "bootstrap.servers": servers,
         "group.id": group,
         "config.storage.topic": f"{group}-configs",
         "offset.storage.topic": f"{group}-offsets",
         "status.storage.topic": f"{group}-status",
-        "rest.port": "0",
         "value.converter.schemas.enable": "false",
-        "offset.flush.interval.ms": "200",
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        "plugin.packages": HERE,
     }
-    with RunningWorker(settings) as running:
+    with embedded_worker(servers, settings) as running:
         yield Cluster(servers, Rest(running.url))
 
 

@@ -3,14 +3,12 @@
 import threading
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from strom.connect.api import RetriableError
-from strom.connect.runtime.rest.server import RunningWorker
 from strom.testing import LocalBroker
 from tests.connect.runtime.troubled import TroubledSinkTask, scenes
-from tests.connect.runtime.workers import STRING, Rest, wait_until
+from tests.connect.runtime.workers import STRING, Rest, embedded_worker, send, wait_until
 
 HERE = "tests.connect.runtime.troubled"
 RETRY_MS = 100
@@ -27,26 +25,9 @@ def servers():
 
 @pytest.fixture(scope="module")
 def rest(servers):
-    settings = {
-        "bootstrap.servers": servers,
-        "rest.port": "0",
-        "key.converter": STRING,
-        "value.converter": STRING,
-        "session.timeout.ms": "2500",
-        "offset.flush.interval.ms": "200",
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        "plugin.packages": HERE,
-    }
-    with RunningWorker(settings) as running:
+    settings = {"key.converter": STRING, "value.converter": STRING, "session.timeout.ms": "2500"}
+    with embedded_worker(servers, settings) as running:
         yield Rest(running.url)
-
-
-def send(servers, topic, *values):
-    producer = Producer({"bootstrap.servers": servers})
-    for value in values:
-        producer.produce(topic, value)
-    producer.flush()
 
 
 def members(servers, name):

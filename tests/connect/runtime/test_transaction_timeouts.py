@@ -8,13 +8,12 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from strom.connect.api import RetriableError
 from strom.connect.runtime import transaction_timeouts
 from strom.connect.runtime.clients import Clients
-from strom.connect.runtime.rest.server import RunningWorker
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import WorkerSettings
 from strom.connect.runtime.validation import Checker
 from strom.testing import LocalBroker
 from tests.connect.runtime.troubled import scenes
-from tests.connect.runtime.workers import STRING, Rest, wait_until
+from tests.connect.runtime.workers import STRING, Rest, embedded_worker, wait_until
 
 HERE = "tests.connect.runtime.troubled"
 SOURCE = {"name": "c", "connector.class": "FileStreamSource", "file": "/tmp/in.txt", "topic": "t"}
@@ -93,16 +92,13 @@ def servers():
 
 @pytest.fixture(scope="module")
 def rest(servers):
+    # The default: commits come from the interval of the connector, not from frequent flushes.
     settings = {
-        "bootstrap.servers": servers,
-        "rest.port": "0",
         "key.converter": STRING,
         "value.converter": STRING,
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        "plugin.packages": HERE,
+        "offset.flush.interval.ms": "10000",
     }
-    with RunningWorker(settings) as running:
+    with embedded_worker(servers, settings) as running:
         yield Rest(running.url)
 
 

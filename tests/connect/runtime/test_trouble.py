@@ -5,14 +5,13 @@ import json
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from strom.connect.api import ConnectError, PoisonRecord, RetriableError
-from strom.connect.runtime.rest.server import RunningWorker
 from strom.testing import LocalBroker
 from tests.connect.runtime.troubled import scenes
-from tests.connect.runtime.workers import STRING, Rest, wait_until
+from tests.connect.runtime.workers import STRING, Rest, embedded_worker, send, wait_until
 
 HERE = "tests.connect.runtime.troubled"
 _numbers = itertools.count(1)
@@ -26,17 +25,8 @@ def servers():
 
 @pytest.fixture(scope="module")
 def worker(servers):
-    settings = {
-        "bootstrap.servers": servers,
-        "rest.port": "0",
-        "key.converter": STRING,
-        "value.converter": STRING,
-        "offset.flush.interval.ms": "200",
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        "plugin.packages": HERE,
-    }
-    with RunningWorker(settings) as running:
+    settings = {"key.converter": STRING, "value.converter": STRING}
+    with embedded_worker(servers, settings) as running:
         yield running
 
 
@@ -58,13 +48,6 @@ def scene(rest, name):
 
 def put(rest, name, kind="TroubledSource", **settings):
     rest.put(name, connector__class=f"{HERE}:{kind}", scene=name, **settings)
-
-
-def send(servers, topic, *values):
-    producer = Producer({"bootstrap.servers": servers})
-    for value in values:
-        producer.produce(topic, value)
-    producer.flush()
 
 
 def received(servers, topic, count):

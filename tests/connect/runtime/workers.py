@@ -1,4 +1,4 @@
-"""Workers in processes of their own, that can be killed; and a client of their REST."""
+"""Workers, in this process or in ones of their own that can be killed; and a client of their REST."""
 
 import json
 import os
@@ -9,6 +9,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
+
+from confluent_kafka import Producer
+
+from strom.connect.runtime.rest.server import RunningWorker
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PATIENCE_S = 60
@@ -73,6 +78,28 @@ def wait_until(true, patience_s=PATIENCE_S):
     while not true():
         assert time.monotonic() < deadline, "it did not come true in time"
         time.sleep(0.05)
+
+
+def send(servers, topic, *values):
+    producer = Producer({"bootstrap.servers": servers})
+    for value in values:
+        producer.produce(topic, value)
+    producer.flush()
+
+
+@contextmanager
+def embedded_worker(servers, settings):
+    """A worker in this process that flushes often, on topics of one partition."""
+    usual = {
+        "bootstrap.servers": servers,
+        "rest.port": "0",
+        "offset.flush.interval.ms": "200",
+        "offset.storage.partitions": "1",
+        "status.storage.partitions": "1",
+        "plugin.packages": "tests.connect.runtime.troubled",
+    }
+    with RunningWorker({**usual, **settings}) as running:
+        yield running
 
 
 class WorkerProcess:

@@ -127,9 +127,9 @@ class SinkTask(ABC, Generic[S]):
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         """These partitions are now this task's; returns the offsets to go on from, where it knows.
 
-        It is called again, after `close`, when a `put` or `flush` has raised RetriableError: what
-        was put since the last flush comes anew, so the task forgets it and says from where. So it is
-        when a topic was deleted and recreated: `SinkContext.topic_id` then returns another id.
+        It is called again, after `close`, when a `put` or `flush` has raised RetriableError: what was
+        put since the last flush is delivered again, so the task forgets it and says from where. So it
+        is when a topic was deleted and recreated: `SinkContext.topic_id` then returns another id.
         """
         return {}
 

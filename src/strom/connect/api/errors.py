@@ -24,10 +24,10 @@ class RetriableError(ConnectError):
 class PoisonRecord(ConnectError):
     """A single record that can never be handled; `index` is its place in the records of the call.
 
-    Whoever raises it from `SinkTask.put` has taken over none of the call's records. Raised from
+    A `SinkTask.put` that raises it has taken over none of the call's records. Raised from
     `SourceTask.poll` it carries the record's source partition and offset, as a `SourceRecord` does:
     when the record is skipped, the offset is stored and reported by `SourceTask.delivered`. Without
-    them the source is never told that it was skipped.
+    them the source never learns that it was skipped.
     """
 
     def __init__(

@@ -286,10 +286,10 @@ class SourceRun(Runner):
 
     def _not_taken(self, error: KafkaException, record: Outgoing) -> ConnectError:
         """What is wrong with a record that the producer does not take; other trouble is raised."""
-        told = _refusal(error.args[0], record.topic, len(record.value or b""))
+        problem = _refusal(error.args[0], record.topic, len(record.value or b""))
         if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
-            raise ConnectError(told + self._expiry()) from None
-        return ConnectError(told)
+            raise ConnectError(problem + self._expiry()) from None
+        return ConnectError(problem)
 
     def _expiry(self) -> str:
         """A sentence for an error, if the broker has aborted the transaction as it was open too long."""
@@ -354,10 +354,10 @@ class SourceRun(Runner):
 
 
 def _refusal(error: KafkaError, topic: str, size: int) -> str:
-    told = f"A record of {size} bytes cannot be written to topic {topic}: {error.str()}."
+    problem = f"A record of {size} bytes cannot be written to topic {topic}: {error.str()}."
     if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
-        return told
+        return problem
     return (
-        f"{told} The connector's producer.override.message.max.bytes and the topic's "
+        f"{problem} The connector's producer.override.message.max.bytes and the topic's "
         "max.message.bytes say what is too large."
     )

@@ -7,9 +7,8 @@ import pika
 import pytest
 from confluent_kafka import Consumer, Message
 
-from strom.connect.runtime.rest.server import RunningWorker
 from strom.testing import LocalBroker
-from tests.connect.runtime.workers import Rest, wait_until
+from tests.connect.runtime.workers import Rest, embedded_worker, wait_until
 
 PREFETCH = 3
 BAD = 3 * PREFETCH
@@ -25,15 +24,8 @@ def broker():
 
 @pytest.fixture(scope="module")
 def rest(broker):
-    settings = {
-        "bootstrap.servers": broker.bootstrap_servers,
-        "rest.port": "0",
-        "offset.flush.interval.ms": "200",
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        "value.converter.schemas.enable": "false",
-    }
-    with RunningWorker(settings) as running:
+    settings = {"value.converter.schemas.enable": "false"}
+    with embedded_worker(broker.bootstrap_servers, settings) as running:
         yield Rest(running.url)
 
 

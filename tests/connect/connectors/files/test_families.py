@@ -1,4 +1,4 @@
-"""Patterns: files of their own are told from rotated generations, whatever their names are."""
+"""Patterns: files of their own are distinguished from rotated generations, whatever their names."""
 
 import gzip
 import json

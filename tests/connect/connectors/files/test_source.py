@@ -221,19 +221,19 @@ def test_a_stray_quote_makes_one_malformed_row_and_the_others_come(tmp_path, row
     driver = SourceDriver(FileStreamSource, settings)
     driver.start()
     found: list[SourceRecord] = []
-    told: list[str] = []
+    reasons: list[str] = []
     while len(found) < 3:
         try:
             found += driver.read(1)
         except PoisonRecord as poison:
-            told.append(str(poison))
+            reasons.append(str(poison))
     driver.stop()
     assert [record.value["id"] for record in found] == ["1", "3", "4"]
     assert [value["name"] for value in values(found)] == ["a", "c", "d"]
-    assert len(told) == 1
+    assert len(reasons) == 1
     where = "" if packed else "line 3 "
-    assert f"{path}, {where}" in told[0]
-    assert "it is not CSV" in told[0]
+    assert f"{path}, {where}" in reasons[0]
+    assert "it is not CSV" in reasons[0]
 
 
 def test_a_quoted_field_may_be_written_line_by_line(tmp_path):

@@ -1,4 +1,4 @@
-"""How tests follow the changes of tables: start, read, stop, and say what was told."""
+"""How tests follow the changes of tables: start, read, stop, and summarize the records."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ def following(driver: SourceDriver) -> None:
         driver.poll()
 
 
-def told(records: Iterable[SourceRecord]) -> list[tuple[Any, ...]]:
+def summaries(records: Iterable[SourceRecord]) -> list[tuple[Any, ...]]:
     """Operation and rows of each record."""
     return [
         ("tombstone", record.key)

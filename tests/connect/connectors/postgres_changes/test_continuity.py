@@ -86,7 +86,7 @@ def test_a_slot_that_is_recreated_while_the_server_is_away_is_refused(side: Post
 def test_what_is_confirmed_is_stored_also_while_only_other_tables_change(
     side: PostgresSide,
 ) -> None:
-    """Else a slot that was moved on by confirmations could not be told from one recreated."""
+    """Else a slot that was moved on by confirmations could not be distinguished from one recreated."""
     with changes(side, table_include_list="public.t") as driver:
         following(driver)
         for _ in range(2):

@@ -11,7 +11,7 @@ from strom.connect.connectors.postgres_changes.positions import Position, Progre
 from strom.connect.connectors.postgres_changes.protocol import EPOCH, Keepalive
 from strom.testing.connectors import StoredOffsets
 from tests.connect.connectors.other_side import PostgresSide
-from tests.connect.connectors.postgres_changes.following import changes, following, told
+from tests.connect.connectors.postgres_changes.following import changes, following, summaries
 from tools.postgres import RealPostgres
 
 TRANSACTION = """
@@ -39,7 +39,7 @@ def side(postgres_server: RealPostgres) -> PostgresSide:
 def identified(records: Sequence[SourceRecord]) -> list[tuple[Any, ...]]:
     return [
         (record.topic, *one, record.value and record.value["source"]["lsn"])
-        for record, one in zip(records, told(records), strict=True)
+        for record, one in zip(records, summaries(records), strict=True)
     ]
 
 
@@ -75,11 +75,11 @@ def test_settings_that_leave_records_out_do_not_shift_where_to_resume(side: Post
         following(driver)
         side.run("INSERT INTO a VALUES (1); UPDATE a SET id = 2; TRUNCATE a, b;")
         records = driver.read(6, deliver=False)
-    assert [one[0] for one in told(records)] == ["c", "d", "tombstone", "c", "t", "t"]
+    assert [one[0] for one in summaries(records)] == ["c", "d", "tombstone", "c", "t", "t"]
     after_the_tombstone, after_one_truncate = StoredOffsets(), StoredOffsets()
     after_the_tombstone.keep(records[:3])
     with changes(side, after_the_tombstone, tombstones_on_delete="false") as driver:
-        assert told(driver.read(3, deliver=False)) == told(records[3:])
+        assert summaries(driver.read(3, deliver=False)) == summaries(records[3:])
     after_one_truncate.keep(records[:5])
     with changes(side, after_one_truncate, table_exclude_list="public.a") as driver:
         assert [one.topic for one in driver.read(1, deliver=False)] == ["shop.public.b"]

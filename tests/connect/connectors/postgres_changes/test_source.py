@@ -17,7 +17,7 @@ from strom.connect.connectors.postgres_changes.settings import PostgresChangesSe
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
 from strom.testing.connectors import SourceDriver, StoredOffsets
 from tests.connect.connectors.other_side import PostgresSide
-from tests.connect.connectors.postgres_changes.following import changes, following, told
+from tests.connect.connectors.postgres_changes.following import changes, following, summaries
 from tests.connect.connectors.postgres_values import POSTGRES_TYPES
 from tools.postgres import FOR_TESTS, RealPostgres
 
@@ -42,8 +42,8 @@ def test_every_kind_of_change_is_told(side: PostgresSide) -> None:
         side.run("DELETE FROM pets WHERE id = 1;")
         side.run("TRUNCATE pets;")
         records = driver.read(8)
-    assert told(snapshot) == [("r", None, {"id": 1, "name": "Ida"})]
-    assert told(records) == [
+    assert summaries(snapshot) == [("r", None, {"id": 1, "name": "Ida"})]
+    assert summaries(records) == [
         ("c", None, {"id": 2, "name": "Oz"}),
         ("u", None, {"id": 2, "name": "Ozzy"}),
         ("d", {"id": 2, "name": None}, None),
@@ -73,7 +73,7 @@ def test_the_whole_row_before_is_told_with_full_identity(side: PostgresSide) -> 
         following(driver)
         side.run("UPDATE pets SET name = 'Ada'; DELETE FROM pets;")
         records = driver.read(2)
-    assert told(records) == [
+    assert summaries(records) == [
         ("u", {"id": 1, "name": "Ida"}, {"id": 1, "name": "Ada"}),
         ("d", {"id": 1, "name": "Ada"}, None),
     ]

@@ -10,7 +10,7 @@ from strom.connect.connectors.postgres_changes.names import TopicNames, fits, pa
 from strom.connect.connectors.postgres_changes.settings import PostgresChangesSettings
 from strom.connect.connectors.postgres_changes.source import PostgresChanges
 from tests.connect.connectors.other_side import PostgresSide
-from tests.connect.connectors.postgres_changes.following import changes, following, told
+from tests.connect.connectors.postgres_changes.following import changes, following, summaries
 from tools.postgres import RealPostgres
 
 PARTITIONED = """
@@ -224,7 +224,7 @@ def test_the_snapshot_has_the_columns_and_rows_that_are_published(side: Postgres
         following(driver)
         side.run("INSERT INTO p VALUES (201, 'c', 's'), (2, 'd', 's');")
         records += driver.read(1)
-    assert told(records) == [
+    assert summaries(records) == [
         ("r", None, {"id": 1, "name": "a"}),
         ("c", None, {"id": 2, "name": "d"}),
     ]

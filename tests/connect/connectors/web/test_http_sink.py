@@ -139,9 +139,9 @@ def test_a_refused_record_is_named_by_its_place_and_the_others_are_sent(web):
 def test_what_is_not_the_records_fault_fails_the_task(web, status):
     web.reply = lambda asked: Reply(status=status, headers={"Location": "/elsewhere"})
     driver = started(web)
-    with pytest.raises(ConnectError, match=str(status)) as told:
+    with pytest.raises(ConnectError, match=str(status)) as caught:
         driver.task.put([record(0, 1)])
-    assert type(told.value) is ConnectError
+    assert type(caught.value) is ConnectError
     driver.stop()
 
 
@@ -246,11 +246,11 @@ def test_redirects_are_refused_with_the_address_to_configure(web, status):
         status=status, headers={"Location": "https://crm.example/new?token=s3cr3t"}
     )
     driver = started(web, "/old")
-    with pytest.raises(ConnectError, match=r"redirects to https://crm\.example/new") as told:
+    with pytest.raises(ConnectError, match=r"redirects to https://crm\.example/new") as caught:
         driver.task.put([record(0, 1)])
     driver.stop()
-    assert type(told.value) is ConnectError
-    assert "s3cr3t" not in str(told.value)
+    assert type(caught.value) is ConnectError
+    assert "s3cr3t" not in str(caught.value)
     assert [(asked.method, asked.path) for asked in web.asked] == [("POST", "/old")]
 
 

@@ -128,9 +128,9 @@ def test_links_on_another_origin_after_a_redirect_are_followed_without_credentia
 def test_a_refusal_at_another_origin_says_that_credentials_were_not_sent(web, other):
     web.reply = lambda asked: moved(f"{other.url}/?token=s3cr3t")
     other.reply = lambda asked: Reply(status=401)
-    with pytest.raises(ConnectError, match=r"401.*redirected.*not sent.*set url") as told:
+    with pytest.raises(ConnectError, match=r"401.*redirected.*not sent.*set url") as caught:
         polled(HttpSource, url=f"{web.url}/items", **SECRETS)
-    assert "s3cr3t" not in str(told.value)
+    assert "s3cr3t" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,10 @@ def test_secrets_of_a_redirect_are_in_no_message(web, other, reply):
     web.reply = lambda asked: moved(f"http://user:s3cr3t@{host}/a?token=s3cr3t")
     other.reply = lambda asked: reply
     more = {"records.pointer": "/rows", "max.response.bytes": "9000"}
-    with pytest.raises(ConnectError) as told:
+    with pytest.raises(ConnectError) as caught:
         polled(HttpSource, url=f"{web.url}/items", **more)
-    assert f"http://{host}/a " in f"{told.value} "
-    assert "s3cr3t" not in str(told.value)
+    assert f"http://{host}/a " in f"{caught.value} "
+    assert "s3cr3t" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_secrets_of_a_redirect_are_in_no_message(web, other, reply):
 )
 def test_secrets_of_a_redirect_that_fails_are_in_no_message(web, location):
     web.reply = lambda asked: moved(location)
-    with pytest.raises(ConnectError, match=r"127\.0\.0\.1") as told:
+    with pytest.raises(ConnectError, match=r"127\.0\.0\.1") as caught:
         polled(HttpSource, url=f"{web.url}/items")
-    assert "s3cr3t" not in str(told.value)
+    assert "s3cr3t" not in str(caught.value)
 
 
 @pytest.mark.parametrize("status", [300, 303, 307])
@@ -166,9 +166,9 @@ def test_a_redirect_without_an_address_is_no_empty_page(web, status):
 
 def test_redirects_without_end_fail_after_a_bounded_number(web):
     web.reply = lambda asked: moved(f"/{len(web.asked)}")
-    with pytest.raises(ConnectError, match=f"more than {calling.MOST_REDIRECTS} times") as told:
+    with pytest.raises(ConnectError, match=f"more than {calling.MOST_REDIRECTS} times") as caught:
         polled(HttpSource, url=f"{web.url}/items")
-    assert not isinstance(told.value, RetriableError)
+    assert not isinstance(caught.value, RetriableError)
     assert len(web.asked) == calling.MOST_REDIRECTS + 1
 
 
@@ -181,9 +181,9 @@ def test_a_redirect_to_what_is_no_address_is_refused(web, location):
 
 
 def test_https_is_not_left_by_a_redirect():
-    with pytest.raises(ConnectError, match=r"from https to http.*http://api\.example/b") as told:
+    with pytest.raises(ConnectError, match=r"from https to http.*http://api\.example/b") as caught:
         redirect_target("https://api.example/a?key=s3cr3t", "http://api.example/b?key=s3cr3t")
-    assert "s3cr3t" not in str(told.value)
+    assert "s3cr3t" not in str(caught.value)
     assert redirect_target("http://api.example/a", "https://api.example/b") == (
         "https://api.example/b"
     )
@@ -202,7 +202,7 @@ def test_https_is_not_left_by_a_link_to_the_next_page():
 
 @pytest.mark.parametrize("status", [307, 308])
 def test_a_request_with_a_body_is_not_redirected(web, status):
-    """Sinks do not follow redirects; whoever does must not lose the body or change the method."""
+    """Sinks do not follow redirects: a client that does may drop the body."""
     web.reply = lambda asked: moved("/b", status=status)
     caller = Caller(CallSettings.read({}), threading.Event(), redirects=False)
     assert caller.call("POST", f"{web.url}/a", content=b"x").status == status

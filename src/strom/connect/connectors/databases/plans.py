@@ -109,14 +109,14 @@ class Plan:
             raise RefusedRows(self._misfit(column, items, convert)) from None
 
     def _misfit(self, column: Column, items: Iterable[Any], convert: Callable[[Any], Any]) -> str:
-        told = f"Column {column.name} ({column.type}) of table {self.table} does not take "
+        problem = f"Column {column.name} ({column.type}) of table {self.table} does not take "
         for item in items:
             try:
                 if item is not None:
                     convert(item)
             except _MISFITS:
-                return f"{told}the {type(item).__name__} {str(item)[:80]!r} of a record."
-        return f"{told}a value of a record."
+                return f"{problem}the {type(item).__name__} {str(item)[:80]!r} of a record."
+        return f"{problem}a value of a record."
 
     def batch(self, rows: list[Row], *, distinct: bool) -> Batch:
         """These rows, as they are handed to the database."""

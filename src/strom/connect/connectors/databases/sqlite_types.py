@@ -97,7 +97,7 @@ def mapped(declared: str, zone: tzinfo = UTC) -> Mapped:
 
 
 _UNROUNDED: Final = Context(prec=100_000)
-"""Python rounds decimals to 28 digits unless told otherwise."""
+"""Python's default context rounds decimals to 28 digits."""
 
 
 def _decimal(scale: int) -> Mapped:

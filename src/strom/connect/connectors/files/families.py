@@ -31,7 +31,7 @@ class Relation(Enum):
     GENERATION = auto()
     """A rotated generation of the other."""
     UNKNOWN = auto()
-    """Not to be told yet."""
+    """Not known yet."""
 
 
 @lru_cache(maxsize=100_000)

@@ -88,7 +88,7 @@ class FollowedFile:
             return NO_LINES
         block = self._generation.read(splitter.fed, BLOCK_BYTES)
         self._at_its_end = not block
-        # A file that was cut and written anew shows it in its head or tail: the block may then be of
+        # A file that was truncated and rewritten shows it in its head or tail: the block may then be of
         # the new text, so they are looked at after the block was read.
         if not self._generation.note_head() or not self._has_tail(self._generation):
             return self._cut(splitter)

@@ -210,7 +210,7 @@ class CsvSplitter(LineSplitter):
         if not self._is_mistake(columns=1):
             rejected = [(b"\n".join(line for line, _ in rejected), rejected[-1][1])]
         self._open, self._open_size = [], 0
-        # Each for itself, also if it opens a quote: to join them anew takes the square of the time.
+        # Each for itself, also if it opens a quote: joining them again takes quadratic time.
         for text, end in rejected:
             self._give(text, end, joined)
 

@@ -1,8 +1,8 @@
 """The files that match a pattern: which of them a task reads, each as a file of its own.
 
-Files with names like rotated ones are told from rotated generations by what was read (`families.py`).
-Every task looks at the files and at the stored offsets by itself and comes to the same result, so the
-files can be shared out by their names.
+Files with names like rotated ones are distinguished from rotated generations by what was read
+(`families.py`). Every task looks at the files and at the stored offsets by itself and comes to the same
+result, so the files can be assigned to tasks by their names.
 """
 
 import glob

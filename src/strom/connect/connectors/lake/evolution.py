@@ -14,7 +14,7 @@ refused:
 - A value of another type is stored if it is equal after conversion.
 - Names that differ only in case are one name to Delta, Spark and DuckDB.
 
-`TableColumns.with_rows` says which columns a table shall have, `conversion.fit` brings rows into them.
+`TableColumns.with_rows` says which columns a table gets, `conversion.fit` brings rows into them.
 """
 
 from collections.abc import Iterable

@@ -18,7 +18,7 @@ FULL: Final = "f"
 
 
 class TableKey(NamedTuple):
-    """The columns by which the rows of a table are told apart; none if nothing does."""
+    """The columns that identify the rows of a table; none if nothing does."""
 
     columns: frozenset[str]
     can_be_null: bool = False

@@ -165,8 +165,8 @@ class Publication:
             known = any(column.identity for column in relation.columns)
             if relation.identity == "n" or (relation.identity == "d" and not known):
                 raise ConnectError(
-                    f"Table {table} has no primary key, so changes of its rows cannot be told. Give it "
-                    f"one, or ALTER TABLE {table} REPLICA IDENTITY FULL, or leave it out by "
+                    f"Table {table} has no primary key, so changes of its rows cannot be followed. Give "
+                    f"it one, or ALTER TABLE {table} REPLICA IDENTITY FULL, or leave it out by "
                     "table.exclude.list."
                 )
 

@@ -320,9 +320,9 @@ class HttpSourceTask(SourceTask[HttpSourceSettings]):
         except TooManyAlike as error:
             raise ConnectError(
                 f"{error} at incremental.pointer {self.settings.incremental_pointer}, and "
-                f"{self.settings.url} returns them again: those that were delivered cannot be told "
-                "from new ones. Choose a value with finer steps, such as an id, and reset the "
-                "connector's offsets."
+                f"{self.settings.url} returns them again: those that were delivered cannot be "
+                "distinguished from new ones. Choose a value with finer steps, such as an id, and reset "
+                "the connector's offsets."
             ) from None
 
     def _record(self, value: Any, schema: Schema | None, offset: dict[str, Any]) -> SourceRecord:
