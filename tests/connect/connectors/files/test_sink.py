@@ -10,10 +10,12 @@ from strom.connect.api import (
     ConnectError,
     InvalidSettings,
     PoisonRecord,
+    RetriableError,
     SinkRecord,
     TopicPartition,
 )
 from strom.connect.api.schema import INT64, STRING, struct
+from strom.connect.connectors.files.positions import PositionedFile
 from strom.connect.connectors.files.sink import FileStreamSink
 from strom.connect.plugins import plugin
 from strom.testing.connectors import SinkDriver, SinkLaws
@@ -225,3 +227,28 @@ def test_wrong_settings_are_refused_by_name(wrong, name):
     with pytest.raises(InvalidSettings) as refused:
         FileStreamSink.settings_class.read(wrong)
     assert name in refused.value.problems
+
+
+def test_positions_that_cannot_be_written_at_first_are_waited_for(tmp_path):
+    in_the_way = tmp_path / "out.txt.positions.new"
+    in_the_way.mkdir()
+    with pytest.raises(RetriableError, match=r"out\.txt\.positions cannot be written"):
+        PositionedFile(tmp_path / "out.txt")
+    in_the_way.rmdir()
+    PositionedFile(tmp_path / "out.txt").close()
+
+
+def test_what_follows_a_crash_during_rotation_is_not_repeated(tmp_path):
+    """The file had its other name already, and its positions were still those of the old file."""
+    path = tmp_path / "out.txt"
+    file = PositionedFile(path)
+    file.append(b"old lines\n", {("t", 0): 2})
+    file.make_safe()
+    file.close()
+    path.rename(tmp_path / "out.txt.1")
+    file = PositionedFile(path)
+    file.append(b"new\n", {("t", 0): 3})
+    file.close()  # a second crash, before a flush
+    file = PositionedFile(path)
+    assert (file.length, file.positions) == (0, {("t", 0): 2})
+    file.close()

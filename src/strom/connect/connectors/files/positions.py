@@ -39,10 +39,6 @@ class PositionedFile:
         self._file: BinaryIO = self._open()
         self.length = os.fstat(self._file.fileno()).st_size
         """How long the file is, including what is not safe yet."""
-        if (
-            safe is None
-        ):  # else a crash before the first flush would leave lines that are read again
-            self._write_positions(self.length)
         if safe is not None and self.length > safe:
             self._file.truncate(safe)
             self.length = safe
@@ -53,6 +49,8 @@ class PositionedFile:
                 safe,
                 self.length,
             )
+        if self.length != safe:
+            self._begin_at_end()
 
     def append(self, data: bytes, positions: Mapping[tuple[str, int], int]) -> None:
         """Write behind what is there; RetriableError, and nothing written, if that fails."""
@@ -67,6 +65,14 @@ class PositionedFile:
             raise RetriableError(f"{self.path} cannot be written: {error}") from error
         self.length += len(data)
         self.positions.update(positions)
+
+    def _begin_at_end(self) -> None:
+        """Store where the file begins to grow: a crash before the first flush is cut off there."""
+        try:
+            self._write_positions(self.length)
+        except OSError as error:
+            self.close()
+            raise RetriableError(f"{self._beside} cannot be written: {error}") from error
 
     def make_safe(self) -> None:
         """Bring file and positions to the disk."""
