@@ -9,6 +9,7 @@ import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from strom.model.errors import UserError
 from strom.pipelines.folder_token import FILE, token_of
@@ -83,11 +84,12 @@ def not_shared(error: Exception, data: Path) -> FolderNotShared | None:
             f"The executor on {executor.strip()} does not see the data folder {data} of this project: "
             f"{FILE} is missing there, or is another project's. {_WAY_OUT}"
         )
-    missing = re.search(r"file:/*(/\S*?)\.? (?:File )?does not exist", text)
-    if missing and Path(missing[1]).is_relative_to(data) and Path(missing[1]).exists():
+    missing = re.search(r"file:/*(/.*?)\.? (?:File )?does not exist", text)
+    path = Path(unquote(missing[1])) if missing else None
+    if path and path.is_relative_to(data) and path.exists():
         return FolderNotShared(
-            f"An executor does not see the file {missing[1]}, which this process sees: the workers do "
-            f"not share the data folder {data}. {_WAY_OUT}"
+            f"An executor does not see the file {path}, which this process sees: the workers do not "
+            f"share the data folder {data}. {_WAY_OUT}"
         )
     return None
 
