@@ -21,7 +21,7 @@ from tests.pipelines.world import fresh_topic, send
 
 HIDDEN = 'mount -t tmpfs none "$0" && exec "$@"'
 """Run a command that sees an empty folder in the place of the one given."""
-WAIT_S = 60
+WAIT_S = 120
 
 
 class Cluster:
@@ -142,6 +142,8 @@ def can_hide_folders():
     return tried.returncode == 0
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.skipif(not can_hide_folders(), reason="mount namespaces need root, and unshare")
 def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_path):
     data = tmp_path / "data"

@@ -36,8 +36,6 @@ def write_rows(rows: "DataFrame", folder: Path, data: Path) -> dict[Path, int]:
 
     FolderNotShared if the driver does not see all rows. The folder is removed then.
     """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
@@ -47,7 +45,7 @@ def write_rows(rows: "DataFrame", folder: Path, data: Path) -> dict[Path, int]:
     checked = _where_shared(rows, data).observe(observation, sf.count(sf.lit(1)).alias("rows"))
     try:
         checked.write.parquet(str(folder))
-    except (PySparkException, Py4JJavaError) as error:
+    except Exception as error:
         shutil.rmtree(folder, ignore_errors=True)
         if reason := not_shared(error, data):
             raise reason from None
