@@ -119,12 +119,13 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
     import pyarrow.parquet as pq
 
     way_out = (
-        f"A batch would lose records. Move the folder {master.path} away, and `strom run` archives again "
-        "what the log still holds."
+        f"A batch would lose records. Restore it, or move the folder {master.path} away, and `strom run` "
+        "archives again what the log still holds."
     )
     # Spark writes a file even for no records: strom 0.1.0 noted positions without one where the workers
     # did not share the data folder.
-    if archived.position != archived.base and not archived.files:
+    has_read = archived.position != archived.base
+    if has_read and not archived.files and not master.was_compacted():
         raise ArchiveTooShort(
             f"The archive of {master.topic} lists no file, although it has read the log from "
             f"{archived.base} to {archived.position}. {way_out}"
@@ -136,8 +137,8 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
             found = 0
         if records is not None and found < records:
             raise ArchiveTooShort(
-                f"The archive of {master.topic} noted {records} records in {file}, which now holds "
-                f"{found}. {way_out}"
+                f"The archive of {master.topic} noted {records} records in {file}, where {found} are "
+                f"found. {way_out}"
             )
 
 

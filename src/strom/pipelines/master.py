@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 SMALL_FILES, SMALL_BYTES = 64, 64 << 20
 """So many files of less than that are too many: a batch opens every one of them."""
+LATEST_COMMITS = 10
+"""Compaction makes fewer."""
 READERS_HOURS = 24
 """A batch that began before a compaction is over by then."""
 
@@ -77,6 +79,11 @@ class MasterDataset:
         return ArchiveSnapshot(
             self._counted_files(table), _offsets(table, "base"), _offsets(table, "next")
         )
+
+    def was_compacted(self) -> bool:
+        """Whether files were rewritten lately: of empty ones, none is left."""
+        commits = self._table().history(LATEST_COMMITS)
+        return any(commit.get("operation") == "OPTIMIZE" for commit in commits)
 
     def create(self, base: Offsets, incarnation: int = 0) -> None:
         """Begin an archive; nothing happens if there is one."""
