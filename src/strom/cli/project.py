@@ -1,6 +1,7 @@
 """What the commands of a project share: its folder, its broker, its Spark session."""
 
 import contextlib
+import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -93,27 +94,70 @@ def alone_in(project: "Project") -> Iterator[None]:
 
 @contextlib.contextmanager
 def log_of(project: "Project") -> Iterator["KafkaLog"]:
-    """The project's Kafka: the one it names, or an embedded broker that is started if need be."""
+    """The project's Kafka: the one it names, or its own broker, which is started if it does not run.
+
+    UserError if another broker is at its port, or if the data was computed from another cluster.
+    """
     from strom.pipelines.kafka_log import KafkaLog
+    from strom.pipelines.same_cluster import check_same_cluster
     from strom.testing import BrokerProcess
 
     broker = None
-    if project.settings.servers is None and not _listens(project.settings.port):
-        data = project.data / "broker"
-        data.mkdir(parents=True, exist_ok=True)
-        broker = BrokerProcess(data=str(data), port=project.settings.port, options=(LIFELINE,))
-        try:
-            broker.start()
-        except RuntimeError as error:
-            raise UserError(str(error)) from None
+    embedded = project.settings.servers is None
     kafka = KafkaLog(project.servers, project.settings.kafka)
     try:
+        if embedded and _listens(project.settings.port):
+            _check_own_broker(project, kafka)
+        elif embedded:
+            data = _broker_folder(project)
+            data.mkdir(parents=True, exist_ok=True)
+            broker = BrokerProcess(data=str(data), port=project.settings.port, options=(LIFELINE,))
+            try:
+                broker.start()
+            except RuntimeError as error:
+                raise UserError(str(error)) from None
         kafka.topics()
+        check_same_cluster(project.data, kafka)
         yield kafka
     finally:
         kafka.close()
         if broker is not None:
             broker.stop()
+
+
+def _broker_folder(project: "Project") -> Path:
+    return project.data / "broker"
+
+
+def _check_own_broker(project: "Project", kafka: "KafkaLog") -> None:
+    """Raise UserError if the broker at the project's port is not the one of its data folder."""
+    from strom.pipelines.same_cluster import cluster_id_of
+
+    port = project.settings.port
+    way_out = "Choose another `port` under [kafka] in strom.toml"
+    try:
+        seen = cluster_id_of(kafka)
+    except UserError:
+        raise UserError(
+            f"Port {port} is in use by a program that does not respond as a Kafka broker. {way_out}."
+        ) from None
+    if seen is None or seen != cluster_id_in(_broker_folder(project)):
+        raise UserError(
+            f"Port {port} is in use by a Kafka broker that is not this project's own: its cluster id is "
+            f"{seen or 'unknown'}. {way_out}, or attach to that broker with "
+            f'`servers = "127.0.0.1:{port}"` there.'
+        )
+
+
+def cluster_id_in(folder: Path) -> str | None:
+    """The cluster id of a broker's data folder; None if no broker has used it."""
+    from strom.storage.directory import IDENTITY_FILE
+
+    try:
+        identity = json.loads((folder / IDENTITY_FILE).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    return str(identity["cluster_id"])
 
 
 def _listens(port: int) -> bool:

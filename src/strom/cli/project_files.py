@@ -12,13 +12,17 @@ data = "data"
 # A schema registry, for Avro streams with schema="registry":
 # registry = "http://127.0.0.1:8081"
 
+[project]
+# Views are defined in views.py and in every .sql file beside it. Or name the files; no others are loaded:
+# files = ["clicks.py", "orders.sql"]
+
 [kafka]
 # Without `servers`, `strom run` starts a broker of its own at this port. Or name your cluster:
 # servers = "kafka-1:9092,kafka-2:9092"
 port = 9092
 
 [spark]
-# Or a cluster: "spark://host:7077"
+# Or a cluster: "spark://host:7077". All workers must then share the data folder.
 master = "local[2]"
 
 [batch]

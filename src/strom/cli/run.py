@@ -43,11 +43,17 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     It ends cleanly with Ctrl-C or SIGTERM.
     """
     project = opened_to_compute(folder)
+    from strom.pipelines.project import files_not_loaded
     from strom.pipelines.runner import Runner, refuse_changed
     from strom.pipelines.topics import prepare_topics
 
     for name in refuse_changed(project):
         notice(f"View {name} was rolled back: it goes on with the version that is active.")
+    for name in project.undefined_views:
+        notice(
+            f"View {name} was computed before, but no file defines it: queries see what there is, and "
+            f"nothing is added.{files_not_loaded(project)}"
+        )
     with contextlib.ExitStack() as open_:
         open_.enter_context(alone_in(project))
         kafka = open_.enter_context(log_of(project))

@@ -9,7 +9,7 @@ from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version
 from strom.pipelines.feeds import Feed, write_segment
 from strom.pipelines.locks import locked
 from strom.pipelines.manifests import Manifests
-from strom.pipelines.master import MasterDataset
+from strom.pipelines.master import ArchiveSnapshot, MasterDataset
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_master
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class ArchiveTooShort(UserError):
-    """The archive begins later than a view: a batch of it would lose records."""
+    """The archive lacks records that a view holds: a batch of it would lose them."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ def _run_batch(
     cut = _pin(manifests, master, feed, number, may_lead=may_lead)
     try:
         base = manifests.existing(feed.name).version(number).base
-        raw = read_master(spark, master.files(), base, cut)
+        archived = master.snapshot()
+        _check_complete(master, archived)
+        raw = read_master(spark, list(archived.files), base, cut)
         if not may_lead:  # a core stays free for the speed layer: tasks cannot be interrupted
             raw = raw.coalesce(max(1, cores_of(spark) - 1))
         parsed = parse(feed.view.stream, raw)
@@ -110,6 +112,34 @@ def _pin(
 
     manifests.change(feed.name, master.topic, pin)
     return cuts[-1]
+
+
+def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
+    """Raise ArchiveTooShort if files hold less than was archived: Spark reads what is there, or fails."""
+    import pyarrow.parquet as pq
+
+    way_out = (
+        f"A batch would lose records. Restore it, or move the folder {master.path} away, and `strom run` "
+        "archives again what the log still holds."
+    )
+    # Spark writes a file even for no records: strom 0.1.0 noted positions without one where the workers
+    # did not share the data folder.
+    has_read = archived.position != archived.base
+    if has_read and not archived.files and not master.was_compacted():
+        raise ArchiveTooShort(
+            f"The archive of {master.topic} lists no file, although it has read the log from "
+            f"{archived.base} to {archived.position}. {way_out}"
+        )
+    for file, records in archived.files.items():
+        try:
+            found = pq.read_metadata(file).num_rows
+        except FileNotFoundError:
+            found = 0
+        if records is not None and found < records:
+            raise ArchiveTooShort(
+                f"The archive of {master.topic} noted {records} records in {file}, where {found} are "
+                f"found. {way_out}"
+            )
 
 
 def _published(manifest: Manifest, number: int, segment: Segment) -> Manifest:

@@ -1,5 +1,6 @@
 """What is computed for one version of a view, and how its states come into files."""
 
+import math
 import time
 import uuid
 from collections.abc import Callable
@@ -17,10 +18,14 @@ from strom.pipelines.spark.folding import bind_with_spark, partial
 from strom.pipelines.spark.parsing import dead_rows, good, parse
 from strom.pipelines.spark.preparing import prepared
 from strom.pipelines.spark.reading import RAW_SCHEMA
+from strom.pipelines.spark.writing import write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+RECORDS_PER_FILE = 100_000
+"""A micro-batch of a view without measures is written into one file for so many records."""
 
 States = Callable[["DataFrame"], "DataFrame"]
 
@@ -85,14 +90,18 @@ def write_segment(
 ) -> Segment:
     """Compute and write the states of records between two positions. Nobody sees them yet.
 
-    `few` are folded in one task, without a shuffle, and written by this process: each saves a job.
+    `few` are folded in one task, without a shuffle, and written by this process: each saves a job. Rows
+    of a view without measures may be too large for its memory: tasks write them, into few files.
     """
     if few and not feed.view.appends:
-        states = feed.states(parsed.coalesce(1)).toArrow()
-        return write_small_segment(manifests, feed, number, states, start, end)
+        small = feed.states(parsed.coalesce(1)).toArrow()
+        return write_small_segment(manifests, feed, number, small, start, end)
+    states = feed.states(parsed)
+    if few:
+        states = states.coalesce(max(1, math.ceil((end - start) / RECORDS_PER_FILE)))
     folder = manifests.version_folder(feed.name, number) / layer / uuid.uuid4().hex
-    feed.states(parsed).write.parquet(str(folder))
-    return _listed(manifests, feed, sorted(folder.glob("*.parquet")), start, end, layer)
+    files = write_rows(states, folder, data=manifests.folder.parent)
+    return _listed(manifests, feed, list(files), start, end, layer)
 
 
 def write_small_segment(

@@ -10,6 +10,8 @@ import logging
 import shutil
 import time
 import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.locks import locked
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.reading import read_log
+from strom.pipelines.spark.writing import write_rows
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Transaction
@@ -27,8 +30,20 @@ log = logging.getLogger(__name__)
 
 SMALL_FILES, SMALL_BYTES = 64, 64 << 20
 """So many files of less than that are too many: a batch opens every one of them."""
+LATEST_COMMITS = 10
+"""Compaction makes fewer."""
 READERS_HOURS = 24
 """A batch that began before a compaction is over by then."""
+
+
+@dataclass(frozen=True)
+class ArchiveSnapshot:
+    """What an archive holds at one moment."""
+
+    files: dict[str, int | None]
+    """The Parquet files, each with the number of its records; None where that was not noted."""
+    base: Offsets
+    position: Offsets
 
 
 class MasterDataset:
@@ -56,7 +71,19 @@ class MasterDataset:
 
     def files(self) -> list[str]:
         """The Parquet files that hold the records."""
-        return [uri.removeprefix("file://") for uri in self._table().file_uris()]
+        return list(self._counted_files(self._table()))
+
+    def snapshot(self) -> ArchiveSnapshot:
+        """All that a batch has to know, of one moment."""
+        table = self._table()
+        return ArchiveSnapshot(
+            self._counted_files(table), _offsets(table, "base"), _offsets(table, "next")
+        )
+
+    def was_compacted(self) -> bool:
+        """Whether files were rewritten lately: of empty ones, none is left."""
+        commits = self._table().history(LATEST_COMMITS)
+        return any(commit.get("operation") == "OPTIMIZE" for commit in commits)
 
     def create(self, base: Offsets, incarnation: int = 0) -> None:
         """Begin an archive; nothing happens if there is one."""
@@ -119,8 +146,8 @@ class MasterDataset:
             if on_one_core:
                 raw = raw.coalesce(1)
             name = f"records-{uuid.uuid4().hex}"
-            raw.write.parquet(str(self.path / name))
-            self._commit(name, end, kafka.incarnation(self.topic))
+            files = write_rows(raw, self.path / name, data=self.path.parent.parent)
+            self._commit(files, end, kafka.incarnation(self.topic))
         return end - start
 
     def check_same_topic(self, kafka: KafkaLog) -> None:
@@ -172,14 +199,21 @@ class MasterDataset:
                 return False
         return True
 
-    def _commit(self, name: str, end: Offsets, incarnation: int) -> None:
+    def _commit(self, files: Mapping[Path, int], end: Offsets, incarnation: int) -> None:
         from deltalake import CommitProperties
         from deltalake.transaction import AddAction, RemoveAction
 
         now = time.time_ns() // 1_000_000
         added: list[AddAction | RemoveAction] = [
-            AddAction(f"{name}/{path.name}", path.stat().st_size, {}, now, True, _stats(path))
-            for path in sorted((self.path / name).glob("*.parquet"))
+            AddAction(
+                path.relative_to(self.path).as_posix(),
+                path.stat().st_size,
+                {},
+                now,
+                True,
+                json.dumps({"numRecords": rows}),
+            )
+            for path, rows in files.items()
         ]
         marks = [*self._marks("next", end), *self._incarnation_mark(incarnation)]
         table = self._table()
@@ -211,15 +245,18 @@ class MasterDataset:
 
         return [Transaction("strom/incarnation", incarnation)] if incarnation else []
 
+    def _counted_files(self, table: "DeltaTable") -> dict[str, int | None]:
+        added = table.get_add_actions(flatten=True)
+        # Paths as they are; in `file_uris` they are percent-encoded.
+        paths = [str(self.path / path) for path in added["path"].to_pylist()]
+        return dict(zip(paths, added["num_records"].to_pylist(), strict=True))
+
     def _positions(self, which: str) -> Offsets:
-        table = self._table()
-        partitions = table.transaction_version(f"strom/{which}") or 0
-        return Offsets(
-            tuple(table.transaction_version(f"strom/{which}/{p}") or 0 for p in range(partitions))
-        )
+        return _offsets(self._table(), which)
 
 
-def _stats(path: Path) -> str:
-    import pyarrow.parquet as pq
-
-    return json.dumps({"numRecords": pq.read_metadata(path).num_rows})
+def _offsets(table: "DeltaTable", which: str) -> Offsets:
+    partitions = table.transaction_version(f"strom/{which}") or 0
+    return Offsets(
+        tuple(table.transaction_version(f"strom/{which}/{p}") or 0 for p in range(partitions))
+    )

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
+from strom.pipelines.definition_files import definition_files, python_files_beside
 from strom.pipelines.definitions.place import DefinitionError, Place, raised_at
 from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
@@ -66,8 +67,17 @@ class Project:
         """A view by its name; UserError if the files do not define it."""
         if name not in self.views:
             known = ", ".join(self.views) or "none"
-            raise UserError(f"No file in {self.folder} defines a view {name!r}. There is: {known}.")
+            raise UserError(
+                f"No file in {self.folder} defines a view {name!r}. There is: {known}."
+                f"{files_not_loaded(self)}"
+            )
         return self.views[name]
+
+    @property
+    def undefined_views(self) -> list[str]:
+        """Views that have been computed, and that no file defines any more."""
+        defined = {*self.views, *(stream.dead_letter_view for stream in self.read_streams)}
+        return [name for name in self.manifests.names() if name not in defined]
 
     def view(self, name: str) -> "ViewReader":
         """The rows of a view, as Arrow or pandas."""
@@ -81,20 +91,36 @@ class Project:
 
 
 def load_project(folder: Path | str = ".") -> Project:
-    """Read `strom.toml` and every .py and .sql file beside it; errors name file and line."""
+    """Read `strom.toml` and the files that define views; errors name file and line.
+
+    These are `views.py` and every .sql file beside it, or those that `[project] files` names. No other
+    Python file is executed, unless one of them imports it.
+    """
     folder = Path(folder).resolve()
     project = Project(folder, read_settings(folder / FILE))
-    for path in sorted(folder.glob("*.py")):
-        if not path.name.startswith(("_", "test_", "conftest")):
+    files = definition_files(folder, project.settings)
+    for path in files:
+        if path.suffix == ".py":
             _collect(project, vars(_run(path)))
-    files = [(str(path), path.read_text("utf-8")) for path in sorted(folder.glob("*.sql"))]
-    streams, views = read_sql(files, project.streams, project.views)
+    statements = [(str(path), path.read_text("utf-8")) for path in files if path.suffix == ".sql"]
+    streams, views = read_sql(statements, project.streams, project.views)
     project.streams.update(streams)
     _collect(project, dict(views))
     if not project.views:
-        raise UserError(f"No file in {folder} defines a view.")
+        raise UserError(f"No file in {folder} defines a view.{files_not_loaded(project)}")
     check_names(project)
     return project
+
+
+def files_not_loaded(project: Project) -> str:
+    """A hint at Python files that are not loaded: strom 0.1.0 executed them. Empty if there are none."""
+    beside = python_files_beside(project.folder, project.settings)
+    if not beside:
+        return ""
+    return (
+        f" Not loaded: {', '.join(beside)}. Views are defined by views.py, or by the files that "
+        f"`files` under [project] in {FILE} names."
+    )
 
 
 def check_names(project: Project) -> None:

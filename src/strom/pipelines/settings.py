@@ -19,6 +19,7 @@ class Settings:
 
     name: str = "project"  # name
     data: str = "data"  # data
+    files: tuple[str, ...] = ()  # project.files; without it, views.py and every .sql file
     registry: str | None = None  # registry, the address of a schema registry
     servers: str | None = None  # kafka.servers; without it, an embedded broker runs
     port: int = 9092  # kafka.port, of the embedded broker
@@ -41,6 +42,7 @@ class Settings:
 _PLACES: dict[tuple[str, ...], tuple[str, type]] = {
     ("name",): ("name", str),
     ("data",): ("data", str),
+    ("project", "files"): ("files", tuple),
     ("registry",): ("registry", str),
     ("kafka", "servers"): ("servers", str),
     ("kafka", "port"): ("port", int),

@@ -27,6 +27,9 @@ _CONSUMER = {
     "isolation.level": "read_committed",
 }
 
+_ALL_FILES = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+"""Whatever the session's settings are: a batch reads all records, or fails."""
+
 
 def read_log(
     spark: "SparkSession",
@@ -67,7 +70,7 @@ def read_master(
 ) -> "DataFrame":
     """The archived records of these files from `start` up to, but without, `end`."""
     rows = (
-        spark.read.schema(RAW_SCHEMA).parquet(*files)
+        spark.read.schema(RAW_SCHEMA).options(**_ALL_FILES).parquet(*files)
         if files
         else spark.createDataFrame([], RAW_SCHEMA)
     )

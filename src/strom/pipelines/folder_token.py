@@ -1,0 +1,31 @@
+"""A random id in a project's data folder: whoever reads the same one sees the same folder.
+
+Executors of a cluster compare it before they write: at the same path, another machine may have no folder,
+or that of another project.
+"""
+
+import os
+import uuid
+from pathlib import Path
+
+from strom.pipelines.locks import locked
+
+FILE = "folder.token"
+_LENGTH = 32
+
+
+def token_of(data: Path) -> str:
+    """The token of a data folder, created if it has none; the same for all processes that ask at once."""
+    path = data / FILE
+    with locked(path.with_suffix(".lock")):
+        known = path.read_text("ascii").strip() if path.exists() else ""
+        if len(known) == _LENGTH:
+            return known
+        token = uuid.uuid4().hex
+        fresh = path.with_suffix(".new")
+        with fresh.open("w", encoding="ascii") as file:
+            file.write(f"{token}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+        return token

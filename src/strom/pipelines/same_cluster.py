@@ -1,0 +1,54 @@
+"""Whether a project talks to the Kafka cluster that its data was computed from.
+
+At the same address, another cluster may respond later: its topics have the same names, and other records.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.locks import locked
+
+if TYPE_CHECKING:
+    from strom.pipelines.kafka_log import KafkaLog
+
+FILE = "kafka.cluster"
+RESPONSE_SECONDS = 15.0
+_NO_RESPONSE = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
+
+
+def cluster_id_of(kafka: "KafkaLog") -> str | None:
+    """The id that a cluster has given itself; None if it is too old for that.
+
+    UserError if nothing responds.
+    """
+    from confluent_kafka import KafkaException
+
+    try:
+        found = kafka.admin.describe_cluster(request_timeout=RESPONSE_SECONDS).result()
+    except KafkaException as error:
+        if error.args[0].name() in _NO_RESPONSE:
+            raise UserError(f"No Kafka broker responds at {kafka.servers}.") from None
+        return None
+    return found.cluster_id or None
+
+
+def check_same_cluster(data: Path, kafka: "KafkaLog") -> None:
+    """Remember the cluster in the data folder; UserError if another one is remembered there."""
+    seen = cluster_id_of(kafka)
+    if seen is None:
+        return
+    path = data / FILE
+    with locked(path.with_suffix(".lock")):
+        known = path.read_text("utf-8").strip() if path.exists() else ""
+        if not known:
+            fresh = path.with_suffix(".new")
+            fresh.write_text(f"{seen}\n", "utf-8")
+            fresh.replace(path)
+            return
+    if known != seen:
+        raise UserError(
+            f"The Kafka cluster at {kafka.servers} has the id {seen}, but {data} was computed from the "
+            f"cluster {known}. Name that cluster as `servers` under [kafka] in strom.toml, or another "
+            f"folder as `data`. If the new cluster holds the same topics, accept it by removing {path}."
+        )

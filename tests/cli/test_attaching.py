@@ -1,0 +1,80 @@
+"""The Kafka of a project: its own broker, or the one that it names, and no other at its port."""
+
+import socket
+from contextlib import closing
+
+import pytest
+
+from strom.cli.project import cluster_id_in, log_of
+from strom.model.errors import UserError
+from strom.pipelines import Project
+from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.same_cluster import FILE, check_same_cluster, cluster_id_of
+from strom.pipelines.settings import Settings
+
+
+@pytest.fixture
+def port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@pytest.fixture
+def foreign(broker):
+    """A broker that is there already."""
+    return int(broker.bootstrap_servers.rpartition(":")[2])
+
+
+def test_a_second_command_attaches_to_the_projects_own_broker(tmp_path, port):
+    project = Project(tmp_path, Settings(port=port))
+    with log_of(project) as first, log_of(project) as second:
+        first.create("clicks", 2)
+        assert second.topics()["clicks"] == 2
+        assert cluster_id_of(second) == cluster_id_in(project.data / "broker")
+    with log_of(project) as again:
+        assert again.topics()["clicks"] == 2
+
+
+def test_a_foreign_broker_at_the_port_is_refused(tmp_path, foreign):
+    project = Project(tmp_path, Settings(port=foreign))
+    with pytest.raises(UserError) as refused, log_of(project):
+        pass
+    assert f"Port {foreign} is in use by a Kafka broker that is not this project's own" in str(
+        refused.value
+    )
+    assert f'`servers = "127.0.0.1:{foreign}"`' in str(refused.value)
+    assert "`port` under [kafka]" in str(refused.value)
+    assert not (project.data / FILE).exists()
+
+
+def test_another_program_at_the_port_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("strom.pipelines.same_cluster.RESPONSE_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        project = Project(tmp_path, Settings(port=listener.getsockname()[1]))
+        with pytest.raises(UserError, match="does not respond as a Kafka broker"), log_of(project):
+            pass
+
+
+def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker, port):
+    attached = Project(tmp_path, Settings(servers=broker.bootstrap_servers))
+    with log_of(attached) as kafka:
+        known = cluster_id_of(kafka)
+    with log_of(attached) as kafka:
+        assert cluster_id_of(kafka) == known
+    assert (attached.data / FILE).read_text() == f"{known}\n"
+    embedded = Project(tmp_path, Settings(port=port))
+    with pytest.raises(UserError) as refused, log_of(embedded):
+        pass
+    assert f"was computed from the cluster {known}" in str(refused.value)
+    assert f"removing {embedded.data / FILE}" in str(refused.value)
+    (embedded.data / FILE).unlink()
+    with log_of(embedded):
+        assert (embedded.data / FILE).read_text() != f"{known}\n"
+
+
+def test_a_cluster_without_an_id_is_accepted(tmp_path, broker, monkeypatch):
+    monkeypatch.setattr("strom.pipelines.same_cluster.cluster_id_of", lambda kafka: None)
+    (tmp_path / FILE).write_text("another\n")
+    with closing(KafkaLog(broker.bootstrap_servers)) as kafka:
+        check_same_cluster(tmp_path, kafka)
+    assert (tmp_path / FILE).read_text() == "another\n"

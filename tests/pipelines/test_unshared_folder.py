@@ -1,0 +1,190 @@
+"""A Spark cluster whose worker does not see the data folder: nothing is published, nothing is lost."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from strom.model.errors import UserError
+from strom.pipelines.folder_token import FILE, token_of
+from strom.pipelines.spark.jars import cache_folder, connector_jars
+from strom.pipelines.spark.java import java_home
+from tests.pipelines.cluster_driver import QUICK, pages
+from tests.pipelines.world import fresh_topic, send
+
+HIDDEN = 'mount -t tmpfs none "$0" && exec "$@"'
+"""Run a command that sees an empty folder in the place of the one given."""
+WAIT_S = 120
+
+
+class Cluster:
+    """Spark's own master, and workers that are started one by one."""
+
+    def __init__(self, folder, started):
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        self._launcher = str(home / "bin" / "spark-class")
+        self._folder = folder
+        self._started = started
+        self._environment = os.environ | {
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "JAVA_HOME": java_home(cache_folder()),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": QUICK,
+            "SPARK_WORKER_DIR": str(folder / "work"),
+        }
+        log = folder / "master.log"
+        self._start(["master.Master", "--host", "127.0.0.1", "--port", "0"], log)
+        self.address = wait_for(lambda: address_in(log))
+
+    def start_worker(self, *, without=None):
+        """A worker; `without` is a folder that it does not see."""
+        before = ["unshare", "-m", "sh", "-c", HIDDEN, str(without)] if without else []
+        command = [
+            "worker.Worker",
+            self.address,
+            "--host",
+            "127.0.0.1",
+            "--cores",
+            "1",
+            "--memory",
+            "1g",
+        ]
+        return self._start(command, self._folder / "worker.log", before)
+
+    def _start(self, command, log, before=()):
+        name, *options = command
+        arguments = [f"org.apache.spark.deploy.{name}", *options, "--webui-port", "0"]
+        with log.open("ab") as words:
+            process = subprocess.Popen(
+                [*before, self._launcher, *arguments],
+                env=self._environment,
+                stdout=words,
+                stderr=words,
+            )
+        self._started.callback(stop, process)
+        return process
+
+
+class Driver:
+    """A project's process, which works when it is told to."""
+
+    def __init__(self, folder, servers, topic, master, started):
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.pipelines.cluster_driver",
+                folder,
+                servers,
+                topic,
+                master,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.callback(stop, self._process)
+
+    def __call__(self, command):
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the driver has ended"
+        return json.loads(line)
+
+
+def stop(process):
+    process.terminate()
+    process.wait(WAIT_S)
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def wait_for(found):
+    deadline = time.monotonic() + WAIT_S
+    while not (value := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return value
+
+
+def address_in(log):
+    words = [word for word in log.read_text().split() if word.startswith("spark://")]
+    return words[0].rstrip(".,") if words else None
+
+
+@contextmanager
+def cluster(folder):
+    try:
+        connector_jars(java_home(cache_folder()))
+    except UserError as reason:
+        pytest.skip(str(reason))
+    folder.mkdir()
+    with ExitStack() as started:
+        yield Cluster(folder, started), started
+
+
+def can_hide_folders():
+    if shutil.which("unshare") is None:
+        return False
+    tried = subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True)
+    return tried.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.skipif(not can_hide_folders(), reason="mount namespaces need root, and unshare")
+def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    topic = fresh_topic("pages")
+    stream, _ = pages(topic)
+    with cluster(tmp_path / "spark") as (spark, started):
+        sharing = spark.start_worker()
+        ask = Driver(str(data), kafka_servers, topic, spark.address, started)
+        ask("speed")  # the topic is there
+        send(kafka_servers, stream, [b"/%d" % (number % 7) for number in range(1000)])
+        assert [ask(work)["done"] for work in ("speed", "archive", "batch")] == [
+            1000,
+            1000,
+            [1000, 1000],
+        ]
+        before = ask("state")
+        assert (before["done"]["counted"], before["done"]["lines"]) == (1000, 1000)
+
+        # An executor that joins later, on a machine without the folder.
+        stop(sharing)
+        without = spark.start_worker(without=data)
+        send(kafka_servers, stream, [b"/new"] * 10)
+        refused = {work: ask(work)["refused"] for work in ("archive", "batch", "speed")}
+        for work in ("archive", "speed"):
+            assert f"does not see the data folder {data} of this project" in refused[work]
+            assert "The executor on " in refused[work]
+            assert "/127.0." in refused[work] or socket.gethostname() in refused[work]
+        assert "do not share the data folder" in refused["batch"]
+
+        # It has a folder at that path, of another project.
+        elsewhere = Path(f"/proc/{without.pid}/root{data}")
+        token_of(elsewhere)
+        assert f"{FILE} is missing there, or is another project's" in ask("archive")["refused"]
+
+        # An old copy of the folder has the token; but what is written there, is not seen here.
+        shutil.copy(data / FILE, elsewhere / FILE)
+        refused = ask("archive")["refused"]
+        assert "Spark's tasks wrote 10 rows" in refused
+        assert "this process sees 0 rows in 0 files" in refused
+        after = ask("state")
+        assert after["done"]["archived"] == before["done"]["archived"]
+        assert after["done"]["lines"] == 1000
+        assert not list(data.glob("master/*/records-*/_temporary"))
