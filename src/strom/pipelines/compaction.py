@@ -1,6 +1,7 @@
 """Many small segments of the speed layer become few: merged, and put in their place in one step."""
 
 import uuid
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 FAN_IN = 8
 """So many neighbouring segments of one level become one of the next."""
+MAX_FILES = 256
+"""More files than these are not merged at once, where a backlog of segments is longer than FAN_IN."""
 
 
 @dataclass(frozen=True)
@@ -26,21 +29,50 @@ class Run:
     @property
     def level(self) -> int:
         """The level that the merged segment has."""
-        return max(one.level for one in self.segments) + 1
+        return self.segments[0].level + 1
 
 
 def plan(version: Version, fan_in: int = FAN_IN) -> Run | None:
     """The first run of neighbours that is long enough; never across a position that a batch needs."""
-    run: list[Segment] = []
-    for segment in version.segments:
-        fits = run and segment.level == run[-1].level and run[-1].end != version.pinned
-        if segment.layer != "speed" or not fits:
-            run = []
-        if segment.layer == "speed":
-            run.append(segment)
-        if len(run) == fan_in:
+    for run in _neighbours(version, fan_in):
+        if len(_with_states(run)) >= fan_in:
             return Run(tuple(run))
     return None
+
+
+def _neighbours(version: Version, fan_in: int) -> Iterator[list[Segment]]:
+    """Speed segments of one level, side by side, with the empty ones between them.
+
+    None begins or ends with an empty segment: the speed layer may make that one longer meanwhile.
+    """
+    run: list[Segment] = []
+
+    def fits(segment: Segment) -> bool:
+        if segment.layer != "speed" or run[-1].end == version.pinned:
+            return False
+        if segment.is_empty:
+            return True
+        files = sum(len(one.files) for one in (*run, segment))
+        is_small = files <= MAX_FILES or len(_with_states(run)) < fan_in
+        return segment.level == run[0].level and is_small
+
+    for segment in version.segments:
+        if run and not fits(segment):
+            yield _without_empty_end(run)
+            run = []
+        if run or (segment.layer == "speed" and segment.files):
+            run.append(segment)
+    yield _without_empty_end(run)
+
+
+def _without_empty_end(run: list[Segment]) -> list[Segment]:
+    while run and run[-1].is_empty:
+        run = run[:-1]
+    return run
+
+
+def _with_states(run: Sequence[Segment]) -> list[Segment]:
+    return [segment for segment in run if segment.files]
 
 
 class Compactor:
@@ -52,8 +84,19 @@ class Compactor:
 
     def compact(self, fold: ViewFold, number: int) -> bool:
         """Merge one run of a version's segments, if there is one; OutOfPlace if that came too late."""
-        name = fold.view.name
-        version = self._manifests.existing(name).version(number)
+        name, topic = fold.view.name, fold.view.stream.topic
+        manifest = self._manifests.read(name)
+        if manifest is None:  # dropped
+            return False
+        version = manifest.version(number)
+        if version.collapsed() is not version:
+            # A chain of an earlier release may have an empty segment for each micro-batch.
+            collapsed = self._manifests.change(
+                name,
+                topic,
+                lambda manifest: manifest.with_version(manifest.version(number).collapsed()),
+            )
+            version = collapsed.version(number)
         run = plan(version)
         if run is None:
             return False
@@ -71,7 +114,7 @@ class Compactor:
                 raise OutOfPlace(f"a batch has begun that needs {version.pinned}")
             return manifest.with_version(version.spliced(merged))
 
-        self._manifests.change(name, fold.view.stream.topic, publish)
+        self._manifests.change(name, topic, publish)
         return True
 
     def close(self) -> None:
@@ -81,16 +124,22 @@ class Compactor:
             self._connection = None
 
     def _merge(self, fold: ViewFold, version: Version, run: Run) -> tuple[str, ...]:
+        import duckdb
+
         folder = self._manifests.view_folder(fold.view.name)
-        files = [file for segment in run.segments for file in segment.files]
-        if not files:
-            return ()
+        files = [version.identity, *(file for one in run.segments for file in one.files)]
         if self._connection is None:
             self._connection = connect()
         connection = self._connection
-        source = parquet_source([str(folder / file) for file in [version.identity, *files]])
-        described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        statement = merge_statement(fold, source, {column: kind for column, kind, *_ in described})
+        source = parquet_source([str(folder / file) for file in files])
         target = f"v{version.number}/speed/{uuid.uuid4().hex}.parquet"
-        connection.execute(f"COPY ({statement}) TO '{folder / target}' (FORMAT parquet)")
+        try:
+            described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+            types = {column: kind for column, kind, *_ in described}
+            statement = merge_statement(fold, source, types)
+            connection.execute(f"COPY ({statement}) TO '{folder / target}' (FORMAT parquet)")
+        except duckdb.IOException as error:
+            if all((folder / file).exists() for file in files):
+                raise
+            raise OutOfPlace(f"files of {fold.view.name} have gone: {error}") from None
         return (target,)
