@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version
@@ -18,6 +19,9 @@ FAN_IN = 8
 """So many neighbouring segments of one level become one of the next."""
 MAX_FILES = 256
 """More files than these are not merged at once, where a backlog of segments is longer than FAN_IN."""
+MAX_RUNS = 16
+"""So many runs of a backlog are put in their places by one change of the manifest, which costs as much as
+the chain is long."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +36,10 @@ class Run:
         return self.segments[0].level + 1
 
 
-def plan(version: Version, fan_in: int = FAN_IN) -> Run | None:
-    """The first run of neighbours that is long enough; never across a position that a batch needs."""
-    for run in _neighbours(version, fan_in):
-        if len(_with_states(run)) >= fan_in:
-            return Run(tuple(run))
-    return None
+def plan(version: Version, fan_in: int = FAN_IN) -> list[Run]:
+    """The first runs of neighbours that are long enough; none across a position that a batch needs."""
+    runs = (run for run in _neighbours(version, fan_in) if len(_with_states(run)) >= fan_in)
+    return [Run(tuple(run)) for run in islice(runs, MAX_RUNS)]
 
 
 def _neighbours(version: Version, fan_in: int) -> Iterator[list[Segment]]:
@@ -83,7 +85,7 @@ class Compactor:
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def compact(self, fold: ViewFold, number: int) -> bool:
-        """Merge one run of a version's segments, if there is one; OutOfPlace if that came too late."""
+        """Merge runs of a version's segments, if there are any; OutOfPlace if that came too late."""
         name, topic = fold.view.name, fold.view.stream.topic
         manifest = self._manifests.read(name)
         if manifest is None:  # dropped
@@ -97,22 +99,17 @@ class Compactor:
                 lambda manifest: manifest.with_version(manifest.version(number).collapsed()),
             )
             version = collapsed.version(number)
-        run = plan(version)
-        if run is None:
+        merged = [(run, self._merged(fold, version, run)) for run in plan(version)]
+        if not merged:
             return False
-        merged = Segment(
-            run.segments[0].start,
-            run.segments[-1].end,
-            self._merge(fold, version, run),
-            level=run.level,
-            written_ms=run.segments[-1].written_ms,
-        )
 
         def publish(manifest: Manifest) -> Manifest:
             version = manifest.version(number)
-            if version.pinned in [segment.end for segment in run.segments[:-1]]:
-                raise OutOfPlace(f"a batch has begun that needs {version.pinned}")
-            return manifest.with_version(version.spliced(merged))
+            for run, segment in merged:
+                if version.pinned in [one.end for one in run.segments[:-1]]:
+                    raise OutOfPlace(f"a batch has begun that needs {version.pinned}")
+                version = version.spliced(segment)
+            return manifest.with_version(version)
 
         self._manifests.change(name, topic, publish)
         return True
@@ -122,6 +119,16 @@ class Compactor:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _merged(self, fold: ViewFold, version: Version, run: Run) -> Segment:
+        """One segment in the place of a run, in a file that nobody sees yet."""
+        return Segment(
+            run.segments[0].start,
+            run.segments[-1].end,
+            self._merge(fold, version, run),
+            level=run.level,
+            written_ms=run.segments[-1].written_ms,
+        )
 
     def _merge(self, fold: ViewFold, version: Version, run: Run) -> tuple[str, ...]:
         import duckdb

@@ -79,8 +79,9 @@ class Manifests:
         return self.folder / view / f"v{number}"
 
     def drop(self, view: str) -> None:
-        """Remove everything that was computed of a view. The manifest goes first: whoever reads or
-        feeds the view sees that it is gone, and never one whose files are missing.
+        """Remove everything that was computed of a view.
+
+        The manifest goes first: readers and layers see a view that is gone, never one without its files.
         """
         folder = self.view_folder(view)
         with locked(folder / "lock"):

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 IDLE_S = 0.05
 UPKEEP_S = 1.0
 SWEEP_EVERY = 30
-MERGES_PER_ROUND = 16
+COMPACTIONS_PER_ROUND = 4
 ARCHIVE_BITE = 200_000
 """Records that the archive takes at once, on one core, and then rests for as long as that took: whoever
 waits for fresh views hardly notices."""
@@ -305,7 +305,7 @@ class Runner:
     def _compact(self, target: Target) -> None:
         """Merge segments; what is left of a long backlog waits for the next round, after all others."""
         try:
-            for _ in range(MERGES_PER_ROUND):
+            for _ in range(COMPACTIONS_PER_ROUND):
                 if self._stopping.is_set():
                     return
                 if not self._compactor.compact(target.feed.fold, target.number):

@@ -71,9 +71,6 @@ class Server:
                 with cancellation.interrupting(cursor):
                     cursor.execute("BEGIN TRANSACTION READ ONLY")
                     return cursor.sql(statement, params=list(values)).to_arrow_table()
-            except duckdb.InterruptException:
-                cancellation.check()
-                raise
             except duckdb.IOException:
                 # A file has gone since the manifest was read: read it again.
                 if attempt == _ATTEMPTS - 1:
@@ -82,6 +79,7 @@ class Server:
                 known = ", ".join(self._manifests.names()) or "none yet; start with: strom run"
                 raise UserError(f"{_first_line(error)} There is: {known}.") from None
             except duckdb.Error as error:
+                cancellation.check()
                 raise UserError(_first_line(error)) from None
             finally:
                 cursor.close()  # which ends the transaction
