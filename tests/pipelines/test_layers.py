@@ -221,6 +221,28 @@ def test_compacted_segments_answer_the_same(world):
     assert answer(world) == before
 
 
+def test_a_row_view_piles_up_no_files(spark, kafka_servers, tmp_path, monkeypatch):
+    monkeypatch.setattr("strom.pipelines.compaction.plan.__defaults__", (2,))
+    stream = Stream(fresh_topic(), schema=SCHEMA, time="at")
+    world = World(spark, kafka_servers, tmp_path, stream, [View(reads=stream, name="rows")])
+    try:
+        target, speed = world.targets["rows"], world.speed()
+        for number in range(4):
+            world.send(clicks(10, first=10 * number))
+            assert speed.step() == 10
+            while world.compactor.compact(target.feed.fold, target.number):
+                pass
+        world.manifests.sweep("rows", grace_s=0)
+        (merged,) = world.manifests.existing("rows").active_version.segments
+        assert len(merged.files) == 1
+        folder = world.manifests.view_folder("rows")
+        left = [path for path in (folder / "v1" / "speed").rglob("*") if path.is_file()]
+        assert [str(path.relative_to(folder)) for path in left] == list(merged.files)
+        assert world.query("SELECT count(*) AS n FROM rows") == [{"n": 40}]
+    finally:
+        world.close()
+
+
 def test_malformed_records_go_to_the_dead_letters_and_stop_nothing(world):
     good = clicks(30)
     bad = [

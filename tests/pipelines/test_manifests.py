@@ -23,7 +23,7 @@ def manifests(tmp_path):
 def written(manifests, *names):
     for name in names:
         path = manifests.view_folder("v") / "v1" / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
     return tuple(f"v1/{name}" for name in names)
 
@@ -91,3 +91,36 @@ def test_a_half_written_manifest_is_nobodys(manifests):
 def test_an_unknown_view_is_told(manifests):
     with pytest.raises(UserError, match="There is: v"):
         manifests.existing("w")
+
+
+def test_nothing_is_left_of_what_spark_wrote_when_its_states_are_replaced(manifests):
+    """Spark puts a marker and checksums beside its files; a row view would pile them up."""
+    names = "part-0.parquet", ".part-0.parquet.crc", "_SUCCESS", "._SUCCESS.crc"
+    (old, *_) = written(manifests, *(f"speed/a/{name}" for name in names))
+    spliced(manifests, Segment(Offsets(), Offsets((5,)), (old,)))
+    new = written(manifests, "speed/b/part-0.parquet", "speed/b/_SUCCESS", "speed/c.parquet")
+    spliced(manifests, Segment(Offsets(), Offsets((5,)), new[:1], "batch"))
+    manifests.sweep("v")
+    folder = manifests.view_folder("v") / "v1" / "speed"
+    assert len(list((folder / "a").iterdir())) == len(names)
+    assert manifests.sweep("v", grace_s=0) == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["b", "c.parquet"]
+    assert len(list((folder / "b").iterdir())) == 2
+
+
+def test_a_folder_that_spark_writes_to_is_left_alone(manifests):
+    written(manifests, "batch/a/_temporary/0/task.parquet", "batch/b/_temporary/0/none")
+    assert manifests.sweep("v", grace_s=0) == 0
+    folder = manifests.view_folder("v") / "v1" / "batch"
+    assert sorted(path.name for path in folder.iterdir()) == ["a", "b"]
+
+
+def test_a_view_is_dropped_with_everything_and_can_begin_again(manifests):
+    written(manifests, "a.parquet")
+    manifests.drop("v")
+    assert not manifests.view_folder("v").exists()
+    assert manifests.read("v") is None
+    assert manifests.sweep("v") == 0
+    assert not manifests.view_folder("v").exists()
+    manifests.change("v", "t", lambda before: before)
+    assert manifests.names() == []

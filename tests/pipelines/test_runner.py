@@ -153,6 +153,33 @@ def test_a_view_that_is_dropped_stops_nothing(spark, kafka_servers, tmp_path):
         assert shop.project.manifests.read("pages") is None
 
 
+def test_dead_letters_are_maintained_and_may_be_dropped(
+    spark, kafka_servers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("strom.pipelines.compaction.plan.__defaults__", (2,))
+    monkeypatch.setattr("strom.pipelines.runner.UPKEEP_S", 0.05)
+    with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
+        manifests, name = shop.project.manifests, shop.stream.dead_letter_view
+
+        def letters():
+            if manifests.read(name) is None:
+                return 0
+            (row,) = shop.server.query(f"SELECT count(*) AS n FROM {name}").to_pylist()
+            return row["n"]
+
+        def levels():
+            return [one.level for one in manifests.existing(name).active_version.segments]
+
+        for count_ in (1, 2):
+            shop.send([b"not json"])
+            assert eventually(lambda n=count_: letters() == n, shop.runner)
+        assert eventually(lambda: 1 in levels(), shop.runner), "compacted"
+        manifests.drop(name)
+        assert eventually(lambda: letters() == 2, shop.runner), "a new version, from the log"
+        shop.send([*clicks(3), b"not json"])
+        assert eventually(lambda: (letters(), shop.counted()) == (3, 3), shop.runner)
+
+
 def test_a_topic_that_is_not_there_is_told_before_anything_runs(spark, kafka_servers, tmp_path):
     stream = Stream("no-such-topic", schema=SCHEMA, time="at")
     view = View(reads=stream, measures={"n": count()}, name="n")

@@ -1,6 +1,5 @@
 """`strom views`: list, describe, versions, rollback, drop."""
 
-import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,7 +138,7 @@ def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     if not yes:
         click.confirm(f"Remove {what}?", abort=True, err=True)
     if number is None:
-        shutil.rmtree(project.manifests.view_folder(name))
+        project.manifests.drop(name)
     else:
         project.manifests.change(name, manifest.topic, lambda before: before.without(number))
         project.manifests.sweep(name)

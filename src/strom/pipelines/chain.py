@@ -37,6 +37,11 @@ class Segment:
         """How many offsets it covers."""
         return self.end - self.start
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the speed layer found nothing in these records: no state, so no file either."""
+        return self.layer == "speed" and not self.files
+
 
 @dataclass(frozen=True)
 class Version:
@@ -95,10 +100,32 @@ class Version:
         return replace(self, segments=segments)
 
     def appended(self, new: Segment) -> "Version":
-        """The chain with one more segment, which must begin where the chain ends."""
+        """The chain with one more segment, which must begin where the chain ends.
+
+        An empty one makes an empty predecessor longer, so that a quiet stream's chain does not grow.
+        """
         if new.start != self.position:
             raise OutOfPlace(f"version {self.number} is at {self.position}, not at {new.start}")
-        return replace(self, segments=(*self.segments, new))
+        return replace(self, segments=(*self.segments[:-1], *self._joined(self.segments[-1:], new)))
+
+    def collapsed(self) -> "Version":
+        """The chain with one segment in the place of each run of empty ones."""
+        segments: list[Segment] = []
+        for segment in self.segments:
+            segments[-1:] = self._joined(segments[-1:], segment)
+        return (
+            self if len(segments) == len(self.segments) else replace(self, segments=tuple(segments))
+        )
+
+    def _joined(self, last: Sequence[Segment], new: Segment) -> Sequence[Segment]:
+        """The last segment and a new one; as one if both are empty.
+
+        Boundaries of segments with states stay: a batch is cut at one, and would otherwise have to wait
+        until the archive has all records of a segment that never ends. So does one that is pinned.
+        """
+        if last and last[0].is_empty and new.is_empty and last[0].end != self.pinned:
+            return [replace(last[0], end=new.end, written_ms=new.written_ms)]
+        return [*last, new]
 
 
 @dataclass(frozen=True)

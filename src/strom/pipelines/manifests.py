@@ -1,7 +1,9 @@
 """The manifests of all views, as files: read without a lock, changed under one, replaced by a rename."""
 
 import json
+import math
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +17,8 @@ GRACE_S = 120.0
 """How long files stay after nothing lists them: readers may still be at work with an older picture."""
 ORPHAN_S = 86_400.0
 """How old a file must be that was never listed: a batch that is still being computed has such files."""
+
+_DROP_ATTEMPTS = 5
 
 
 class Manifests:
@@ -74,9 +78,25 @@ class Manifests:
         """Where the files of a version lie."""
         return self.folder / view / f"v{number}"
 
+    def drop(self, view: str) -> None:
+        """Remove everything that was computed of a view.
+
+        The manifest goes first: readers and layers see a view that is gone, never one without its files.
+        """
+        folder = self.view_folder(view)
+        with locked(folder / "lock"):
+            self._path(view).unlink(missing_ok=True)
+        for _ in range(_DROP_ATTEMPTS - 1):  # a micro-batch may write a last file meanwhile
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                return
+        shutil.rmtree(folder)
+
     def sweep(self, view: str, *, grace_s: float = GRACE_S, orphan_s: float = ORPHAN_S) -> int:
         """Remove files that no reader can need any more, and what a crash left behind; how many."""
         folder = self.view_folder(view)
+        if self.read(view) is None:
+            return 0
         now = time.time()
         with locked(folder / "lock"):
             self._cache.pop(view, None)
@@ -88,14 +108,20 @@ class Manifests:
             orphans = {
                 str(path.relative_to(folder))
                 for path in folder.glob("v*/**/*.parquet")
-                if path.stat().st_mtime <= now - orphan_s
+                if _modified(path) <= now - orphan_s
             }
             removed = due | (orphans - known)
             for file in removed:
-                (folder / file).unlink(missing_ok=True)
+                path = folder / file
+                path.unlink(missing_ok=True)
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
             if due:
                 left = tuple(one for one in manifest.retired if one[0] not in due)
                 _replace(self._path(view), json.dumps(to_json(replace(manifest, retired=left))))
+            for written in folder.glob("v*/*/*/"):
+                is_done = (written / "_SUCCESS").exists()
+                if _modified(written) <= now - (grace_s if is_done else orphan_s):
+                    _remove_without_states(written)
         return len(removed)
 
     def _path(self, view: str) -> Path:
@@ -116,6 +142,20 @@ def _replace(path: Path, text: str) -> None:
             _sync(folder)
         finally:
             os.close(folder)
+
+
+def _remove_without_states(written: Path) -> None:
+    """Remove a folder that Spark has written, with its markers and checksums, if no states are left."""
+    if written.is_dir() and next(written.rglob("*.parquet"), None) is None:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def _modified(path: Path) -> float:
+    """When a file was written; one that has gone meanwhile counts as new."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return math.inf
 
 
 def _sync(descriptor: int) -> None:

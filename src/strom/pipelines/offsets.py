@@ -38,17 +38,20 @@ class Offsets:
         return ",".join(map(str, self.next)) or "0"
 
     def at_most(self, start: "Offsets", records: int) -> "Offsets":
-        """This position, or nearer to `start`, so that about so many records lie between."""
-        total = self - start
+        """This position, or nearer to `start`, so that exactly so many records lie between.
+
+        Every partition gets its share of them. Where this position is behind `start`, it stays.
+        """
+        partitions = self._of_both(start)
+        waiting = [max(0, self[partition] - start[partition]) for partition in partitions]
+        total = sum(waiting)
         if total <= records:
             return self
-        share = records / total
-        return Offsets(
-            tuple(
-                start[partition] + round((end - start[partition]) * share)
-                for partition, end in enumerate(self.next)
-            )
-        )
+        taken = [one * records // total for one in waiting]
+        by_remainder = sorted(partitions, key=lambda one: waiting[one] * records % total)
+        for partition in by_remainder[len(partitions) - (records - sum(taken)) :]:
+            taken[partition] += 1
+        return Offsets(tuple(min(start[one], self[one]) + taken[one] for one in partitions))
 
     def towards(self, end: "Offsets", steps: int) -> "list[Offsets]":
         """Positions from this one to `end`, about evenly apart; both are among them."""

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 IDLE_S = 0.05
 UPKEEP_S = 1.0
 SWEEP_EVERY = 30
+COMPACTIONS_PER_ROUND = 4
 ARCHIVE_BITE = 200_000
 """Records that the archive takes at once, on one core, and then rests for as long as that took: whoever
 waits for fresh views hardly notices."""
@@ -196,6 +197,7 @@ class Runner:
     def _speed(self, layer: SpeedLayer) -> None:
         began = time.monotonic()
         layer.targets = [self._followed(target) for target in self._not_dropped(layer)]
+        self._renew_dead_letters(layer)
         taken = 0
         with self._unless_dropped(layer):
             taken = layer.step()
@@ -204,7 +206,16 @@ class Runner:
 
     def _not_dropped(self, layer: SpeedLayer) -> list[Target]:
         """The views that are still there: another process may have dropped one."""
-        return [one for one in layer.targets if self._manifests.read(one.feed.name) is not None]
+        return [one for one in layer.targets if not self._is_dropped(one)]
+
+    def _is_dropped(self, target: Target) -> bool:
+        return self._manifests.read(target.feed.name) is None
+
+    def _renew_dead_letters(self, layer: SpeedLayer) -> None:
+        """Begin a new version where the view of dead letters was dropped, as on a new start."""
+        letters = layer.dead_letters
+        if letters and self._is_dropped(letters):
+            layer.dead_letters = Target(letters.feed, self._new_dead_letters(letters.feed).number)
 
     @contextlib.contextmanager
     def _unless_dropped(self, layer: SpeedLayer) -> Iterator[None]:
@@ -212,7 +223,7 @@ class Runner:
         try:
             yield
         except (StromError, OSError):
-            if len(self._not_dropped(layer)) == len(layer.targets):
+            if not any(map(self._is_dropped, _maintained(layer))):
                 raise
 
     def _followed(self, target: Target) -> Target:
@@ -285,18 +296,22 @@ class Runner:
         while not self._stopping.wait(UPKEEP_S):
             rounds += 1
             for layer in self.layers.values():
-                for target in self._not_dropped(layer):
+                for target in _maintained(layer):
                     with self._unless_dropped(layer):
                         self._compact(target)
                         if rounds % SWEEP_EVERY == 0:
                             self._manifests.sweep(target.feed.name)
 
     def _compact(self, target: Target) -> None:
+        """Merge segments; what is left of a long backlog waits for the next round, after all others."""
         try:
-            while self._compactor.compact(target.feed.fold, target.number):
-                pass
+            for _ in range(COMPACTIONS_PER_ROUND):
+                if self._stopping.is_set():
+                    return
+                if not self._compactor.compact(target.feed.fold, target.number):
+                    return
         except OutOfPlace:
-            log.debug("a compaction of %s came too late", target.feed.name)
+            log.debug("discarded a stale compaction of %s", target.feed.name)
 
     def _group(self) -> str:
         return f"strom.{self.project.settings.name}"
@@ -314,6 +329,11 @@ class Runner:
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
+
+
+def _maintained(layer: SpeedLayer) -> list[Target]:
+    """Everything that a layer feeds, its dead letters included."""
+    return [*layer.targets, *([layer.dead_letters] if layer.dead_letters else [])]
 
 
 def refuse_changed(project: Project) -> list[str]:

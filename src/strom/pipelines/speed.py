@@ -105,6 +105,15 @@ class SpeedLayer:
         self.progress.lag = max((end - position for position in self._by_position()), default=0)
 
     @property
+    def dead_letters(self) -> Target | None:
+        """The version that is fed with malformed records. Another may be set between two steps."""
+        return self._dead_letters
+
+    @dead_letters.setter
+    def dead_letters(self, target: Target) -> None:
+        self._dead_letters = target
+
+    @property
     def _everyone(self) -> list[Target]:
         return [*self.targets, *([self._dead_letters] if self._dead_letters else [])]
 

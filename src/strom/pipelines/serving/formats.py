@@ -3,8 +3,10 @@
 import base64
 import io
 import json
+import math
 from datetime import date, datetime
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,19 +26,36 @@ def written(table: "pa.Table", form: str) -> bytes:
     return _csv(table) if form == "csv" else to_json(table.to_pylist()).encode()
 
 
-def to_json(rows: Any, indent: int | None = None) -> str:
-    """JSON of plain values, with times as ISO 8601."""
-    return json.dumps(rows, default=plain, indent=indent, ensure_ascii=False)
+def to_json(value: Any) -> str:
+    """JSON of a value and all that it holds: decimals with all their digits, times as ISO 8601.
+
+    JSON has no NaN and no infinities. They are written as the strings "NaN", "Infinity" and "-Infinity",
+    as Spark and PostgreSQL do: null would say that there is no value.
+    """
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if isinstance(value, dict):
+        members = (f"{encode_basestring(str(key))}: {to_json(one)}" for key, one in value.items())
+        return "{" + ", ".join(members) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(to_json, value)) + "]"
+    if isinstance(value, float) and not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+    if isinstance(value, Decimal):
+        return plain(value)
+    if value is None or isinstance(value, int | float):
+        return json.dumps(value)
+    return encode_basestring(plain(value))
 
 
-def plain(value: Any) -> Any:
-    """What JSON can hold, of a value that it does not know."""
+def plain(value: Any) -> str:
+    """A value that JSON does not know, as text."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        return format(value, "f")
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -62,7 +81,7 @@ def _csv(table: "pa.Table") -> bytes:
     writer.writerow(table.column_names)
     for row in table.to_pylist():
         writer.writerow(
-            json.dumps(value, default=plain)
+            to_json(value)
             if isinstance(value, list | dict)
             else ""
             if value is None

@@ -1,14 +1,16 @@
 """Views over HTTP: GET /views, GET /views/NAME?page=/cart&views.gte=10&order=-views, GET /query?sql=…"""
 
+import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from strom.http.guard import Guard
 from strom.http.guarded_app import GuardedApp
 from strom.model.errors import UserError
 from strom.pipelines.manifests import Manifests
+from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.formats import MEDIA_TYPES, written
 from strom.pipelines.serving.queries import Server
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 _COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _OWN = {"select", "order", "limit", "format"}
 _START_SECONDS = 20
+_CANCEL_AGAIN_S = 0.05
 
 
 def make_app(manifests: Manifests, server: Server, guard: Guard) -> "Starlette":
@@ -32,36 +35,64 @@ def make_app(manifests: Manifests, server: Server, guard: Guard) -> "Starlette":
     def views(request: "Request") -> "Response":
         return JSONResponse([_described(manifests, name) for name in manifests.names()])
 
-    def view(request: "Request") -> "Response":
+    def view(request: "Request", cancellation: Cancellation) -> "Response":
         name = request.path_params["name"]
         manifests.existing(name)
         columns = {
             row["column_name"]: row["column_type"]
-            for row in server.query(f'DESCRIBE "{name}"').to_pylist()
+            for row in server.query(f'DESCRIBE "{name}"', (), cancellation).to_pylist()
         }
         sql, values = view_query(name, columns, dict(request.query_params))
-        return _answer(server, sql, values, request.query_params.get("format"))
+        return _answer(server, sql, values, request.query_params.get("format"), cancellation)
 
-    def query(request: "Request") -> "Response":
+    def query(request: "Request", cancellation: Cancellation) -> "Response":
         sql = request.query_params.get("sql", "")
-        return _answer(server, sql, [], request.query_params.get("format"))
+        return _answer(server, sql, [], request.query_params.get("format"), cancellation)
 
     def mistake(request: "Request", error: Exception) -> "Response":
         return JSONResponse({"error": str(error)}, status_code=400)
 
+    def cancelled(request: "Request", error: Exception) -> "Response":
+        return JSONResponse({"error": str(error)}, status_code=503)
+
     routes = [
         Route("/", views),
         Route("/views", views),
-        Route("/views/{name}", view),
-        Route("/query", query),
+        Route("/views/{name}", _cancellable(view)),
+        Route("/query", _cancellable(query)),
     ]
     return Starlette(
         routes=routes,
         middleware=[
             Middleware(GuardedApp, guard=guard, describe=lambda refusal: {"error": refusal.message})
         ],
-        exception_handlers={UserError: mistake},
+        exception_handlers={UserError: mistake, StatementCancelled: cancelled},
     )
+
+
+def _cancellable(
+    work: Callable[["Request", Cancellation], "Response"],
+) -> Callable[["Request"], Awaitable["Response"]]:
+    """An endpoint that works in a thread, and whose statement is cancelled when the client has gone."""
+    from starlette.concurrency import run_in_threadpool
+
+    async def endpoint(request: "Request") -> "Response":
+        cancellation = Cancellation()
+        watching = asyncio.create_task(_cancel_when_gone(request, cancellation))
+        try:
+            return await run_in_threadpool(work, request, cancellation)
+        finally:
+            watching.cancel()
+
+    return endpoint
+
+
+async def _cancel_when_gone(request: "Request", cancellation: Cancellation) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    while True:
+        cancellation.cancel()
+        await asyncio.sleep(_CANCEL_AGAIN_S)
 
 
 def view_query(
@@ -117,6 +148,7 @@ class HttpServer:
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
+        self._statements = server
         self._host, self._port = host, port
 
     def start(self) -> str:
@@ -131,18 +163,23 @@ class HttpServer:
         return f"http://{self._host}:{port}"
 
     def stop(self) -> None:
-        """Stop."""
+        """Stop; running statements are cancelled."""
         self._server.should_exit = True
-        self._thread.join()
+        while self._thread.is_alive():  # it waits for requests, which wait for their statements
+            self._statements.cancel_running()
+            self._thread.join(_CANCEL_AGAIN_S)
 
 
-def _answer(server: Server, sql: str, values: list[str], form: str | None) -> "Response":
+def _answer(
+    server: Server, sql: str, values: list[str], form: str | None, cancellation: Cancellation
+) -> "Response":
     from starlette.responses import Response
 
     form = form or "json"
     if form not in MEDIA_TYPES:
         raise UserError(f"There is no format {form!r}: {', '.join(MEDIA_TYPES)}.")
-    return Response(written(server.query(sql, values), form), media_type=MEDIA_TYPES[form])
+    table = server.query(sql, values, cancellation)
+    return Response(written(table, form), media_type=MEDIA_TYPES[form])
 
 
 def _described(manifests: Manifests, name: str) -> dict[str, Any]:

@@ -46,10 +46,16 @@ class Picture:
             self.fingerprint,
             self.batches,
         )
-        if not same or self.table is None or self.position not in version.boundaries:
+        if not same or self.table is None:
             return None
-        bounds = version.boundaries
-        return version.segments[len(bounds) - 1 - bounds[::-1].index(self.position) :]
+        if self.position in version.boundaries:
+            bounds = version.boundaries
+            return version.segments[len(bounds) - 1 - bounds[::-1].index(self.position) :]
+        for index, segment in enumerate(version.segments):
+            # One without states has grown since: whatever part of it was known, nothing was missed.
+            if segment.is_empty and segment.start <= self.position <= segment.end:
+                return version.segments[index:]
+        return None
 
 
 class MergedStates:

@@ -10,6 +10,8 @@ from strom.model.errors import UserError
 from strom.pipelines.chain import Manifest, Version
 from strom.pipelines.fold import ViewFold, bind
 from strom.pipelines.manifests import Manifests
+from strom.pipelines.serving.admission import admitted
+from strom.pipelines.serving.cancellation import Cancellation, RunningStatements
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.merged_states import IN_MEMORY, MergedStates
 from strom.pipelines.versions import definition_of
@@ -31,22 +33,44 @@ class Server:
         self._connection = connect(memory=memory)
         self._folds: dict[tuple[str, int, str], ViewFold] = {}
         self._lock = threading.Lock()
+        self._running = RunningStatements()
         self._states = MergedStates(manifests, self._connection, in_memory)
         self._shut_off_files()
 
-    def query(self, sql: str, values: Sequence[str] = ()) -> "pa.Table":
+    @property
+    def running(self) -> int:
+        """How many statements are being executed."""
+        return len(self._running)
+
+    def query(
+        self, sql: str, values: Sequence[str] = (), cancellation: Cancellation | None = None
+    ) -> "pa.Table":
         """The answer to a SELECT, with values for its question marks.
 
-        UserError if it is not one, or names what is not there.
+        UserError if it is not one, or names what is not there. StatementCancelled if it was cancelled,
+        by its `cancellation` or because the server is stopped.
         """
+        cancellation = cancellation or Cancellation()
+        with self._running.listed(cancellation):
+            return self._answer(sql, values, cancellation)
+
+    def cancel_running(self) -> None:
+        """Cancel the statements being executed; call it again until all have ended."""
+        self._running.cancel_all()
+
+    def _answer(self, sql: str, values: Sequence[str], cancellation: Cancellation) -> "pa.Table":
         import duckdb
 
         for attempt in range(_ATTEMPTS):
             cursor = self._connection.cursor()
             try:
+                statement = admitted(cursor, sql)
+                # Outside the transaction, on a cursor of their own: refreshing states writes tables.
                 for manifest in self._named_in(sql):
                     self._show(manifest)
-                return cursor.sql(_only_select(sql), params=list(values)).to_arrow_table()
+                with cancellation.interrupting(cursor):
+                    cursor.execute("BEGIN TRANSACTION READ ONLY")
+                    return cursor.sql(statement, params=list(values)).to_arrow_table()
             except duckdb.IOException:
                 # A file has gone since the manifest was read: read it again.
                 if attempt == _ATTEMPTS - 1:
@@ -55,13 +79,15 @@ class Server:
                 known = ", ".join(self._manifests.names()) or "none yet; start with: strom run"
                 raise UserError(f"{_first_line(error)} There is: {known}.") from None
             except duckdb.Error as error:
+                cancellation.check()
                 raise UserError(_first_line(error)) from None
             finally:
-                cursor.close()
+                cursor.close()  # which ends the transaction
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Cancel what is running, and let the connection go."""
+        self._running.close()
         self._folds.clear()
         self._connection.close()
 
@@ -89,6 +115,7 @@ class Server:
         folder = str(Path(self._manifests.folder).resolve()).replace("'", "''")
         self._connection.execute(f"SET allowed_directories = ['{folder}/']")
         self._connection.execute(
+            "SET python_enable_replacements = false; "
             "SET enable_external_access = false; SET lock_configuration = true"
         )
 
@@ -99,13 +126,6 @@ def fold_of(manifests: Manifests, manifest: Manifest, version: Version) -> ViewF
     columns = dict(version.output)
     # Types of expressions decide how states are made; merging them needs the states' names only.
     return bind(view, columns, lambda text: "double")
-
-
-def _only_select(sql: str) -> str:
-    text = sql.strip().rstrip(";")
-    if not re.match(r"(?is)\s*(select|with|from|describe|summarize)\b", text) or ";" in text:
-        raise UserError("A query is one SELECT.")
-    return text
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,95 @@
+"""Statements that are being executed, and how they are ended early."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from strom.model.errors import StromError
+
+if TYPE_CHECKING:
+    import duckdb
+
+_AGAIN_S = 0.02
+
+
+class StatementCancelled(StromError):
+    """A statement was ended before it had a result."""
+
+
+class Cancellation:
+    """Ends the statements of one caller: the one being executed, and any that it starts afterwards."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cursor: duckdb.DuckDBPyConnection | None = None
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """End the statement. Call it again until the statement has ended.
+
+        DuckDB forgets an interrupt that arrives just before a statement starts.
+        """
+        with self._lock:
+            self._is_cancelled = True
+            if self._cursor is not None:
+                self._cursor.interrupt()
+
+    def check(self) -> None:
+        """Raise StatementCancelled if it is."""
+        if self._is_cancelled:
+            raise StatementCancelled("The statement was cancelled.")
+
+    @contextlib.contextmanager
+    def interrupting(self, cursor: "duckdb.DuckDBPyConnection") -> Iterator[None]:
+        """Interrupt this cursor when cancelled. Other cursors of its database are not affected."""
+        with self._lock:
+            self.check()
+            self._cursor = cursor
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._cursor = None
+
+
+class RunningStatements:
+    """The statements that a server executes now."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running: list[Cancellation] = []
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    @contextlib.contextmanager
+    def listed(self, cancellation: Cancellation) -> Iterator[None]:
+        """List a statement while it is executed; StatementCancelled if the server is closed."""
+        with self._changed:
+            if self._is_closed:
+                raise StatementCancelled("The server is stopped.")
+            self._running.append(cancellation)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running.remove(cancellation)
+                self._changed.notify_all()
+
+    def cancel_all(self) -> None:
+        """Cancel what is running now. As with one of them: call it again until all have ended."""
+        with self._changed:
+            running = list(self._running)
+        for cancellation in running:
+            cancellation.cancel()
+
+    def close(self) -> None:
+        """Admit no statement any more, cancel all, and wait until they have ended."""
+        with self._changed:
+            self._is_closed = True
+        while self._running:
+            self.cancel_all()
+            with self._changed:
+                self._changed.wait_for(lambda: not self._running, _AGAIN_S)
