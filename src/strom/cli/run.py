@@ -46,8 +46,8 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     from strom.pipelines.runner import Runner, refuse_changed
     from strom.pipelines.topics import prepare_topics
 
-    for name in refuse_changed(project):
-        notice(f"View {name} was rolled back: it goes on with the version that is active.")
+    for text in refuse_changed(project):
+        notice(text)
     with contextlib.ExitStack() as open_:
         open_.enter_context(alone_in(project))
         kafka = open_.enter_context(log_of(project))
