@@ -59,8 +59,8 @@ class Version:
     incarnation: int = 0
     """Which topic of that name was read: one that is made anew has another number. 0: not known."""
     state: VersionState = "ready"
-    """`building` until it has caught up with the log. A manifest of 0.1.0 has no states: any version in it
-    may be kept for a rollback, so it is `ready`, and nothing removes it."""
+    """`building` until it has caught up with the log. A manifest of 0.1.0 has no states: any version
+    in it may be kept for a rollback, so it is `ready`, and nothing removes it."""
 
     @property
     def position(self) -> Offsets:
@@ -151,9 +151,9 @@ class Manifest:
             return self
         return replace(self.with_ready(number), active=number, previous=self.active)
 
-    def state_of(self, version: Version) -> str:
-        """`active`, `ready` or `building`: the one that queries see, one that they could see, neither."""
-        return "active" if version.number == self.active else version.state
+    def state_of(self, number: int) -> str:
+        """`active` for the version that queries see; of others, `building` until they have caught up."""
+        return "active" if number == self.active else self.version(number).state
 
     def without(self, number: int) -> "Manifest":
         """The same without a version that nobody sees."""

@@ -17,7 +17,7 @@ class Continuation:
 
 
 def continuation(manifest: Manifest | None, view: View, *, is_being_built: bool) -> Continuation:
-    """Decide by the versions that there are; a run always continues the active one, or a new first one."""
+    """Decide by the versions of a view. A run continues the active one; where none is, it begins one."""
     active = manifest.active_version if manifest else None
     building = building_version(manifest)
     unfinished = _unfinished(view, building, is_being_built) if building else None

@@ -69,18 +69,20 @@ def hand_over(
     fold_round: Callable[[], Round],
     try_switch: Callable[[], bool],
     pause: Callable[[], AbstractContextManager[None]],
-    on_outpaced: Callable[[Pace], None],
+    on_outpaced: Callable[[Round], None],
 ) -> None:
     """Fold rounds until the version has reached the active one, and has taken its place."""
     pace = Pace()
     while True:
-        pace = pace.after(fold_round())
+        done = fold_round()
+        pace = pace.after(done)
         if not pace.has_caught_up:
             continue
         if try_switch():
             return
         if not pace.may_pause:
-            on_outpaced(pace)
+            if done.arrived >= done.records:
+                on_outpaced(done)
             continue
         with pause():
             for _ in range(PAUSED_ROUNDS):

@@ -45,8 +45,8 @@ class Step:
     done: int
     total: int
     seconds: float
-    outpaced_by: Pace | None = None
-    """Set where rounds are long, and do not get shorter: the stream is about as fast as the replay."""
+    outpaced: Round | None = None
+    """A round during which more records arrived than it has read."""
 
 
 def replay(
@@ -150,14 +150,14 @@ class LogFold:
         arrived = self.kafka.ends(topic) - end
         return Round(self._version().position - first, time.perf_counter() - began, arrived)
 
-    def report_outpaced(self, pace: Pace) -> None:
-        """Report that the stream is about as fast as the replay."""
-        self._report(self.kafka.ends(self.feed.view.stream.topic), pace)
+    def report_outpaced(self, done: Round) -> None:
+        """Report that the stream is faster than the replay."""
+        self._report(self.kafka.ends(self.feed.view.stream.topic), done)
 
-    def _report(self, end: Offsets, outpaced_by: Pace | None = None) -> None:
+    def _report(self, end: Offsets, outpaced: Round | None = None) -> None:
         version = self._version()
         done, total = version.position - version.base, end - version.base
-        self.report(Step(self.number, done, total, time.perf_counter() - self.began, outpaced_by))
+        self.report(Step(self.number, done, total, time.perf_counter() - self.began, outpaced))
 
     def _version(self) -> Version:
         return self.manifests.existing(self.feed.name).version(self.number)

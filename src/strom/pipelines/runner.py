@@ -14,7 +14,6 @@ from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
 from strom.pipelines.continuation import continuation
 from strom.pipelines.definitions.stream import Stream
-from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.master import MasterDataset
@@ -137,8 +136,7 @@ class Runner:
             target = Target(feed, active.number)
         else:
             target = self._by_stored_definition(feed.name, active)
-        if not active.segments:
-            self._first_batch(target)
+        self._first_batch(target, active)
         return target
 
     def _first_version(self, feed: Feed) -> Version:
@@ -148,16 +146,17 @@ class Runner:
         incarnation = self._kafka.incarnation(topic)
         return begin_version(self._spark, self._manifests, feed, base, incarnation)
 
-    def _first_batch(self, target: Target) -> None:
-        """Where records have been archived, a version begins with a batch of them.
+    def _first_batch(self, target: Target, version: Version) -> None:
+        """Where records have been archived, an empty version begins with a batch of them.
 
-        The log may no longer hold them, so a run that was killed before has to repeat it.
+        The log may no longer hold them, so what a run did not finish, the next one repeats.
         """
         master = self.masters.get(target.feed.view.stream.topic)
-        if master is None or not master.position() - master.base():
+        if version.segments or master is None or not is_same(version, master.incarnation()):
             return
-        with contextlib.suppress(ArchiveTooShort):  # the version is older than the archive
-            run_batch(self._spark, self._manifests, master, target.feed, target.number)
+        archived = master.position()
+        if master.base() <= version.base <= archived and version.base != archived:
+            run_batch(self._spark, self._manifests, master, target.feed, version.number)
 
     def _layer(self, stream: Stream) -> SpeedLayer:
         feed = dead_letter_feed(stream)

@@ -109,7 +109,7 @@ def rolled_back(manifest: Manifest, to: int | None = None) -> Manifest:
         raise UserError(f"View {manifest.view} has no version to go back to.")
     if wanted not in {version.number for version in manifest.versions}:
         raise UserError(f"View {manifest.view} has no version {wanted}.")
-    if manifest.state_of(manifest.version(wanted)) == "building":
+    if manifest.state_of(wanted) == "building":
         raise UserError(
             f"Version {wanted} of view {manifest.view} is still building: it has not caught up with the "
             f"log. Finish it with: strom replay {manifest.view}"
