@@ -121,7 +121,7 @@ def enter(context):
 
 
 def test_queries_cannot_be_rolled_back_to_an_unfinished_version(manifests):
-    with pytest.raises(UserError, match="still building.*strom replay pages"):
+    with pytest.raises(UserError, match=r"still building.*strom replay pages"):
         rolled_back(manifests.existing("pages"), 2)
 
 
