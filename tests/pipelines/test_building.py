@@ -10,6 +10,7 @@ from strom.model.errors import UserError
 from strom.pipelines import Stream, View, count
 from strom.pipelines.building import building_version, is_being_built, resumed, sole_builder
 from strom.pipelines.chain import Segment, from_json, to_json
+from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.versions import new_version, rolled_back
@@ -20,10 +21,11 @@ OTHER = View(reads=STREAM, keys=["page"], measures={"views": count()}, name="pag
 START, POSITION = Offsets((10, 10)), Offsets((20, 20))
 
 
-class Log:
-    """Stands for a KafkaLog of one topic."""
+class Log(KafkaLog):
+    """A log of one topic, without a broker."""
 
     def __init__(self, starts=START, incarnation=7):
+        super().__init__("nowhere")
         self._starts, self._incarnation = starts, incarnation
 
     def starts(self, topic):

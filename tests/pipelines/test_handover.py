@@ -17,6 +17,7 @@ from strom.pipelines.handover import (
     paused,
     switch_if_reached,
 )
+from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 
@@ -108,10 +109,11 @@ def test_the_pace_counts_rounds_that_are_not_shorter():
     assert not replace(pace, stalled=0).may_pause
 
 
-class Log:
-    """Stands for a KafkaLog of one topic."""
+class Log(KafkaLog):
+    """A log of one topic, without a broker."""
 
     def __init__(self, ends, incarnation=7):
+        super().__init__("nowhere")
         self._ends, self._incarnation = Offsets(ends), incarnation
 
     def ends(self, topic):

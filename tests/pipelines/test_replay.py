@@ -9,7 +9,7 @@ import pytest
 
 from strom.pipelines import Stream, View, count, handover, manifests, replay, window
 from strom.pipelines.batch import run_batch
-from strom.pipelines.feeds import feed_of
+from strom.pipelines.feeds import append_segment, feed_of
 from strom.pipelines.speed import Target
 from strom.pipelines.versions import rolled_back
 from tests.pipelines.oracle import SCHEMA
@@ -66,7 +66,7 @@ def states(world):
 def test_a_replay_switches_though_the_active_version_advances_in_every_round(world, monkeypatch):
     sent = clicks(3_000)
     world.send(sent)
-    speed, append, rounds = world.speed(), replay.append_segment, []
+    speed, rounds = world.speed(), [0]
     speed.step()
     seen = [world.manifests.existing("pages").active_version.position]
 
@@ -77,7 +77,7 @@ def test_a_replay_switches_though_the_active_version_advances_in_every_round(wor
         more = clicks(1_200, first=len(sent))
         world.send(more)
         sent.extend(more)
-        return append(*arguments)
+        return append_segment(*arguments)
 
     monkeypatch.setattr(replay, "append_segment", append_and_advance)
     number = world.replay(changed(world))
@@ -96,7 +96,8 @@ def test_a_replay_that_dies_at_every_step_is_resumed_and_changes_no_result(world
     sent = clicks(90)
     world.send(sent)
     world.speed().step()
-    sync, deaths = manifests._sync, []
+    sync = manifests._sync
+    deaths: list[dict[int, str]] = []
 
     def dying(times):
         calls = []
@@ -130,7 +131,7 @@ def test_a_replay_that_dies_at_every_step_is_resumed_and_changes_no_result(world
 def test_a_replay_that_dies_while_it_pauses_the_speed_layer_ends_the_pause(world, monkeypatch):
     sent = clicks(30)
     world.send(sent)
-    speed, switch = world.speed(), replay.switch_if_reached
+    speed = world.speed()
     speed.step()
 
     def die_if_paused(*arguments):
@@ -139,7 +140,7 @@ def test_a_replay_that_dies_while_it_pauses_the_speed_layer_ends_the_pause(world
         world.send(more := clicks(30, first=len(sent)))
         sent.extend(more)
         assert speed.step() == 30
-        return switch(*arguments)
+        return handover.switch_if_reached(*arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(replay, "switch_if_reached", die_if_paused)
@@ -158,17 +159,17 @@ def test_other_writers_of_the_new_version_do_not_disturb_a_replay(world, monkeyp
     sent = clicks(90)
     world.send(sent)
     world.speed().step()
-    append, calls = replay.append_segment, []
+    calls = []
 
     def beside_a_batch(manifests, feed, number, segment):
         calls.append(number)
         if len(calls) == 1:  # the archive takes the version further than this round goes
             world.archive()
             run_batch(world.spark, manifests, world.master, feed, number)
-        return append(manifests, feed, number, segment)
+        return append_segment(manifests, feed, number, segment)
 
     def beside_compaction(manifests, feed, number, segment):
-        version = append(manifests, feed, number, segment)
+        version = append_segment(manifests, feed, number, segment)
         world.compactor.compact(feed.fold, number)
         return version
 

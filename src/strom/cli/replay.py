@@ -38,10 +38,13 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     project = opened_to_compute(folder)
     definition = project.defined_view(view)
     with log_of(project) as kafka:
+        from strom.pipelines.building import sole_builder
         from strom.pipelines.replay import Step, replay, starting_point
         from strom.pipelines.spark.session import stop_session
 
         base = starting_point(kafka, definition.stream.topic, start)
+        with sole_builder(project.manifests, view):
+            pass  # a second replay is refused before it starts Spark, too
         spark = spark_of(project)
         total = kafka.ends(definition.stream.topic) - base
         steps: list[Step] = []
