@@ -172,7 +172,7 @@ def check_change_and_rollback(strom, folder):
         {"clicks": 500}
     ]
     listed = json.loads(strom("views", "versions", "shop", "-p", str(folder), "--json").stdout)
-    assert [(row["version"], row["state"]) for row in listed] == [(1, "active"), (2, "")]
+    assert [(row["version"], row["state"]) for row in listed] == [(1, "active"), (2, "ready")]
     missing = strom("views", "drop", "shop", "--version", "9", "--yes", "-p", str(folder))
     assert "has no version 9" in missing.stderr
     assert (

@@ -5,13 +5,14 @@ import threading
 import time
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 from strom.model.errors import UserError
 from strom.pipelines import Project, count, window
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.replay import replay
 from strom.pipelines.runner import Runner, lag_of, refuse_changed
@@ -124,6 +125,79 @@ def test_a_running_project_follows_a_switch_and_a_rollback(spark, kafka_servers,
         manifests.change("pages", shop.stream.topic, rolled_back)
         assert eventually(lambda: shop.counted("views") == 60, shop.runner)
         assert not (tmp_path / "data" / "master").exists()
+
+
+@pytest.mark.soak
+def test_a_replay_overtakes_a_stream_that_never_pauses(spark, kafka_servers, tmp_path):
+    with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
+        sent, seen, stop = [], [], threading.Event()
+        click = b'{"page": "/", "at": "2026-01-01T00:00:00Z"}'
+
+        def produce():
+            producer = Producer({"bootstrap.servers": kafka_servers, "log_level": 0})
+            while not stop.wait(0.02):
+                for number in range(120):
+                    producer.produce(shop.stream.topic, click, partition=number % 3)
+                assert producer.flush(20) == 0
+                sent.append(120)
+
+        def read():
+            while not stop.wait(0.05):
+                seen.append(shop.counted())
+
+        threads = [threading.Thread(target=work) for work in (produce, read)]
+        for thread in threads:
+            thread.start()
+        try:
+            assert eventually(lambda: shop.counted() > 2_000, shop.runner)
+            changed = View(**{**shop.view.__dict__, "where": "page IS NOT NULL"})
+            number = replay(
+                spark,
+                shop.kafka,
+                shop.project.manifests,
+                changed,
+                tmp_path,
+                start=Offsets(),
+                group="strom.other",
+            )
+            before = sum(sent)
+            assert eventually(lambda: shop.counted() > before, shop.runner)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        assert shop.project.manifests.existing("pages").active == number == 2
+        assert eventually(lambda: shop.counted() == sum(sent), shop.runner)
+        assert seen == sorted(seen), "queries never go back in time"
+
+
+class Died(BaseException):
+    """In place of a real death."""
+
+
+def test_a_first_batch_that_a_run_has_not_finished_is_repeated(
+    spark, kafka_servers, tmp_path, monkeypatch
+):
+    def die(*arguments, **named):
+        raise Died
+
+    shop = Shop(spark, kafka_servers, tmp_path, "lambda")
+    shop.send(clicks(30))
+    master = MasterDataset(shop.project.data / "master", shop.stream.topic)
+    master.create(shop.kafka.starts(shop.stream.topic))
+    master.archive(spark, shop.kafka, group="strom.test")
+    with monkeypatch.context() as patch:
+        patch.setattr("strom.pipelines.runner.run_batch", die)
+        with pytest.raises(Died):
+            shop.runner.prepare()
+    # From now on the archive alone holds them.
+    first = [TopicPartition(shop.stream.topic, partition, 10) for partition in range(3)]
+    for future in shop.kafka.admin.delete_records(first).values():
+        future.result(10)
+    shop.runner = Runner(shop.project, spark, shop.kafka, "lambda")
+    with shop:
+        shop.send(clicks(30))
+        assert eventually(lambda: shop.counted() == 60, shop.runner)
 
 
 def test_a_view_older_than_the_archive_goes_on_without_batches(spark, kafka_servers, tmp_path):

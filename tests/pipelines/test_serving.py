@@ -78,6 +78,7 @@ def test_sql_over_http(address):
     (listed,) = json.loads(get(address, "/views"))
     assert listed["name"] == "page_minutes"
     assert listed["position"] == [10]
+    assert listed["versions"] == [{"version": 1, "state": "active"}]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`strom batch`: a view anew from the master dataset."""
 
+import contextlib
 import time
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def batch(view: str, folder: Path) -> None:
     project = opened_to_compute(folder)
     definition = project.defined_view(view)
     from strom.pipelines.batch import run_batch
+    from strom.pipelines.building import sole_builder
     from strom.pipelines.feeds import feed_of
     from strom.pipelines.master import MasterDataset
     from strom.pipelines.replay import begin_version, switch
@@ -36,10 +38,19 @@ def batch(view: str, folder: Path) -> None:
     try:
         feed = feed_of(spark, definition, project.folder)
         version = current_version(project.manifests.read(view), definition)
-        if version is None:
-            version = begin_version(spark, project.manifests, feed, base, master.incarnation())
-        done = run_batch(spark, project.manifests, master, feed, version.number)
-        if project.manifests.existing(view).active != version.number:
+        with contextlib.ExitStack() as holding:
+            if version is None or version.state == "building":
+                holding.enter_context(sole_builder(project.manifests, view))
+                if version is None or version.base != base:
+                    version = begin_version(
+                        spark,
+                        project.manifests,
+                        feed,
+                        base,
+                        master.incarnation(),
+                        state="building",
+                    )
+            done = run_batch(spark, project.manifests, master, feed, version.number)
             switch(project.manifests, feed, version.number)
     except StromError:
         raise

@@ -1,6 +1,7 @@
 """`strom replay`: a new version of a view, from the log."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,6 +10,10 @@ from strom.cli.progress import towards
 from strom.cli.project import log_of, opened_to_compute, project_option, spark_of
 from strom.cli.run import plain_error
 from strom.model.errors import StromError
+
+if TYPE_CHECKING:
+    from strom.pipelines.handover import Round
+    from strom.pipelines.manifests import Manifests
 
 
 @click.command()
@@ -27,23 +32,31 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     """Compute a new version of a view from the log.
 
     It grows beside the present one, and queries see the new version as soon as it has caught
-    up. `strom views rollback` goes back.
+    up with the present one. `strom views rollback` goes back. A replay that was interrupted goes
+    on where it was when the same command is given again.
     """
     project = opened_to_compute(folder)
     definition = project.defined_view(view)
     with log_of(project) as kafka:
+        from strom.pipelines.building import sole_builder
         from strom.pipelines.replay import Step, replay, starting_point
         from strom.pipelines.spark.session import stop_session
 
         base = starting_point(kafka, definition.stream.topic, start)
+        with sole_builder(project.manifests, view):
+            pass  # a second replay is refused before it starts Spark, too
         spark = spark_of(project)
         total = kafka.ends(definition.stream.topic) - base
-        last: list[Step] = []
+        steps: list[Step] = []
         try:
             with towards(total, f"replay {view}") as report:
 
                 def tell(step: Step) -> None:
-                    last[:] = [step]
+                    if not steps and step.done:
+                        notice(f"Resuming version {step.version} after {step.done:,} records.")
+                    if step.outpaced is not None:
+                        notice(_outpaced(step.outpaced))
+                    steps[1:] = [step]
                     report(step.done)
 
                 number = replay(
@@ -57,17 +70,41 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
                     report=tell,
                     keep_inactive=no_switch,
                 )
+        except KeyboardInterrupt:
+            _tell_interrupted(project.manifests, view)
+            raise
         except StromError:
             raise
         except Exception as error:  # noqa: BLE001 - Spark's are many
             raise plain_error(error) from None
         finally:
             stop_session(spark)
-    if last and last[0].seconds:
-        rate = human_count(last[0].done / last[0].seconds)
-        notice(f"{human_count(last[0].done)} records at {rate}/s.")
+    if steps and steps[-1].seconds:
+        done = steps[-1].done - steps[0].done
+        notice(f"{human_count(done)} records at {human_count(done / steps[-1].seconds)}/s.")
     if no_switch:
-        then = f"is there, not active. To switch: strom views rollback {view} --to {number}"
+        then = f"is ready, not active. To switch: strom views rollback {view} --to {number}"
     else:
         then = f"is active. To go back: strom views rollback {view}"
     click.echo(f"Version {number} of {view} {then}")
+
+
+def _outpaced(done: "Round") -> str:
+    grows = human_count(done.arrived / done.seconds)
+    reads = human_count(done.records / done.seconds)
+    return (
+        f"The stream grows by {grows} records/s, and the replay reads {reads}/s. It goes on until it "
+        "has caught up. Ctrl-C keeps what was computed."
+    )
+
+
+def _tell_interrupted(manifests: "Manifests", view: str) -> None:
+    from strom.pipelines.building import building_version
+
+    version = building_version(manifests.read(view))
+    if version is not None:
+        done = version.position - version.base
+        notice(
+            f"Version {version.number} of {view} is unfinished, with {done:,} records. "
+            "The same command resumes it."
+        )

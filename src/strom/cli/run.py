@@ -47,8 +47,8 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     from strom.pipelines.runner import Runner, refuse_changed
     from strom.pipelines.topics import prepare_topics
 
-    for name in refuse_changed(project):
-        notice(f"View {name} was rolled back: it goes on with the version that is active.")
+    for text in refuse_changed(project):
+        notice(text)
     for name in project.undefined_views:
         notice(
             f"View {name} was computed before, but no file defines it: queries see what there is, and "

@@ -30,15 +30,14 @@ def list_views(as_json: bool, folder: Path) -> None:
     names = sorted({*project.views, *project.manifests.names()})
     rows = [_listed(project.manifests.read(name), name, name in project.views) for name in names]
     if as_json:
-        print_json(
-            [dict(zip(("name", "version", "records", "defined"), row, strict=True)) for row in rows]
-        )
+        columns = ("name", "version", "records", "defined", "versions")
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
         print_table(
-            ("VIEW", "VERSION", "RECORDS", "DEFINED"),
+            ("VIEW", "VERSION", "RECORDS", "DEFINED", "VERSIONS"),
             [
-                (name, v or "-", records, "yes" if defined else "no")
-                for name, v, records, defined in rows
+                (name, v or "-", records, "yes" if defined else "no", _states(versions))
+                for name, v, records, defined, versions in rows
             ],
         )
 
@@ -93,7 +92,7 @@ def versions(name: str, as_json: bool, folder: Path) -> None:
     rows = [
         (
             version.number,
-            "active" if version.number == manifest.active else "",
+            manifest.state_of(version.number),
             datetime.fromtimestamp(version.created_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
             version.position - version.base,
             version.definition,
@@ -129,12 +128,22 @@ def rollback(name: str, to: int | None, folder: Path) -> None:
 def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     """Remove a version of a view, or, without --version, all that was computed of it."""
     project = opened(folder)
+    from strom.pipelines.building import is_being_built
+
     manifest = project.manifests.existing(name)
     what = f"version {number} of {name}" if number else f"everything computed of {name}"
     if number and number == manifest.active:
         raise UserError(f"Version {number} of {name} is active. Switch to another one first.")
     if number and number not in {version.number for version in manifest.versions}:
         raise UserError(f"View {name} has no version {number}.")
+    if (
+        number
+        and manifest.state_of(number) == "building"
+        and is_being_built(project.manifests, name)
+    ):
+        raise UserError(
+            f"Version {number} of {name} is being computed at this moment. Stop that replay first."
+        )
     if not yes:
         click.confirm(f"Remove {what}?", abort=True, err=True)
     if number is None:
@@ -147,8 +156,17 @@ def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
 
 def _listed(
     manifest: "Manifest | None", name: str, defined: bool
-) -> tuple[str, int | None, int, bool]:
-    version = manifest.active_version if manifest else None
+) -> tuple[str, int | None, int, bool, list[dict[str, Cell]]]:
+    if manifest is None:
+        return name, None, 0, defined, []
+    versions: list[dict[str, Cell]] = [
+        {"version": one.number, "state": manifest.state_of(one.number)} for one in manifest.versions
+    ]
+    version = manifest.active_version
     if version is None:
-        return name, None, 0, defined
-    return name, version.number, version.position - version.base, defined
+        return name, None, 0, defined, versions
+    return name, version.number, version.position - version.base, defined, versions
+
+
+def _states(versions: list[dict[str, Cell]]) -> str:
+    return ", ".join(f"{one['version']} {one['state']}" for one in versions) or "-"

@@ -14,6 +14,7 @@ from strom.model.errors import StromError
 from strom.pipelines.offsets import Offsets
 
 Layer = Literal["speed", "batch"]
+VersionState = Literal["building", "ready"]
 
 
 class OutOfPlace(StromError):
@@ -62,6 +63,9 @@ class Version:
     """A position that compaction must not swallow: a batch up to here is being computed."""
     incarnation: int = 0
     """Which topic of that name was read: one that is made anew has another number. 0: not known."""
+    state: VersionState = "ready"
+    """`building` until it has caught up with the log. A manifest of 0.1.0 has no states: any version
+    in it may be kept for a rollback, so it is `ready`, and nothing removes it."""
 
     @property
     def position(self) -> Offsets:
@@ -164,10 +168,19 @@ class Manifest:
         versions = sorted([*others, version], key=lambda one: one.number)
         return replace(self, versions=tuple(versions))
 
+    def with_ready(self, number: int) -> "Manifest":
+        """The same with a version that has caught up."""
+        return self.with_version(replace(self.version(number), state="ready"))
+
     def switched_to(self, number: int) -> "Manifest":
-        """The same with another version for queries."""
-        self.version(number)
-        return replace(self, active=number, previous=self.active)
+        """The same with another version for queries; it is ready from then on."""
+        if number == self.active:
+            return self
+        return replace(self.with_ready(number), active=number, previous=self.active)
+
+    def state_of(self, number: int) -> str:
+        """`active` for the version that queries see; of others, `building` until they have caught up."""
+        return "active" if number == self.active else self.version(number).state
 
     def without(self, number: int) -> "Manifest":
         """The same without a version that nobody sees."""

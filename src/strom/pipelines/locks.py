@@ -34,6 +34,17 @@ def held(path: Path) -> Iterator[None]:
         yield
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody holds a lock now. Asking makes no file."""
+    if not path.exists():
+        return False
+    try:
+        with held(path):
+            return False
+    except Taken:
+        return True
+
+
 def _lock(file: IO[bytes], *, wait: bool) -> None:
     if sys.platform == "win32":
         import msvcrt

@@ -1,20 +1,23 @@
 """Kappa: the same fold once more, from some place in the log on, into a new version; then a switch."""
 
+import logging
 import math
 import re
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.chain import Manifest, Segment, Version
+from strom.pipelines.building import resumed, sole_builder
+from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version, VersionState
 from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, append_segment, feed_of, write_segment
+from strom.pipelines.handover import Pace, Round, hand_over, paused, switch_if_reached
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
@@ -26,12 +29,12 @@ from strom.pipelines.versions import new_version
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+log = logging.getLogger(__name__)
+
 CHUNK = 5_000_000
 """Records per step: after a crash, no more than these are read again."""
 PART = 500_000
 """Records per job."""
-NEAR = 1_000
-"""A version that lacks fewer records than these has caught up."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Step:
     done: int
     total: int
     seconds: float
+    outpaced: Round | None = None
+    """A round during which more records arrived than it has read."""
 
 
 def replay(
@@ -57,97 +62,130 @@ def replay(
     report: Callable[[Step], None] = lambda step: None,
     keep_inactive: bool = False,
 ) -> int:
-    """Compute a new version from `start` on, and switch to it when it has caught up; its number."""
-    feed = feed_of(spark, view, folder)
-    incarnation = kafka.incarnation(view.stream.topic)
-    number = begin_version(spark, manifests, feed, start, incarnation).number
-    catch_up(
-        spark,
-        kafka,
-        manifests,
-        feed,
-        number,
-        group=f"{group}.v{number}",
-        chunk=chunk,
-        report=report,
-    )
-    if not keep_inactive:
-        switch(manifests, feed, number)
+    """Compute a new version from `start` on, and switch to it when it has caught up; its number.
+
+    What an earlier replay of the same definition from the same start has left unfinished is resumed.
+    """
+    name, topic = view.name, view.stream.topic
+    with sole_builder(manifests, name):
+        feed = feed_of(spark, view, folder)
+        version = resumed(kafka, manifests, view, start) or begin_version(
+            spark, manifests, feed, start, kafka.incarnation(topic), state="building"
+        )
+        number = version.number
+        log_fold = LogFold(
+            spark, kafka, manifests, feed, number, f"{group}.v{number}", chunk, report
+        )
+        if keep_inactive:
+            log_fold.catch_up()
+            manifests.change(name, topic, lambda manifest: manifest.with_ready(number))
+        else:
+            hand_over(
+                log_fold.round,
+                lambda: switch_if_reached(kafka, manifests, name, number),
+                lambda: paused(manifests, name),
+                log_fold.report_outpaced,
+            )
+        manifests.sweep(name)
     return number
 
 
 def begin_version(
-    spark: "SparkSession", manifests: Manifests, feed: Feed, base: Offsets, incarnation: int = 0
+    spark: "SparkSession",
+    manifests: Manifests,
+    feed: Feed,
+    base: Offsets,
+    incarnation: int = 0,
+    *,
+    state: VersionState = "ready",
 ) -> Version:
     """A new, empty version that begins at a position of a topic, or of one yet to be seen."""
     identity = feed.identity(spark).toArrow()
-    return new_version(manifests, feed.view, base, identity, feed.columns, incarnation=incarnation)
+    return new_version(
+        manifests, feed.view, base, identity, feed.columns, incarnation=incarnation, state=state
+    )
 
 
-def catch_up(
-    spark: "SparkSession",
-    kafka: KafkaLog,
-    manifests: Manifests,
-    feed: Feed,
-    number: int,
-    *,
-    group: str,
-    chunk: int = CHUNK,
-    report: Callable[[Step], None] = lambda step: None,
-) -> None:
-    """Fold the log into a version until it is near the end."""
-    topic = feed.view.stream.topic
-    began = time.perf_counter()
-    first = position = manifests.existing(feed.name).version(number).position
-    while True:
-        end = kafka.ends(topic)
-        left = end - position
-        report(Step(number, position - first, end - first, time.perf_counter() - began))
-        if position == end:
-            return
-        check_same_topic(kafka, manifests, feed.name, number)
-        kafka.check_complete(topic, position, f"View {feed.name}", replay_again(feed.name))
-        until = end.at_most(position, chunk)
-        segment = _computed(spark, kafka, manifests, feed, number, position, until, group)
-        position = append_segment(manifests, feed, number, segment).position
-        if left < NEAR and until == end:
-            report(Step(number, position - first, end - first, time.perf_counter() - began))
-            return
+@dataclass
+class LogFold:
+    """Folds the log into one version, round by round."""
 
+    spark: "SparkSession"
+    kafka: KafkaLog
+    manifests: Manifests
+    feed: Feed
+    number: int
+    group: str
+    chunk: int
+    report: Callable[[Step], None]
+    began: float = field(default_factory=time.perf_counter)
 
-def _computed(
-    spark: "SparkSession",
-    kafka: KafkaLog,
-    manifests: Manifests,
-    feed: Feed,
-    number: int,
-    start: Offsets,
-    end: Offsets,
-    group: str,
-) -> Segment:
-    """The states between two positions, by many small jobs of one task each: nothing is shuffled.
+    def catch_up(self) -> None:
+        """Fold rounds until another one would hardly be shorter."""
+        pace = Pace()
+        while not pace.has_caught_up:
+            pace = pace.after(self.round())
 
-    A key may have a state in each of them; whoever reads merges.
-    """
+    def round(self) -> Round:
+        """Fold what is missing up to the present end of the log."""
+        began = time.perf_counter()
+        topic = self.feed.view.stream.topic
+        end = self.kafka.ends(topic)
+        first = position = self._version().position
+        self._report(end)
+        while position != end:
+            check_same_topic(self.kafka, self.manifests, self.feed.name, self.number)
+            self.kafka.check_complete(
+                topic, position, f"View {self.feed.name}", replay_again(self.feed.name)
+            )
+            segment = self._computed(position, end.at_most(position, self.chunk))
+            try:
+                append_segment(self.manifests, self.feed, self.number, segment)
+            except OutOfPlace:
+                # A batch of this version was published meanwhile; it may be ahead of this round's end.
+                log.info("discarded a stale segment of %s starting at %s", self.feed.name, position)
+                break
+            position = segment.end
+            self._report(end)
+        arrived = self.kafka.ends(topic) - end
+        return Round(self._version().position - first, time.perf_counter() - began, arrived)
 
-    def part(ends: tuple[Offsets, Offsets]) -> Segment:
-        raw = read_log(
-            spark,
-            kafka.servers,
-            feed.view.stream.topic,
-            *ends,
-            group=group,
-            client_settings=kafka.java_settings,
-        )
-        parsed = parse(feed.view.stream, raw).coalesce(1)
-        return write_segment(manifests, feed, number, parsed, *ends)
+    def report_outpaced(self, done: Round) -> None:
+        """Report that the stream is faster than the replay."""
+        self._report(self.kafka.ends(self.feed.view.stream.topic), done)
 
-    bounds = start.towards(end, max(1, math.ceil((end - start) / PART)))
-    # One more than cores: while jobs run, the next is planned.
-    with ThreadPoolExecutor(cores_of(spark) + 1, thread_name_prefix="replay") as pool:
-        parts = list(pool.map(part, pairwise(bounds)))
-    files = tuple(file for one in parts for file in one.files)
-    return replace(parts[-1], start=start, files=files)
+    def _report(self, end: Offsets, outpaced: Round | None = None) -> None:
+        version = self._version()
+        done, total = version.position - version.base, end - version.base
+        self.report(Step(self.number, done, total, time.perf_counter() - self.began, outpaced))
+
+    def _version(self) -> Version:
+        return self.manifests.existing(self.feed.name).version(self.number)
+
+    def _computed(self, start: Offsets, end: Offsets) -> Segment:
+        """The states between two positions, by many small jobs of one task each: nothing is shuffled.
+
+        A key may have a state in each of them; whoever reads merges.
+        """
+
+        def part(ends: tuple[Offsets, Offsets]) -> Segment:
+            raw = read_log(
+                self.spark,
+                self.kafka.servers,
+                self.feed.view.stream.topic,
+                *ends,
+                group=self.group,
+                client_settings=self.kafka.java_settings,
+            )
+            parsed = parse(self.feed.view.stream, raw).coalesce(1)
+            return write_segment(self.manifests, self.feed, self.number, parsed, *ends)
+
+        bounds = start.towards(end, max(1, math.ceil((end - start) / PART)))
+        # One more than cores: while jobs run, the next is planned.
+        with ThreadPoolExecutor(cores_of(self.spark) + 1, thread_name_prefix="replay") as pool:
+            parts = list(pool.map(part, pairwise(bounds)))
+        files = tuple(file for one in parts for file in one.files)
+        return replace(parts[-1], start=start, files=files)
 
 
 def switch(manifests: Manifests, feed: Feed, number: int) -> Manifest:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import StromError, UserError
 from strom.pipelines.batch import ArchiveTooShort, Published, run_batch
+from strom.pipelines.building import is_being_built
 from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
+from strom.pipelines.continuation import continuation
 from strom.pipelines.definitions.stream import Stream
-from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.master import MasterDataset
@@ -24,7 +25,7 @@ from strom.pipelines.same_topic import is_same, replay_again
 from strom.pipelines.spark.session import in_pool
 from strom.pipelines.speed import SpeedLayer, Target
 from strom.pipelines.topics import prepare_topics
-from strom.pipelines.versions import current_version, definition_of, fingerprint
+from strom.pipelines.versions import definition_of, is_made_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,21 +131,33 @@ class Runner:
         manifest = self._manifests.read(feed.name)
         active = manifest.active_version if manifest else None
         if active is None:
-            return Target(feed, self._first_version(feed).number)
-        if active.fingerprint == fingerprint(feed.view):
-            return Target(feed, active.number)
-        return self._by_stored_definition(feed.name, active)
+            active = self._first_version(feed)
+            target = Target(feed, active.number)
+        elif is_made_by(active, feed.view):
+            target = Target(feed, active.number)
+        else:
+            target = self._by_stored_definition(feed.name, active)
+        self._first_batch(target, active)
+        return target
 
     def _first_version(self, feed: Feed) -> Version:
-        """Where records have been archived, a new view begins with a batch of them."""
         topic = feed.view.stream.topic
         master = self.masters.get(topic)
         base = master.base() if master else self._kafka.starts(topic)
         incarnation = self._kafka.incarnation(topic)
-        version = begin_version(self._spark, self._manifests, feed, base, incarnation)
-        if master and master.position() - base > 0:
-            run_batch(self._spark, self._manifests, master, feed, version.number)
-        return version
+        return begin_version(self._spark, self._manifests, feed, base, incarnation)
+
+    def _first_batch(self, target: Target, version: Version) -> None:
+        """Where records have been archived, an empty version begins with a batch of them.
+
+        The log may no longer hold them, so what a run did not finish, the next one repeats.
+        """
+        master = self.masters.get(target.feed.view.stream.topic)
+        if version.segments or master is None or not is_same(version, master.incarnation()):
+            return
+        archived = master.position()
+        if master.base() <= version.base <= archived and version.base != archived:
+            run_batch(self._spark, self._manifests, master, target.feed, version.number)
 
     def _layer(self, stream: Stream) -> SpeedLayer:
         feed = dead_letter_feed(stream)
@@ -339,32 +352,18 @@ def _maintained(layer: SpeedLayer) -> list[Target]:
 def refuse_changed(project: Project) -> list[str]:
     """Raise UserError if a definition is not the one that its view was computed by.
 
-    A view that was rolled back goes on with its stored definition; such views are named.
+    Otherwise, what the user should know of views with several versions.
     """
-    rolled_back = []
+    manifests, notices = project.manifests, []
     for name, view in project.views.items():
-        manifest = project.manifests.read(name)
-        active = manifest.active_version if manifest else None
-        if active is None or active.fingerprint == fingerprint(view):
-            continue
-        if current_version(manifest, view) is None:
-            raise UserError(
-                f"{view.place}: View {name} is not the one that version {active.number} was "
-                f"computed by ({active.definition}). Compute the new one with "
-                f"`strom replay {name}`, or undo the change.{_about_schema(view)}"
-            )
-        rolled_back.append(name)
-    return rolled_back
-
-
-def _about_schema(view: View) -> str:
-    stream = view.stream
-    if stream.registry is None:
-        return ""
-    return (
-        f" Its stream is read as version {stream.version} of {stream.value_subject} in the registry; "
-        "`version=` in the stream names another."
-    )
+        found = continuation(
+            manifests.read(name), view, is_being_built=is_being_built(manifests, name)
+        )
+        if found.refusal:
+            raise UserError(found.refusal)
+        if found.notice:
+            notices.append(found.notice)
+    return notices
 
 
 def lag_of(project: Project, kafka: KafkaLog) -> dict[str, int]:

@@ -16,6 +16,7 @@ from strom.pipelines.chain import OutOfPlace, Segment
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.feeds import Feed, append_segment, write_segment, write_small_segment
 from strom.pipelines.freshness import Freshness
+from strom.pipelines.handover import is_paused
 from strom.pipelines.kafka_log import DeadLetter, KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
@@ -87,7 +88,12 @@ class SpeedLayer:
         for target in self._everyone:
             check_same_topic(self._log, self._manifests, target.feed.name, target.number)
         self._note_lag(end)
-        for position, targets in self._by_position().items():
+        for position, standing_there in self._by_position().items():
+            targets = [
+                one for one in standing_there if not is_paused(self._manifests, one.feed.name)
+            ]
+            if not targets:
+                continue
             until = end.at_most(position, self._max_records)
             if until != position:  # behind it too, where a topic was made anew
                 name = targets[0].feed.name

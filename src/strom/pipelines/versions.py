@@ -13,7 +13,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from strom.model.errors import UserError
-from strom.pipelines.chain import Manifest, Version
+from strom.pipelines.chain import Manifest, Version, VersionState
 from strom.pipelines.definitions.view import View
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
@@ -42,11 +42,14 @@ def summary(view: View) -> str:
     return f"{measured} by {keys}{rolled}"
 
 
+def is_made_by(version: Version, view: View) -> bool:
+    """Whether a version was computed by this very definition."""
+    return version.fingerprint == fingerprint(view)
+
+
 def current_version(manifest: Manifest | None, view: View) -> Version | None:
     """The version that was computed by this very definition, the newest if there are several."""
-    same = [
-        v for v in (manifest.versions if manifest else ()) if v.fingerprint == fingerprint(view)
-    ]
+    same = [one for one in (manifest.versions if manifest else ()) if is_made_by(one, view)]
     return max(same, key=lambda version: version.number, default=None)
 
 
@@ -58,8 +61,9 @@ def new_version(
     columns: dict[str, str],
     *,
     incarnation: int = 0,
+    state: VersionState = "ready",
 ) -> Version:
-    """Make room for another version of a view; the first one is active at once."""
+    """Make room for another version of a view; the first one is active at once, unless it is building."""
     import pyarrow.parquet as pq
 
     made: list[Version] = []
@@ -80,10 +84,12 @@ def new_version(
             created_ms=time.time_ns() // 1_000_000,
             identity=identity_file,
             incarnation=incarnation,
+            state=state,
         )
         made.append(version)
         changed = manifest.with_version(version)
-        return changed.switched_to(number) if manifest.active is None else changed
+        is_first = manifest.active is None and state == "ready"
+        return changed.switched_to(number) if is_first else changed
 
     manifests.change(view.name, view.stream.topic, add)
     return made[-1]
@@ -103,6 +109,11 @@ def rolled_back(manifest: Manifest, to: int | None = None) -> Manifest:
         raise UserError(f"View {manifest.view} has no version to go back to.")
     if wanted not in {version.number for version in manifest.versions}:
         raise UserError(f"View {manifest.view} has no version {wanted}.")
+    if manifest.state_of(wanted) == "building":
+        raise UserError(
+            f"Version {wanted} of view {manifest.view} is still building: it has not caught up with the "
+            f"log. Finish it with: strom replay {manifest.view}"
+        )
     return manifest.switched_to(wanted)
 
 

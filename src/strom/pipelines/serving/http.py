@@ -189,6 +189,10 @@ def _described(manifests: Manifests, name: str) -> dict[str, Any]:
         "name": name,
         "topic": manifest.topic,
         "version": manifest.active,
+        "versions": [
+            {"version": one.number, "state": manifest.state_of(one.number)}
+            for one in manifest.versions
+        ],
         "definition": version.definition if version else None,
         "position": list(version.position.next) if version else None,
     }
