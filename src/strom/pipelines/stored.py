@@ -17,7 +17,7 @@ from strom.pipelines.definitions.place import Place
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.view import EXPECTATIONS, Key, Prepare, View
 from strom.pipelines.measures.measure import Measure
-from strom.pipelines.project import project_modules
+from strom.pipelines.project_code import pickled
 
 DEFINITION = "definition.json"
 FUNCTIONS = "prepare.pickle"
@@ -27,11 +27,7 @@ def store(view: View, folder: Path) -> None:
     """Write a definition into a folder."""
     functions = [step.prepare for step in view.steps if step.prepare]
     if functions:
-        from pyspark import cloudpickle
-
-        for module in project_modules():
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-        (folder / FUNCTIONS).write_bytes(cloudpickle.dumps(functions))  # type: ignore[no-untyped-call]
+        (folder / FUNCTIONS).write_bytes(pickled(functions))
     text = json.dumps(to_json(view), indent=1, ensure_ascii=False)
     (folder / DEFINITION).write_text(text, "utf-8")
 
