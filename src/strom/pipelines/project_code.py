@@ -1,7 +1,7 @@
 """The Python code of a project: how it is loaded without Java, and shipped to Spark's workers.
 
-A worker has neither the project's folder nor its modules. So functions of all modules that were loaded from
-the folder are pickled by value, whichever function of a view refers to them.
+A worker has neither the project's folder nor its modules. So functions of all modules that were loaded
+from the folder are pickled by value, whichever function of a view refers to them.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _imported: set[str] = set()
 
 @contextlib.contextmanager
 def loading(folder: Path) -> Iterator[None]:
-    """While a definition file is executed: it may import its neighbours, and define UDFs without Spark."""
+    """While a definition file runs: it may import its neighbours, and define UDFs without Spark."""
     _loaded_folders.add(folder)
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
@@ -110,7 +110,7 @@ def _belongs(file: Path, folder: Path) -> bool:
 
 
 def without_session(error: Exception) -> str:
-    """What a definition file failed with; a column that was made at its top gets a sentence of its own."""
+    """What a definition file failed with; for a column made at its top, what to do instead."""
     told = f"{type(error).__name__}: {error}"
     if _session_missing(error):
         return (
