@@ -130,6 +130,8 @@ def rollback(name: str, to: int | None, folder: Path) -> None:
 def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     """Remove a version of a view, or, without --version, all that was computed of it."""
     project = opened(folder)
+    from strom.pipelines.static_tables import sweep_tables
+
     manifest = project.manifests.existing(name)
     what = f"version {number} of {name}" if number else f"everything computed of {name}"
     if number and number == manifest.active:
@@ -143,6 +145,7 @@ def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     else:
         project.manifests.change(name, manifest.topic, lambda before: before.without(number))
         project.manifests.sweep(name)
+    sweep_tables(project)
     click.echo(f"Removed {what}.")
 
 

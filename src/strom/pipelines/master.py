@@ -12,6 +12,7 @@ import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from strom.model.errors import UserError
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
@@ -56,7 +57,7 @@ class MasterDataset:
 
     def files(self) -> list[str]:
         """The Parquet files that hold the records."""
-        return [uri.removeprefix("file://") for uri in self._table().file_uris()]
+        return [unquote(uri.removeprefix("file://")) for uri in self._table().file_uris()]
 
     def create(self, base: Offsets, incarnation: int = 0) -> None:
         """Begin an archive; nothing happens if there is one."""

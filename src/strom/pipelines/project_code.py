@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from strom.pipelines.definitions.place import own_code
+from strom.pipelines.syntax import forget_trees, module_tree
 
 MODULE_PREFIX = "strom_project_"
 """Definition files are loaded under names that no library has."""
@@ -37,6 +38,8 @@ def loading(folder: Path) -> Iterator[None]:
         own = _project_modules()
         _imported.update({module.__name__ for module in own} - before)
         _ship_by_value(own)
+        for module in own:
+            module_tree(module.__file__)  # as it is now, for later comparisons
 
 
 def forget_imported() -> None:
@@ -44,6 +47,7 @@ def forget_imported() -> None:
     for name in _imported:
         sys.modules.pop(name, None)
     _imported.clear()
+    forget_trees()
 
 
 def _ship_by_value(modules: list[ModuleType]) -> None:
@@ -94,9 +98,13 @@ def _project_modules() -> list[ModuleType]:
     found = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if name == "__main__" or file is None or is_library(file):
+        if (
+            name == "__main__"
+            or file is None
+            or not file.startswith(tuple(map(str, _loaded_folders)))
+        ):
             continue
-        if any(_belongs(Path(file), folder) for folder in _loaded_folders):
+        if any(_belongs(Path(file), folder) for folder in _loaded_folders) and not is_library(file):
             found.append(module)
     return found
 

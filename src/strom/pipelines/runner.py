@@ -14,6 +14,7 @@ from strom.pipelines.compaction import Compactor
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
+from strom.pipelines.fingerprints import adopt, is_made_by
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
@@ -24,7 +25,7 @@ from strom.pipelines.same_topic import is_same, replay_again
 from strom.pipelines.spark.session import in_pool
 from strom.pipelines.speed import SpeedLayer, Target
 from strom.pipelines.topics import prepare_topics
-from strom.pipelines.versions import current_version, definition_of, fingerprint
+from strom.pipelines.versions import current_version, definition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,7 +131,7 @@ class Runner:
         active = manifest.active_version if manifest else None
         if active is None:
             return Target(feed, self._first_version(feed).number)
-        if active.fingerprint == fingerprint(feed.view):
+        if is_made_by(active, feed.view):
             return Target(feed, active.number)
         return self._by_stored_definition(feed.name, active)
 
@@ -325,7 +326,10 @@ def refuse_changed(project: Project) -> list[str]:
     for name, view in project.views.items():
         manifest = project.manifests.read(name)
         active = manifest.active_version if manifest else None
-        if active is None or active.fingerprint == fingerprint(view):
+        if active is None:
+            continue
+        if is_made_by(active, view):
+            adopt(project.manifests, view, active)
             continue
         if current_version(manifest, view) is None:
             raise UserError(

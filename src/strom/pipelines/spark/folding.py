@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _READS_ROWS = (
-    "`prepare` reads its rows (collect, count, show, first, checkpoint, …), and a piece of the log is not "
-    "the whole. Only say what is to be done with each row; for totals, use keys and measures."
+    "`prepare` reads its rows (collect, count, show, first, checkpoint, …), and a piece of the log is "
+    "not the whole. Only say what is to be done with each row; for totals, use keys and measures."
 )
 
 

@@ -8,7 +8,9 @@ from strom.pipelines.definitions.place import DefinitionError, raised_at
 from strom.pipelines.definitions.stream import RECORD_COLUMNS, Table
 from strom.pipelines.definitions.view import View
 from strom.pipelines.fold import RECORD, window_start
+from strom.pipelines.spark.reading import literal_path
 from strom.pipelines.spark.row_level import TABLE_MARK
+from strom.pipelines.static_tables import table_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -118,4 +120,4 @@ def _table(spark: "SparkSession", table: Table, folder: Path) -> "DataFrame":
         reader = reader.schema(table.schema)
     if table.format == "csv":
         reader = reader.option("header", "true")
-    return reader.load(str(folder / table.path))
+    return reader.load(literal_path(table_path(table, folder)))

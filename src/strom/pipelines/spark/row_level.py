@@ -219,8 +219,8 @@ def _check_join(kind: str, left: bool, right: bool) -> None:
     if kind not in (_KEEPS_LEFT if left else _KEEPS_RIGHT):
         raise NotRowLevel(
             f"makes a {kind} join, with the stream on the {'left' if left else 'right'}: rows of the "
-            "table would be added again with each piece of the log. Use an inner join, or one that keeps the "
-            "stream's rows (`left`, with the stream on the left)."
+            "table would be added again with each piece of the log. Use an inner join, or one that keeps "
+            "the stream's rows (`left`, with the stream on the left)."
         )
 
 
