@@ -141,8 +141,9 @@ class _Walk:
     def _udf(self, value: Any, name: str) -> Plain:
         declared = getattr(value, "_unwrapped", value)._returnType
         kind = declared if isinstance(declared, str) else declared.simpleString()
-        facts = [kind, value.evalType, value.deterministic]
-        return ["udf", *facts, self.value(value.func, name)]
+        # By row, or by row in batches of Arrow: which of them depends on whether Spark runs already.
+        by = "row" if value.evalType in _BY_ROW else value.evalType
+        return ["udf", kind, by, value.deterministic, self.value(value.func, name)]
 
     def _function(self, function: FunctionType, name: str) -> Plain:
         code = function.__code__
@@ -225,6 +226,8 @@ class _Walk:
         return ["module", canonical(tree), *self._names(tree, vars(module), None)]
 
 
+_BY_ROW = (100, 101)
+"""PySpark's SQL_BATCHED_UDF and SQL_ARROW_BATCHED_UDF."""
 _OF_PYTHON = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
