@@ -90,7 +90,8 @@ def test_sql_defines_the_same(project):
         "pages": "distinct",
     }
     assert minutes.reads.where == "ms > 5", "WHERE sees what was read, not what is selected"
-    assert minutes.columns == {"page": "LOWER(page)"}
+    assert minutes.columns == {"page_as_read": "page", "page": "LOWER(page)"}
+    assert minutes.measures["top"].column == "page_as_read", "and so do measures"
     assert slow.appends
     assert slow.columns == {"twice": "ms * 2"}
     assert slow.select == ("page", "twice")

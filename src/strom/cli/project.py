@@ -43,11 +43,15 @@ def opened(folder: Path) -> "Project":
 
 
 def opened_to_compute(folder: Path) -> "Project":
-    """The project of a folder, with the schemas that its streams have in a registry."""
+    """The project of a folder, with the schemas that its streams have in a registry, and its tables."""
     project = opened(folder)
+    from strom.pipelines.folder_names import check_folder
     from strom.pipelines.schemas import with_schemas
+    from strom.pipelines.static_tables import sweep_tables, with_tables
 
-    return with_schemas(project)
+    check_folder(project.data)
+    sweep_tables(project)
+    return with_tables(with_schemas(project))
 
 
 def require_packages() -> None:

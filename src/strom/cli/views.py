@@ -129,6 +129,7 @@ def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     """Remove a version of a view, or, without --version, all that was computed of it."""
     project = opened(folder)
     from strom.pipelines.building import is_being_built
+    from strom.pipelines.static_tables import sweep_tables
 
     manifest = project.manifests.existing(name)
     what = f"version {number} of {name}" if number else f"everything computed of {name}"
@@ -151,6 +152,7 @@ def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     else:
         project.manifests.change(name, manifest.topic, lambda before: before.without(number))
         project.manifests.sweep(name)
+    sweep_tables(project)
     click.echo(f"Removed {what}.")
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from strom.model.errors import UserError
 from strom.pipelines.chain import Manifest, Version
 from strom.pipelines.definitions.view import View
+from strom.pipelines.fingerprints import is_made_by
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.locks import Taken, held, is_held
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.same_topic import is_same
-from strom.pipelines.versions import is_made_by
 
 
 @contextmanager

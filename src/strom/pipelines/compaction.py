@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version
 from strom.pipelines.fold import ViewFold
 from strom.pipelines.manifests import Manifests
-from strom.pipelines.serving.connections import connect, parquet_source
+from strom.pipelines.serving.connections import connect, parquet_source, quoted_text
 from strom.pipelines.serving.statements import merge_statement
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ class Compactor:
             described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
             types = {column: kind for column, kind, *_ in described}
             statement = merge_statement(fold, source, types)
-            connection.execute(f"COPY ({statement}) TO '{folder / target}' (FORMAT parquet)")
+            connection.execute(
+                f"COPY ({statement}) TO {quoted_text(folder / target)} (FORMAT parquet)"
+            )
         except duckdb.IOException as error:
             if all((folder / file).exists() for file in files):
                 raise

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from strom.pipelines.building import building_version
 from strom.pipelines.chain import Manifest, Version
 from strom.pipelines.definitions.view import View
-from strom.pipelines.versions import current_version, is_made_by
+from strom.pipelines.fingerprints import is_made_by
+from strom.pipelines.versions import current_version
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +14,12 @@ from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.manifests import Manifests
+from strom.pipelines.project_code import MODULE_PREFIX, forget_imported, loading, without_session
 from strom.pipelines.quality import quality_view
 from strom.pipelines.settings import FILE, Settings, read_settings
 
 if TYPE_CHECKING:
     from strom.pipelines.serving.view_reader import ViewReader
-
-_MODULE_PREFIX = "strom_project_"
 
 
 @dataclass(frozen=True)
@@ -98,6 +96,7 @@ def load_project(folder: Path | str = ".") -> Project:
     """
     folder = Path(folder).resolve()
     project = Project(folder, read_settings(folder / FILE))
+    forget_imported()
     files = definition_files(folder, project.settings)
     for path in files:
         if path.suffix == ".py":
@@ -161,29 +160,22 @@ def _collect(project: Project, names: dict[str, object]) -> None:
                 project.views[quality.name] = quality
 
 
-def project_modules() -> Iterator[ModuleType]:
-    """The modules that were loaded from projects."""
-    yield from [module for name, module in sys.modules.items() if name.startswith(_MODULE_PREFIX)]
-
-
 def _run(path: Path) -> ModuleType:
     """Execute a definition file anew; an error in it is told with its line."""
-    name = _MODULE_PREFIX + path.stem
+    name = MODULE_PREFIX + path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UserError(f"{path} cannot be read as Python.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))
     try:
-        spec.loader.exec_module(module)
+        with loading(path.parent):
+            spec.loader.exec_module(module)
     except UserError:
         raise
     except SyntaxError as error:
         raise DefinitionError(Place(str(path), error.lineno or 0), error.msg) from None
     except Exception as error:  # noqa: BLE001 - the user's file may raise anything
         place = raised_at(error, Place(str(path), 0))
-        raise DefinitionError(place, f"{type(error).__name__}: {error}") from None
-    finally:
-        sys.path.remove(str(path.parent))
+        raise DefinitionError(place, without_session(error)) from None
     return module

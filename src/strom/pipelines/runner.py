@@ -15,6 +15,7 @@ from strom.pipelines.compaction import Compactor
 from strom.pipelines.continuation import continuation
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
+from strom.pipelines.fingerprints import adopt, is_made_by
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
@@ -25,7 +26,7 @@ from strom.pipelines.same_topic import is_same, replay_again
 from strom.pipelines.spark.session import in_pool
 from strom.pipelines.speed import SpeedLayer, Target
 from strom.pipelines.topics import prepare_topics
-from strom.pipelines.versions import definition_of, is_made_by
+from strom.pipelines.versions import definition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -356,13 +357,15 @@ def refuse_changed(project: Project) -> list[str]:
     """
     manifests, notices = project.manifests, []
     for name, view in project.views.items():
-        found = continuation(
-            manifests.read(name), view, is_being_built=is_being_built(manifests, name)
-        )
+        manifest = manifests.read(name)
+        found = continuation(manifest, view, is_being_built=is_being_built(manifests, name))
         if found.refusal:
             raise UserError(found.refusal)
         if found.notice:
             notices.append(found.notice)
+        active = manifest.active_version if manifest else None
+        if active is not None and is_made_by(active, view):
+            adopt(manifests, view, active)
     return notices
 
 

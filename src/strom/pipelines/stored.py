@@ -17,7 +17,8 @@ from strom.pipelines.definitions.place import Place
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.view import EXPECTATIONS, Key, Prepare, View
 from strom.pipelines.measures.measure import Measure
-from strom.pipelines.project import project_modules
+from strom.pipelines.project_code import pickled
+from strom.pipelines.static_tables import with_copies
 
 DEFINITION = "definition.json"
 FUNCTIONS = "prepare.pickle"
@@ -27,13 +28,11 @@ def store(view: View, folder: Path) -> None:
     """Write a definition into a folder."""
     functions = [step.prepare for step in view.steps if step.prepare]
     if functions:
-        from pyspark import cloudpickle
-
-        for module in project_modules():
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-        (folder / FUNCTIONS).write_bytes(cloudpickle.dumps(functions))  # type: ignore[no-untyped-call]
+        (folder / FUNCTIONS).write_bytes(pickled(functions))
     text = json.dumps(to_json(view), indent=1, ensure_ascii=False)
-    (folder / DEFINITION).write_text(text, "utf-8")
+    fresh = folder / f"{DEFINITION}.new"  # who reads meanwhile sees the one before
+    fresh.write_text(text, "utf-8")
+    fresh.replace(folder / DEFINITION)
 
 
 def load(folder: Path, *, to_compute: bool) -> View:
@@ -42,7 +41,7 @@ def load(folder: Path, *, to_compute: bool) -> View:
     try:
         values = json.loads(path.read_text("utf-8"))
         functions = _functions(folder) if to_compute else None
-        return from_json(values, functions)
+        return with_copies(from_json(values, functions), folder.parents[2])
     except FileNotFoundError:
         raise UserError(f"There is no {path}: compute the view anew with `strom replay`.") from None
     except (KeyError, TypeError, ValueError) as error:
@@ -66,7 +65,7 @@ def to_json(view: View) -> dict[str, Any]:
         "where": view.where,
         "select": list(view.select),
         **{word: dict(getattr(view, word)) for word in EXPECTATIONS},
-        "tables": {name: _plain(table) for name, table in view.tables.items()},
+        "tables": {name: _stored_table(table) for name, table in view.tables.items()},
         "prepare": view.prepare is not None,
         "place": _plain(view.place) if view.place else None,
     }
@@ -99,6 +98,13 @@ def from_json(values: Mapping[str, Any], functions: list[Prepare] | None = None)
         name=values["name"],
         place=_place(values["place"]),
     )
+
+
+def _stored_table(table: Table) -> dict[str, Any]:
+    """Without the place of its copy: a project may be moved."""
+    values = _plain(table)
+    del values["copy"]
+    return values
 
 
 def _plain(value: Any) -> dict[str, Any]:

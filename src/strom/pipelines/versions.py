@@ -1,35 +1,19 @@
 """Versions of a view: recognising that a definition has changed, keeping definitions, switching."""
 
-import ast
-import dataclasses
-import hashlib
-import inspect
-import json
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.chain import Manifest, Version, VersionState
 from strom.pipelines.definitions.view import View
+from strom.pipelines.fingerprints import fingerprint, is_made_by
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.stored import load, store
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-def fingerprint(view: View) -> str:
-    """The same text for definitions that compute the same; comments and layout do not count."""
-    steps = [_described(step, measured=step is view) for step in view.steps]
-    stream = view.stream
-    source = [stream.topic, stream.ddl, stream.format, stream.event_time, bool(stream.registry)]
-    text = json.dumps([source, steps], sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def summary(view: View) -> str:
@@ -40,11 +24,6 @@ def summary(view: View) -> str:
     measured = ", ".join(f"{name} = {one.describe()}" for name, one in view.measures.items())
     rolled = f", from the groups of {view.rolls_up.name}" if view.rolls_up else ""
     return f"{measured} by {keys}{rolled}"
-
-
-def is_made_by(version: Version, view: View) -> bool:
-    """Whether a version was computed by this very definition."""
-    return version.fingerprint == fingerprint(view)
 
 
 def current_version(manifest: Manifest | None, view: View) -> Version | None:
@@ -115,49 +94,3 @@ def rolled_back(manifest: Manifest, to: int | None = None) -> Manifest:
             f"log. Finish it with: strom replay {manifest.view}"
         )
     return manifest.switched_to(wanted)
-
-
-def _described(view: View, *, measured: bool) -> list[Any]:
-    keys = [
-        key if isinstance(key, str) else [key.name, key.length_us, key.every_us]
-        for key in view.keys
-    ]
-    measures = {
-        name: [type(one).__name__, *map(repr, dataclasses.astuple(one))]
-        for name, one in (view.folded.items() if measured else ())
-    }
-    tables = {name: [one.path, one.schema, one.format] for name, one in view.tables.items()}
-    prepare = sorted(set(_sources(view.prepare))) if view.prepare else None
-    expected = [view.expect_or_drop, view.expect_or_fail]
-    row = [dict(view.columns), view.where, tables, prepare, list(view.select), *map(dict, expected)]
-    return [keys, measures, *row]
-
-
-def _sources(function: Callable[..., Any], seen: frozenset[int] = frozenset()) -> Iterator[str]:
-    """The text of a function, of what it calls in the user's own files, and the constants it uses."""
-    code: CodeType | None = getattr(function, "__code__", None)
-    if code is None or id(code) in seen:
-        return
-    seen |= {id(code)}
-    yield _text_of(function, code)
-    known = inspect.getclosurevars(function)
-    for name, value in {**known.globals, **known.nonlocals}.items():
-        if inspect.isfunction(value):
-            if value.__module__ == function.__module__:
-                yield from _sources(value, seen)
-        elif isinstance(value, str | int | float | bool | tuple | list | dict | set | frozenset):
-            yield f"{name} = {value!r}"
-
-
-def _text_of(function: Callable[..., Any], code: CodeType) -> str:
-    """A function's source, written anew from its syntax tree so that layout does not matter."""
-    try:
-        tree = ast.parse(Path(code.co_filename).read_text("utf-8"))
-    except (OSError, SyntaxError):
-        return f"{code.co_code.hex()} {code.co_consts!r} {code.co_names!r}"
-    texts = [
-        ast.unparse(node.body) if isinstance(node, ast.Lambda) else ast.unparse(node)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Lambda | ast.FunctionDef) and node.lineno == code.co_firstlineno
-    ]
-    return "\n".join(texts)

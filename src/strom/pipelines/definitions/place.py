@@ -51,6 +51,11 @@ def raised_at(error: Exception, definition: Place | None) -> Place | None:
     return found
 
 
+def own_code(file: str) -> bool:
+    """Whether a file is part of strom."""
+    return file.startswith(_OWN_CODE)
+
+
 def _short(file: str) -> str:
     try:
         return str(Path(file).relative_to(Path.cwd()))

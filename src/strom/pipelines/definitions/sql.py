@@ -9,13 +9,25 @@ GROUP BY window('1 minute'), page;
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from strom.model.errors import UserError
 from strom.pipelines import measures
 from strom.pipelines.definitions.keys import Window, window
 from strom.pipelines.definitions.place import DefinitionError, Place
+from strom.pipelines.definitions.sql_checks import (
+    check_clauses,
+    check_expression,
+    check_measure,
+    check_nothing_dropped,
+    check_star,
+    in_order,
+    names_in,
+    renamed,
+    without_qualifiers,
+)
 from strom.pipelines.definitions.stream import Format, Stream
 from strom.pipelines.definitions.types import is_plain_name
 from strom.pipelines.definitions.view import Key, View
@@ -23,12 +35,16 @@ from strom.pipelines.definitions.view import Key, View
 if TYPE_CHECKING:
     from sqlglot import exp
 
-# `window` and `rollup` are words of SQL's own, which a parser would take for clauses.
-_WINDOW = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
-_WINDOW_FUNCTION = "event_window"
-_ROLLUP = re.compile(r"\brollup(?=\s*\()", re.IGNORECASE)
-_ROLLUP_FUNCTION = "measure_rollup"
-_OPTION = re.compile(r"\s*(\w+)\s*=\s*(?:'([^']*)'|(\d+))\s*(?:,|\Z)")
+# Words of SQL's own, which a parser would take for clauses, or for functions with other arguments; texts
+# and quoted names stay as they are.
+_RENAMED = re.compile(
+    r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\b(window|rollup|first|last)(?=\s*\()",
+    re.IGNORECASE | re.DOTALL,
+)
+_PREFIX = "strom_"
+_WINDOW_FUNCTION = f"{_PREFIX}window"
+_OPTION = re.compile(r"\s*(\w+)\s*=\s*(?:'((?:[^']|'')*)'|(\d+))\s*(?:,|\Z)")
+_NUMBERS = {"partitions", "version"}
 _STREAM_OPTIONS = {
     "topic",
     "time",
@@ -40,37 +56,46 @@ _STREAM_OPTIONS = {
     "version",
 }
 
-_MEASURES: dict[str, Callable[..., Any]] = {
-    "count": measures.count,
-    "sum": measures.sum,
-    "min": measures.min,
-    "max": measures.max,
-    "avg": measures.mean,
-    "mean": measures.mean,
-    "variance": measures.variance,
-    "var_samp": measures.variance,
-    "approx_distinct": measures.distinct,
-    "approx_count_distinct": measures.distinct,
-    "quantile": measures.quantile,
-    "approx_quantile": measures.quantile,
-    "percentile_approx": measures.quantile,
-    "approx_percentile": measures.quantile,
-    "top_k": measures.top_k,
-    "first": measures.first,
-    "last": measures.last,
-    "collect_set": measures.collect_set,
-    "array_unique_agg": measures.collect_set,
-    _ROLLUP_FUNCTION: measures.rollup,
+
+@dataclass(frozen=True)
+class _Function:
+    """A measure as it is called in SQL."""
+
+    make: Callable[..., Any]
+    further: tuple[str, ...] = ()
+    """The names that arguments after the column have in Python."""
+    optional: bool = False
+    """Whether those may be left out."""
+
+
+_MEASURES = {
+    "sum": _Function(measures.sum),
+    "min": _Function(measures.min),
+    "max": _Function(measures.max),
+    "avg": _Function(measures.mean),
+    "mean": _Function(measures.mean),
+    "variance": _Function(measures.variance),
+    "var_samp": _Function(measures.variance),
+    "approx_distinct": _Function(measures.distinct, ("error",), optional=True),
+    "approx_count_distinct": _Function(measures.distinct, ("error",), optional=True),
+    "quantile": _Function(measures.quantile, ("q",)),
+    "approx_quantile": _Function(measures.quantile, ("q",)),
+    "percentile_approx": _Function(measures.quantile, ("q",)),
+    "approx_percentile": _Function(measures.quantile, ("q",)),
+    "top_k": _Function(measures.top_k, ("k",)),
+    "collect_set": _Function(measures.collect_set),
+    "array_unique_agg": _Function(measures.collect_set),
+    f"{_PREFIX}first": _Function(measures.first, ("by",), optional=True),
+    f"{_PREFIX}last": _Function(measures.last, ("by",), optional=True),
+    f"{_PREFIX}rollup": _Function(measures.rollup),
 }
 
 
 def stream_of(name: str, schema: str | None, options: str | None, place: Place) -> Stream:
     """A stream of the parts of its statement."""
-    given = {match[1].lower(): match[2] or match[3] for match in _OPTION.finditer(options or "")}
-    if unknown := set(given) - _STREAM_OPTIONS:
-        raise UserError(
-            f"A stream has no option {unknown.pop()}: {', '.join(sorted(_STREAM_OPTIONS))}."
-        )
+    given = _options(options or "")
+    if schema and "schema" in given:
+        raise UserError("The stream has its columns twice: in parentheses, and as an option.")
     return Stream(
         given.get("topic", name),
         schema=(schema or given.get("schema") or "").strip(),
@@ -84,12 +109,33 @@ def stream_of(name: str, schema: str | None, options: str | None, place: Place) 
     )
 
 
+def _options(text: str) -> dict[str, str]:
+    """The options of WITH; UserError for whatever is none."""
+    given: dict[str, str] = {}
+    at = 0
+    while text[at:].strip():
+        found = _OPTION.match(text, at)
+        if found is None:
+            raise UserError(f"WITH ({text[at:].strip()}) is not understood: write name = 'value'.")
+        name, at = found[1].lower(), found.end()
+        if name not in _STREAM_OPTIONS:
+            known = ", ".join(sorted(_STREAM_OPTIONS))
+            raise UserError(f"A stream has no option {name}: {known}.")
+        if name in given:
+            raise UserError(f"The option {name} is there twice.")
+        if (name in _NUMBERS) != (found[3] is not None):
+            kind = "a number" if name in _NUMBERS else "a text in quotes"
+            raise UserError(f"The option {name} is {kind}.")
+        given[name] = found[3] or found[2].replace("''", "'")
+    return given
+
+
 def parse_select(select: str, place: Place) -> "exp.Select":
     """The SELECT of a view; DefinitionError with its line if it is none."""
     import sqlglot
     from sqlglot import exp
 
-    text = _ROLLUP.sub(_ROLLUP_FUNCTION, _WINDOW.sub(_WINDOW_FUNCTION, select))
+    text = _RENAMED.sub(lambda one: f"{_PREFIX}{one[1].lower()}" if one[1] else one[0], select)
     try:
         tree = sqlglot.parse_one(text, dialect="spark")
     except sqlglot.errors.ParseError as error:
@@ -101,12 +147,8 @@ def parse_select(select: str, place: Place) -> "exp.Select":
         raise DefinitionError(place, "A text or a name that begins here does not end.") from None
     if not isinstance(tree, exp.Select):
         raise UserError("A view is a SELECT.")
-    for part in ("joins", "having", "order", "limit", "distinct", "laterals", "windows"):
-        if tree.args.get(part):
-            raise UserError(
-                f"{part.upper().rstrip('S')} has no place in a view: it is no fold over single records. "
-                "Use it in a query over the view; join with tables in Python's `prepare`."
-            )
+    check_nothing_dropped(text, tree)
+    check_clauses(tree)
     return tree
 
 
@@ -118,97 +160,215 @@ def source_name(tree: "exp.Select") -> str:
 
 def view_of(name: str, tree: "exp.Select", reads: Stream | View, place: Place) -> View:
     """The view of a SELECT."""
-    where = tree.args["where"].this.sql(dialect="spark") if tree.args.get("where") else None
-    if not tree.args.get("group") and not any(_measure_of(one) for one in tree.expressions):
+    without_qualifiers(tree)
+    where = tree.args["where"].this if tree.args.get("where") else None
+    if where is not None:
+        check_expression(where)
+    if not tree.args.get("group") and not any(_is_measure(one) for one in tree.expressions):
         return _rows(name, tree, reads, where, place)
     return _aggregate(name, tree, reads, where, place)
 
 
 def _filtered(
-    reads: Stream | View, where: str | None, columns: Mapping[str, str], place: Place
+    reads: Stream | View, where: "exp.Expr | None", columns: Mapping[str, Any], place: Place
 ) -> tuple[Stream | View, str | None]:
     """WHERE sees columns as they were read, whatever SELECT calls by the same names."""
-    if not where or not columns or (isinstance(reads, View) and not reads.appends):
-        return reads, where
-    return View(reads=reads, where=where, place=place), None
+    if where is None:
+        return reads, None
+    text = where.sql(dialect="spark")
+    if isinstance(reads, View) and not reads.appends:
+        if shadowed := sorted(names_in(where) & set(columns)):
+            raise UserError(
+                f"WHERE reads {shadowed[0]}, and SELECT gives that name to something else: choose "
+                "another name there."
+            )
+        return reads, text
+    if not columns:
+        return reads, text
+    return View(reads=reads, where=text, place=place), None
 
 
 def _rows(
-    name: str, tree: "exp.Select", reads: Stream | View, where: str | None, place: Place
+    name: str, tree: "exp.Select", reads: Stream | View, where: "exp.Expr | None", place: Place
 ) -> View:
     """A view without measures."""
-    names, columns = [], {}
+    names: list[str] = []
+    columns: dict[str, exp.Expr] = {}
     for one in tree.expressions:
         if one.is_star:
+            check_star(one)
             names.append("*")
-        else:
-            names.append(_name_of(one))
-            if one.sql() != one.alias_or_name:
-                columns[names[-1]] = one.unalias().sql(dialect="spark")
+            continue
+        check_expression(one)
+        names.append(_name_of(one))
+        if one.sql() != one.alias_or_name:
+            columns[names[-1]] = one.unalias()
+    _check_names(names)
     keep = () if "*" in names else names
-    reads, where = _filtered(reads, where, columns, place)
-    return View(reads=reads, columns=columns, where=where, select=keep, name=name, place=place)
+    made = {one: columns[one].sql(dialect="spark") for one in in_order(columns, _known(reads))}
+    reads, text = _filtered(reads, where, columns, place)
+    return View(reads=reads, columns=made, where=text, select=keep, name=name, place=place)
 
 
 def _aggregate(
-    name: str, tree: "exp.Select", reads: Stream | View, where: str | None, place: Place
+    name: str, tree: "exp.Select", reads: Stream | View, where: "exp.Expr | None", place: Place
 ) -> View:
     """A view with keys and measures."""
-    group = tree.args["group"].expressions if tree.args.get("group") else []
-    keys: list[Key] = []
-    columns: dict[str, str] = {}
-    selected: dict[str, Any] = {}
-    found: dict[str, measures.Measure] = {}
-    for one in tree.expressions:
-        if (measure := _measure_of(one)) is not None:
-            found[_name_of(one)] = measure
-        else:
-            selected[one.unalias().sql()] = one
-    aliases = {one.alias: one for one in selected.values() if one.alias}
-    for key in group:
-        one = selected.pop(key.sql(), None)
-        if one is None and (aliased := aliases.get(key.sql())) is not None:
-            one = selected.pop(aliased.unalias().sql())
-        if one is None:
-            raise UserError(f"{key.sql(dialect='spark')} is grouped by, and must be selected too.")
-        keys.append(_key(one, columns))
-    if selected:
-        other = next(iter(selected.values())).sql(dialect="spark")
-        raise UserError(f"{other} is neither a measure nor in GROUP BY.")
-    reads, where = _filtered(reads, where, columns, place)
+    measured = {_name_of(one): one.unalias() for one in tree.expressions if _is_measure(one)}
+    keys, columns = _keys(tree)
+    _check_names([_name_of(one) for one in tree.expressions if not _is_window(one)])
+    if (time := reads.time if isinstance(reads, View) else reads.event_time) in columns:
+        raise UserError(
+            f"{time} is the time by which windows are made: choose another name in SELECT."
+        )
+    known = _known(reads)
+    made = {one: columns[one].sql(dialect="spark") for one in in_order(columns, known)}
+    # Measures, too, see columns as they were read.
+    shadowed = {
+        one: f"{one}_as_read"
+        for one in sorted(set(columns) & _read_by(measured.values()))
+        if known is None or one in known
+    }
+    if taken := set(shadowed.values()) & {*(known or ()), *made, *measured}:
+        raise UserError(f"There is a column {taken.pop()} already: choose another name in SELECT.")
+    made = {new: one for one, new in shadowed.items()} | made
+    found = {one: _measure(renamed(call, shadowed)) for one, call in measured.items()}
+    reads, text = _filtered(reads, where, columns, place)
     return View(
-        reads=reads, keys=keys, measures=found, columns=columns, where=where, name=name, place=place
+        reads=reads, keys=keys, measures=found, columns=made, where=text, name=name, place=place
     )
 
 
-def _key(one: "exp.Expr", columns: dict[str, str]) -> Key:
+def _keys(tree: "exp.Select") -> tuple[list[Key], dict[str, "exp.Expr"]]:
+    """What is grouped by, and the columns to be made for it."""
+    group = tree.args["group"].expressions if tree.args.get("group") else []
+    selected: dict[str, Any] = {}
+    for one in tree.expressions:
+        if not _is_measure(one):
+            check_expression(one)
+            if selected.setdefault(one.unalias().sql(), one) is not one:
+                raise UserError(f"{one.unalias().sql(dialect='spark')} is selected twice.")
+    aliases = {one.alias: one for one in selected.values() if one.alias}
+    keys: list[Key] = []
+    columns: dict[str, exp.Expr] = {}
+    for key in group:
+        one = selected.pop(key.sql(), None)
+        if one is None and (aliased := aliases.get(key.sql())) is not None:
+            one = selected.pop(aliased.unalias().sql(), None)
+        if one is None:
+            raise UserError(f"{_as_written(key)} is grouped by, and must be selected too, once.")
+        keys.append(_key(one, columns))
+    if selected:
+        other = _as_written(next(iter(selected.values())))
+        raise UserError(f"{other} is neither a measure nor in GROUP BY.")
+    return keys, columns
+
+
+def _key(one: "exp.Expr", columns: dict[str, "exp.Expr"]) -> Key:
     text = one.unalias()
-    if _function_name(text) == _WINDOW_FUNCTION:
-        spans = [argument.name for argument in _arguments(text)]
-        made: Window = window(*spans[:2], name=one.alias or "window_start")
+    if _is_window(one):
+        spans = _texts(text)
+        made: Window = window(*spans, name=one.alias or "window_start")
         return made
     name = _name_of(one)
     if text.sql(dialect="spark") != name:
-        columns[name] = text.sql(dialect="spark")
+        columns[name] = text
     return name
 
 
-def _measure_of(one: "exp.Expr") -> measures.Measure | None:
+def _texts(call: "exp.Expr") -> list[str]:
+    """The arguments of window(): one or two time spans."""
     from sqlglot import exp
 
-    function = one.unalias()
-    if isinstance(function, exp.Count) and isinstance(function.this, exp.Distinct):
-        column = function.this.expressions[0].sql(dialect="spark")
-        return measures.distinct(column, exact=True)
-    make = _MEASURES.get(_function_name(function))
-    if make is None:
-        return None
-    arguments = _arguments(function)
-    if not arguments or isinstance(arguments[0], exp.Star):
-        return cast("measures.Measure", make())
-    column = arguments[0].sql(dialect="spark")
-    rest = [float(a.name) if "." in a.name else int(a.name) for a in arguments[1:]]
-    return cast("measures.Measure", make(column, *rest))
+    arguments = _arguments(call)
+    if not 1 <= len(arguments) <= 2 or not all(
+        isinstance(one, exp.Literal) and one.is_string for one in arguments
+    ):
+        raise UserError(
+            f"{_as_written(call)}: a window has a length, and perhaps a step, as in "
+            "window('1 hour', '5 minutes')."
+        )
+    return [str(one.name) for one in arguments]
+
+
+def _measure(call: "exp.Expr") -> measures.Measure:
+    """The measure of a call; UserError if it says more than a measure can."""
+    from sqlglot import exp
+
+    check_measure(call)
+    arguments = _arguments(call)
+    written = _as_written(call)
+    if isinstance(call, exp.Count):
+        return _count(call, arguments, written)
+    known = _MEASURES[_function_name(call)]
+    fewest = 1 if known.optional else 1 + len(known.further)
+    if not fewest <= len(arguments) <= 1 + len(known.further):
+        more = "".join(f", {name}" for name in known.further)
+        raise UserError(f"{written}: its arguments are (column{more}).")
+    column, *rest = arguments
+    values = {
+        name: one.sql(dialect="spark") if name == "by" else _number(one, written)
+        for name, one in zip(known.further, rest, strict=False)
+    }
+    if any(isinstance(one, exp.Boolean) for one in rest):
+        raise UserError(f"{written}: the second argument is the column to order by.")
+    return cast("measures.Measure", known.make(column.sql(dialect="spark"), **values))
+
+
+def _count(call: "exp.Expr", arguments: list[Any], written: str) -> measures.Measure:
+    from sqlglot import exp
+
+    if isinstance(call.this, exp.Distinct):
+        of = call.this.expressions
+        if len(of) != 1 or call.this.args.get("on") or len(arguments) != 1:
+            raise UserError(
+                f"{written} counts several columns: count one, such as a struct of them."
+            )
+        return measures.distinct(of[0].sql(dialect="spark"), exact=True)
+    if len(arguments) != 1:
+        raise UserError(f"{written}: count has one argument.")
+    if isinstance(arguments[0], exp.Star):
+        return measures.count()
+    return measures.count(arguments[0].sql(dialect="spark"))
+
+
+def _number(one: "exp.Expr", written: str) -> float:
+    from sqlglot import exp
+
+    if not isinstance(one, exp.Literal) or one.is_string:
+        raise UserError(f"{written}: {one.sql(dialect='spark')} must be a plain number.")
+    return float(one.name) if "." in one.name or "e" in one.name.lower() else int(one.name)
+
+
+def _read_by(calls: Iterable["exp.Expr"]) -> set[str]:
+    return {name for call in calls for name in names_in(call)}
+
+
+def _known(reads: Stream | View) -> set[str] | None:
+    """The columns that a SELECT can read; None where only Spark can tell."""
+    if isinstance(reads, Stream):
+        return set(reads.columns) if reads.resolved else None
+    columns = reads.known_columns if reads.appends else reads.key_columns
+    return None if columns is None else set(columns)
+
+
+def _check_names(names: list[str]) -> None:
+    if double := next((one for one in names if names.count(one) > 1), None):
+        raise UserError(f"SELECT has {double} twice: choose another name with AS.")
+
+
+def _is_window(one: "exp.Expr") -> bool:
+    return _function_name(one.unalias()) == _WINDOW_FUNCTION
+
+
+def _is_measure(one: "exp.Expr") -> bool:
+    """Whether a part of SELECT is a measure, or one with additions that measures do not have."""
+    from sqlglot import exp
+
+    call = one.unalias()
+    while isinstance(call, exp.Filter | exp.Window | exp.IgnoreNulls | exp.RespectNulls):
+        call = call.this
+    return isinstance(call, exp.Count) or _function_name(call) in _MEASURES
 
 
 def _function_name(one: "exp.Expr") -> str:
@@ -229,8 +389,12 @@ def _arguments(one: "exp.Expr") -> list[Any]:
     return [value for value in flat if isinstance(value, exp.Expr)]
 
 
+def _as_written(one: "exp.Expr") -> str:
+    return str(one.sql(dialect="spark")).replace(_PREFIX, "")
+
+
 def _name_of(one: "exp.Expr") -> str:
     name = one.alias_or_name
     if not name or not is_plain_name(name):
-        raise UserError(f"{one.sql(dialect='spark')} needs a name: … AS name.")
+        raise UserError(f"{_as_written(one)} needs a name: … AS name.")
     return name

@@ -40,6 +40,8 @@ def read_sql(
         for statement, line in _statements(text):
             place = Place(file, line)
             if found := _STREAM.match(statement):
+                if found[1] in new_streams:
+                    raise DefinitionError(place, f"There are two streams of the name {found[1]!r}.")
                 with _told_at(place):
                     new_streams[found[1]] = stream_of(found[1], found[2], found[3], place)
             elif found := _VIEW.match(statement):
@@ -113,5 +115,5 @@ def _statements(text: str) -> list[tuple[str, int]]:
 
 
 def _without_comment(piece: re.Match[str]) -> str:
-    """Nothing in the place of a comment, but its line ends, so that lines keep their numbers."""
-    return "\n" * piece[0].count("\n") if piece[0].startswith(("--", "/*")) else piece[0]
+    """A space in the place of a comment, and its line ends, so that lines keep their numbers."""
+    return " " + "\n" * piece[0].count("\n") if piece[0].startswith(("--", "/*")) else piece[0]

@@ -140,6 +140,10 @@ class Table:
     path: str
     schema: str = ""
     format: Literal["csv", "json", "parquet"] = "csv"
+    content: str = ""
+    """A hash of its files; a version of a view reads those that it was made with."""
+    copy: str = field(default="", compare=False, repr=False)
+    """Where files of that content are kept."""
     place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -22,5 +22,10 @@ def connect(*, memory: str = "512MB", threads: int = 2) -> "duckdb.DuckDBPyConne
 
 def parquet_source(files: list[str]) -> str:
     """Files as a relation; columns are matched by their names."""
-    listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
+    listed = ", ".join(map(quoted_text, files))
     return f"read_parquet([{listed}], union_by_name = true)"
+
+
+def quoted_text(value: object) -> str:
+    """A text, such as a path, as SQL writes it."""
+    return "'" + str(value).replace("'", "''") + "'"

@@ -1,10 +1,10 @@
 """`partial` in Spark: the states of a view's measures."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strom.pipelines.definitions.place import DefinitionError
-from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.definitions.place import DefinitionError, raised_at
 from strom.pipelines.definitions.view import View
 from strom.pipelines.fold import (
     PART,
@@ -16,10 +16,24 @@ from strom.pipelines.fold import (
     state_columns,
 )
 from strom.pipelines.spark.preparing import prepared, windowed
-from strom.pipelines.spark.row_level import beyond_single_rows
+from strom.pipelines.spark.row_level import (
+    NotRowLevel,
+    can_be_checked,
+    check_repeatable,
+    check_row_level,
+    reads_rows,
+    unread_rows,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+_READS_ROWS = (
+    "`prepare` reads its rows (collect, count, show, first, checkpoint, …), and a piece of the log is "
+    "not the whole. Only say what is to be done with each row; for totals, use keys and measures."
+)
 
 
 def bind_with_spark(
@@ -32,14 +46,12 @@ def bind_with_spark(
     from pyspark.errors import PySparkException
 
     try:
-        source = empty_rows(spark, view.stream)
-        rows = prepared(view, source, folder)
-        if told := beyond_single_rows(source, rows):
-            raise DefinitionError(
-                view.place,
-                f"View {view.name} {told} before it measures; rows must be made one by one, or the parts "
-                "of the log would not add up. Use keys and measures, or do it in a query over the view.",
-            )
+        source = unread_rows(spark, view.stream)
+        rows = prepared(view, source.rows, folder)
+        if checked := can_be_checked(rows):
+            check_row_level(source, rows)
+        elif any(step.prepare for step in view.steps):
+            log.warning("`prepare` of %s is not checked: Spark Connect shows no plans", view.name)
         records = rows.select(f"{RECORD}.*") if view.rolls_up else rows
         fields = [*rows.schema.fields, *records.schema.fields]
         columns = {one.name: one.dataType.simpleString() for one in fields if one.name != RECORD}
@@ -50,8 +62,15 @@ def bind_with_spark(
             return asked[text]
 
         fold = bind(view, columns, type_of)
-        _ = partial(fold, rows).schema  # every expression is resolved here
+        states = partial(fold, rows)
+        _ = states.schema  # every expression is resolved here
+        if checked:
+            check_repeatable(states)
+    except NotRowLevel as reason:
+        raise DefinitionError(view.place, f"View {view.name} {reason}") from None
     except PySparkException as error:
+        if reads_rows(error):
+            raise DefinitionError(raised_at(error, view.place), _READS_ROWS) from None
         raise DefinitionError(view.place, f"View {view.name}: {_plain(error)}") from None
     return fold, {**columns, **asked}
 
@@ -79,12 +98,6 @@ def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
     if not view.rolls_up:
         return made
     return made.withColumnsRenamed({key_column(name): name for name in view.key_names})
-
-
-def empty_rows(spark: "SparkSession", stream: Stream) -> "DataFrame":
-    """No rows, with the columns of a stream."""
-    ddl = ", ".join(f"{name} {kind}" for name, kind in stream.columns.items())
-    return spark.createDataFrame([], ddl)
 
 
 def _unsealed(view: View, rows: "DataFrame") -> "DataFrame":

@@ -8,6 +8,9 @@ from strom.pipelines.definitions.place import DefinitionError, raised_at
 from strom.pipelines.definitions.stream import RECORD_COLUMNS, Table
 from strom.pipelines.definitions.view import View
 from strom.pipelines.fold import RECORD, window_start
+from strom.pipelines.spark.reading import literal_path
+from strom.pipelines.spark.row_level import TABLE_MARK
+from strom.pipelines.static_tables import table_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,7 +61,8 @@ def _own_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
         rows = rows.where(step.where)
     if step.prepare:
         tables = {
-            name: _table(rows.sparkSession, table, folder) for name, table in step.tables.items()
+            name: _table(rows.sparkSession, table, folder).alias(f"{TABLE_MARK}{name}")
+            for name, table in step.tables.items()
         }
         rows = _prepared_by_user(step, rows, tables)
     rows = _as_expected(step, rows)
@@ -116,4 +120,4 @@ def _table(spark: "SparkSession", table: Table, folder: Path) -> "DataFrame":
         reader = reader.schema(table.schema)
     if table.format == "csv":
         reader = reader.option("header", "true")
-    return reader.load(str(folder / table.path))
+    return reader.load(literal_path(table_path(table, folder)))

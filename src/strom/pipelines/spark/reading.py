@@ -1,7 +1,9 @@
 """Raw records as rows: from Kafka between two positions, or from the master dataset."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.pipelines.offsets import Offsets
@@ -70,7 +72,7 @@ def read_master(
 ) -> "DataFrame":
     """The archived records of these files from `start` up to, but without, `end`."""
     rows = (
-        spark.read.schema(RAW_SCHEMA).options(**_ALL_FILES).parquet(*files)
+        spark.read.schema(RAW_SCHEMA).options(**_ALL_FILES).parquet(*map(literal_path, files))
         if files
         else spark.createDataFrame([], RAW_SCHEMA)
     )
@@ -79,6 +81,11 @@ def read_master(
         for partition, offset in enumerate(end.next)
     )
     return rows.where(between or "false")
+
+
+def literal_path(path: Path | str) -> str:
+    """A path for Spark's readers, which else take some characters for patterns of file names."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
 def _as_json(topic: str, offsets: Offsets, partitions: int) -> str:

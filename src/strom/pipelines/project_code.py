@@ -1,0 +1,165 @@
+"""The Python code of a project: how it is loaded without Java, and shipped to Spark's workers.
+
+A worker has neither the project's folder nor its modules. So functions of all modules that were loaded
+from the folder are pickled by value, whichever function of a view refers to them.
+"""
+
+import contextlib
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from strom.pipelines.definitions.place import own_code
+from strom.pipelines.syntax import forget_trees, module_tree
+
+MODULE_PREFIX = "strom_project_"
+"""Definition files are loaded under names that no library has."""
+_INSTALLED = {"site-packages", "dist-packages"}
+
+_loaded_folders: set[Path] = set()
+_imported: set[str] = set()
+"""The modules that definition files have imported from their folders."""
+
+
+@contextlib.contextmanager
+def loading(folder: Path) -> Iterator[None]:
+    """While a definition file runs: it may import its neighbours, and define UDFs without Spark."""
+    _loaded_folders.add(folder)
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    try:
+        with _udfs_without_session():
+            yield
+    finally:
+        sys.path.remove(str(folder))
+        own = _project_modules()
+        _imported.update({module.__name__ for module in own} - before)
+        _ship_by_value(own)
+        for module in own:
+            module_tree(module.__file__)  # as it is now, for later comparisons
+
+
+def forget_imported() -> None:
+    """Let projects that are loaded from now on import their files as they are then."""
+    for name in _imported:
+        sys.modules.pop(name, None)
+    _imported.clear()
+    forget_trees()
+
+
+def _ship_by_value(modules: list[ModuleType]) -> None:
+    """Register modules with the pickler that Spark sends functions by."""
+    if modules:
+        from pyspark import cloudpickle
+
+        for module in modules:
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def pickled(functions: Any) -> bytes:
+    """Functions with all project code that they use; a UDF without its counterpart in Java."""
+    from pyspark import cloudpickle
+    from pyspark.sql.udf import UserDefinedFunction
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, UserDefinedFunction):
+                parts = (
+                    value.func,
+                    value._returnType,
+                    value._name,
+                    value.evalType,
+                    value.deterministic,
+                )
+                return UserDefinedFunction, parts
+            return super().reducer_override(value)
+
+    file = io.BytesIO()
+    Pickler(file).dump(functions)
+    return file.getvalue()
+
+
+def is_library(file: str) -> bool:
+    """Whether a source file is installed, and no one's own: Python, its packages, strom itself."""
+    if own_code(file) or file.startswith("<frozen"):
+        return True
+    path = Path(file)
+    return bool(_INSTALLED.intersection(path.parts)) or path.is_relative_to(_STANDARD_LIBRARY)
+
+
+_STANDARD_LIBRARY = Path(contextlib.__file__).resolve().parent
+
+
+def _project_modules() -> list[ModuleType]:
+    """The modules that were loaded from the folders of projects."""
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if (
+            name == "__main__"
+            or file is None
+            or not file.startswith(tuple(map(str, _loaded_folders)))
+        ):
+            continue
+        if any(_belongs(Path(file), folder) for folder in _loaded_folders) and not is_library(file):
+            found.append(module)
+    return found
+
+
+def _belongs(file: Path, folder: Path) -> bool:
+    """Whether a file is below the folder, and not in a virtual environment there."""
+    if not file.is_relative_to(folder):
+        return False
+    inner = [one for one in file.parents if one != folder and one.is_relative_to(folder)]
+    return not any((one / "pyvenv.cfg").exists() for one in inner)
+
+
+def without_session(error: Exception) -> str:
+    """What a definition file failed with; for a column made at its top, what to do instead."""
+    told = f"{type(error).__name__}: {error}"
+    if _session_missing(error):
+        return (
+            "A column (col, lit, expr, …) can be made only while Spark runs, and not when the file is "
+            "loaded. Make it inside `prepare`, or inside a function that `prepare` calls."
+        )
+    return told
+
+
+def _session_missing(error: Exception) -> bool:
+    if getattr(error, "getCondition", lambda: None)() == "SESSION_OR_CONTEXT_NOT_EXISTS":
+        return True
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    raised_in = trace.tb_frame.f_globals.get("__name__", "") if trace else ""
+    return isinstance(error, AssertionError) and raised_in.startswith("pyspark.")
+
+
+@contextlib.contextmanager
+def _udfs_without_session() -> Iterator[None]:
+    """Let `@udf("int")` stand at the top of a file: `strom plan` needs no Java.
+
+    PySpark parses the type's text in Java as soon as a function is decorated, to show it as an attribute.
+    Nothing reads that before the function is used, and then it is parsed.
+    """
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql.udf import UserDefinedFunction
+    except ImportError:  # views in SQL can be listed without it
+        yield
+        return
+    parsed = UserDefinedFunction.returnType
+
+    def lazily_parsed(function: Any) -> Any:
+        if SparkContext._active_spark_context is None and isinstance(function._returnType, str):
+            return function._returnType
+        return parsed.fget(function)
+
+    UserDefinedFunction.returnType = property(lazily_parsed)  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        UserDefinedFunction.returnType = parsed  # type: ignore[method-assign]
