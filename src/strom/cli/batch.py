@@ -24,6 +24,7 @@ def batch(view: str, folder: Path) -> None:
     definition = project.defined_view(view)
     from strom.pipelines.batch import run_batch
     from strom.pipelines.feeds import feed_of
+    from strom.pipelines.kafka_log import KafkaLog
     from strom.pipelines.master import MasterDataset
     from strom.pipelines.replay import begin_version, switch
     from strom.pipelines.spark.session import stop_session
@@ -31,6 +32,7 @@ def batch(view: str, folder: Path) -> None:
 
     master = MasterDataset(project.data / "master", definition.stream.topic)
     base = master.base()
+    kafka = KafkaLog(project.servers, project.settings.kafka)  # only dead letters need it
     spark = spark_of(project)
     began = time.perf_counter()
     try:
@@ -38,7 +40,7 @@ def batch(view: str, folder: Path) -> None:
         version = current_version(project.manifests.read(view), definition)
         if version is None:
             version = begin_version(spark, project.manifests, feed, base, master.incarnation())
-        done = run_batch(spark, project.manifests, master, feed, version.number)
+        done = run_batch(spark, project.manifests, master, feed, version.number, kafka)
         if project.manifests.existing(view).active != version.number:
             switch(project.manifests, feed, version.number)
     except StromError:
@@ -46,6 +48,7 @@ def batch(view: str, folder: Path) -> None:
     except Exception as error:  # noqa: BLE001 - Spark's are many
         raise plain_error(error) from None
     finally:
+        kafka.close()
         stop_session(spark)
     seconds = time.perf_counter() - began
     click.echo(

@@ -57,6 +57,8 @@ class Version:
     """A position that compaction must not swallow: a batch up to here is being computed."""
     incarnation: int = 0
     """Which topic of that name was read: one that is made anew has another number. 0: not known."""
+    skipped: tuple[tuple[int, int], ...] = ()
+    """Partition and offset of the records that it cannot compute. Batches leave them out, too."""
 
     @property
     def position(self) -> Offsets:
@@ -182,6 +184,7 @@ def _version(values: dict[str, Any]) -> Version:
             "pinned": values["pinned"] and _offsets(values["pinned"]),
             "segments": segments,
             "output": tuple((name, kind) for name, kind in values["output"]),
+            "skipped": tuple((p, offset) for p, offset in values.get("skipped", ())),
         }
     )
 

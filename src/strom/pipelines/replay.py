@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from strom.model.errors import UserError
 from strom.pipelines.chain import Manifest, Segment, Version
 from strom.pipelines.definitions.view import View
-from strom.pipelines.feeds import Feed, append_segment, feed_of, write_segment
+from strom.pipelines.feeds import Feed, append_segment, feed_of
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.same_topic import check_same_topic, replay_again
+from strom.pipelines.skipping import Piece, write_computable
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_log
 from strom.pipelines.versions import new_version
@@ -139,8 +140,8 @@ def _computed(
             group=group,
             client_settings=kafka.java_settings,
         )
-        parsed = parse(feed.view.stream, raw).coalesce(1)
-        return write_segment(manifests, feed, number, parsed, *ends)
+        piece = Piece(raw, parse(feed.view.stream, raw).coalesce(1), *ends)
+        return write_computable(manifests, kafka, feed, number, piece)
 
     bounds = start.towards(end, max(1, math.ceil((end - start) / PART)))
     # One more than cores: while jobs run, the next is planned.

@@ -11,6 +11,7 @@ from strom.model.errors import UserError
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.serving.formats import MEDIA_TYPES, written
 from strom.pipelines.serving.queries import Server
+from strom.pipelines.set_aside import reason_set_aside
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -154,6 +155,7 @@ def _described(manifests: Manifests, name: str) -> dict[str, Any]:
         "version": manifest.active,
         "definition": version.definition if version else None,
         "position": list(version.position.next) if version else None,
+        "set_aside": reason_set_aside(manifests, name),
     }
 
 
