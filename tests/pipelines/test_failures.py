@@ -38,10 +38,10 @@ def of_spark(kind, condition, state, text="it failed"):
         def __str__(self):
             return text
 
-        def getCondition(self):  # noqa: N802 - Spark's name
+        def getCondition(self):
             return condition
 
-        def getSqlState(self):  # noqa: N802 - Spark's name
+        def getSqlState(self):
             return state
 
     Reported.__module__ = "pyspark.errors"

@@ -5,8 +5,6 @@ import os
 import signal
 import time
 
-import pytest
-
 from strom.cli.run import problems_of
 from strom.model.backoff import Backoff
 from strom.pipelines import Project, Stream, View, count
@@ -60,7 +58,7 @@ class Running:
         self.kafka = KafkaLog(servers, response_seconds=1.0)
         for stream in self.streams:
             self.kafka.create(stream.topic, 1)
-        self.runner = Runner(self.project, spark, self.kafka, "kappa")
+        self.runner = Runner(self.project, spark, self.kafka, "kappa", backoff=Backoff(0.05, 0.2))
 
     def __enter__(self):
         self.runner.prepare()
@@ -86,15 +84,7 @@ class Running:
         assert eventually(condition, self.runner)
 
 
-@pytest.fixture
-def quick_retries(monkeypatch):
-    monkeypatch.setattr("strom.pipelines.outages.BACKOFF", Backoff(0.05, 0.2))
-    monkeypatch.setattr("strom.pipelines.set_aside.BACKOFF", Backoff(0.05, 0.2))
-
-
-def test_a_run_goes_on_serving_while_kafka_does_not_respond_and_then_continues(
-    spark, tmp_path, quick_retries
-):
+def test_a_run_goes_on_serving_while_kafka_does_not_respond_and_then_continues(spark, tmp_path):
     with BrokerProcess() as broker, Running(spark, broker.bootstrap_servers, tmp_path) as run:
         run.send(0, 3)
         run.send(1, 4)
@@ -116,7 +106,7 @@ def test_a_run_goes_on_serving_while_kafka_does_not_respond_and_then_continues(
 
 
 def test_a_view_whose_topic_was_recreated_is_set_aside_and_others_go_on(
-    spark, kafka_servers, tmp_path, quick_retries
+    spark, kafka_servers, tmp_path
 ):
     with Running(spark, kafka_servers, tmp_path) as run:
         run.send(0, 3)

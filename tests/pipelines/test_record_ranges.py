@@ -23,7 +23,7 @@ def selected(condition):
         database.execute("CREATE TABLE rows (_partition, _offset)")
         records = [(partition, offset) for partition in range(4) for offset in range(12)]
         database.executemany("INSERT INTO rows VALUES (?, ?)", records)
-        return sorted(database.execute(f"SELECT * FROM rows WHERE {condition}"))  # noqa: S608
+        return sorted(database.execute(f"SELECT * FROM rows WHERE {condition}"))
 
 
 @given(ranges(), st.integers(0, 15), st.integers(0, 15))

@@ -20,7 +20,7 @@ class Outage:
     """The failures in a row of one kind of work."""
 
     work: str
-    backoff: Backoff = BACKOFF
+    backoff: Backoff
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
     reason: str | None = None

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from strom.model.backoff import Backoff
 from strom.model.errors import StromError, UserError
 from strom.pipelines.batch import ArchiveTooShort, Published, run_batch
 from strom.pipelines.chain import OutOfPlace, Version
@@ -18,7 +19,7 @@ from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.outages import Outage
+from strom.pipelines.outages import BACKOFF, Outage
 from strom.pipelines.plan import Mode
 from strom.pipelines.project import Project
 from strom.pipelines.replay import begin_version, switch
@@ -51,7 +52,13 @@ class Runner:
     """A project at work. `start` it, look at `layers`, `stop` it."""
 
     def __init__(
-        self, project: Project, spark: "SparkSession", kafka: KafkaLog, mode: Mode = "lambda"
+        self,
+        project: Project,
+        spark: "SparkSession",
+        kafka: KafkaLog,
+        mode: Mode = "lambda",
+        *,
+        backoff: Backoff = BACKOFF,
     ) -> None:
         self.project = project
         self.mode = mode
@@ -67,6 +74,7 @@ class Runner:
         self.failed: BaseException | None = None
         self._spark = spark
         self._kafka = kafka
+        self._backoff = backoff
         self._manifests = project.manifests
         self._compactor = Compactor(self._manifests)
         self._stopping = threading.Event()
@@ -375,7 +383,7 @@ class Runner:
         return f"strom.{self.project.settings.name}"
 
     def _begin(self, name: str, work: Callable[[], None]) -> None:
-        outage = Outage(name)
+        outage = Outage(name, self._backoff)
 
         def run() -> None:
             while not self._stopping.is_set():
