@@ -4,6 +4,7 @@ import io
 import json
 import struct
 from datetime import timedelta
+from typing import Any
 
 import fastavro
 import pytest
@@ -72,8 +73,8 @@ def test_avro_strings_that_are_not_utf8_are_malformed_wherever_they_are(
     world = World(spark, kafka_servers, tmp_path, stream, views_of(stream))
     try:
         good = {"page": "/0", "tags": ["grün"], "names": {"k": "v", "n": None}, "ms": 1}
-        odd = [{"page": "/XX"}, {"tags": ["a", "XX"]}, {"names": {"k": "XX"}}]
-        records = [encoded(schema, good | one) for one in odd]
+        odd: list[dict[str, Any]] = [{"page": "/XX"}, {"tags": ["a", "XX"]}, {"names": {"k": "XX"}}]
+        records = [encoded(schema, {**good, **one}) for one in odd]
         world.send([encoded(schema, good), *(one.replace(b"XX", b"\xfc\xff") for one in records)])
         world.speed().step()
         assert world.query("SELECT n FROM pages") == [{"n": 1}]

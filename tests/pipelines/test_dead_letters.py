@@ -1,10 +1,11 @@
 """Dead letters: truncated to what fits, under back-pressure, and confirmed one by one."""
 
 import json
+import time
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from strom.pipelines import Stream, View, count
@@ -36,7 +37,7 @@ def letters_in(servers, topic):
     )
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)
     consumer.assign([TopicPartition(topic, 0, 0)])
-    found = []
+    found: list[Message] = []
     while len(found) < end:
         found += consumer.consume(end - len(found), timeout=1)
     consumer.close()
@@ -106,12 +107,28 @@ def test_a_malformed_record_as_large_as_a_topic_takes_stops_nothing(world):
 def test_more_letters_than_the_local_queue_holds_are_all_sent_in_slices(world, monkeypatch):
     monkeypatch.setattr("strom.pipelines.speed.DEAD_SLICE_BYTES", 400_000)
     world.kafka = KafkaLog(world.kafka.servers, {"queue.buffering.max.messages": "50"})
-    world.send([b"{%d" % number for number in range(1_000)])
+    send, calls = world.kafka.send_dead_letters, []
+
+    def filling_up(*arguments):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise DeadLettersRefused("the broker is full")
+        send(*arguments)
+
+    monkeypatch.setattr(world.kafka, "send_dead_letters", filling_up)
+    malformed = [b"{%03d" % number for number in range(1_000)]
+    world.send(malformed)
     speed = world.speed()
-    speed.step()
+    speed.states.chance = lambda: 1.0
+    assert speed.step() == 1_000  # for the view; the dead letters wait
+    assert speed.progress.dead_letters == 0
+    now = time.monotonic()
+    speed.states.clock = lambda: now + 60
+    assert speed.step() == 1_000
     assert speed.progress.dead_letters == 1_000
-    sent = {one.value() for one in letters_in(world.kafka.servers, world.stream.dead_letter_topic)}
-    assert sent == {b"{%d" % number for number in range(1_000)}
+    # What was confirmed before the refusal is not sent again.
+    sent = [one.value() for one in letters_in(world.kafka.servers, world.stream.dead_letter_topic)]
+    assert sorted(sent) == malformed
     name = world.dead.feed.name
     assert world.query(f"SELECT count(DISTINCT value) AS n FROM {name}") == [{"n": 1_000}]
     folder = world.manifests.view_folder(name)

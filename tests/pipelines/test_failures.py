@@ -6,7 +6,7 @@ import duckdb
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from deltalake.exceptions import DeltaError
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import (
     AnalysisException,
     ArithmeticException,

@@ -17,5 +17,5 @@ class Backoff:
         clients that lost the same server do not come back in step.
         """
         # 2**60 is beyond every cap, and a larger exponent would overflow a float in the end.
-        whole = min(self.longest_s, self.first_s * 2 ** min(attempt, 60))
+        whole = min(self.longest_s, self.first_s * 2.0 ** min(attempt, 60))
         return whole * (1 - chance / 2)

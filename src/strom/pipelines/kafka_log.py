@@ -165,7 +165,7 @@ class KafkaLog:
             self._dead_letters[target].send(topic, target, letters)
         except BaseException:
             # Not to be used again: what it has in flight belongs to the letters that failed.
-            del self._dead_letters[target]
+            self._dead_letters.pop(target, None)
             raise
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from strom.pipelines.chain import OutOfPlace, Segment
@@ -18,7 +19,7 @@ from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.failures import kind_of, plain_reason
 from strom.pipelines.feeds import Feed, append_segment, write_small_segment
 from strom.pipelines.freshness import Freshness
-from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.record_ranges import in_slices
@@ -29,6 +30,7 @@ from strom.pipelines.spark.parsing import dead_rows, dead_sizes, parse
 from strom.pipelines.spark.reading import read_log
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
@@ -91,6 +93,8 @@ class SpeedLayer:
         self._pool = ThreadPoolExecutor(_JOBS_AT_ONCE, thread_name_prefix="states")
         self.targets: list[Target] = []
         self.states = ViewStates(manifests)
+        self._confirmed: dict[int, int] = {}
+        """The last dead letter of each partition that the broker has confirmed, by its offset."""
         self.progress = Progress()
 
     def step(self) -> int:
@@ -99,16 +103,17 @@ class SpeedLayer:
         end = self._log.ends(topic)
         self.progress.freshness.looked(time.monotonic(), end - Offsets())
         for target in self._ready:
-            self._or_fails(target, lambda one=target: self._check_topic(one))  # type: ignore[misc]
+            self._or_fails(target, partial(self._check_topic, target))
         self._note_lag(end)
         taken = 0
         for position, targets in self._by_position().items():
             until = end.at_most(position, self._max_records)
             if until != position:  # behind it too, where a topic was made anew
-                whole = [
-                    one for one in targets if self._or_fails(one, self._whole(one, position, end))
-                ]
-                if whole and self._take(whole, position, until):
+                whole = self._or_fails(targets[0], partial(self._check_complete, targets[0], end))
+                if not whole:
+                    for target in targets[1:]:
+                        self._or_fails(target, partial(self._check_complete, target, end))
+                elif self._take(targets, position, until):
                     taken = max(taken, until - position)
         end = self._log.ends(topic) if taken else end
         self.progress.freshness.looked(time.monotonic(), end - Offsets())
@@ -119,18 +124,19 @@ class SpeedLayer:
         check_same_topic(self._log, self._manifests, target.feed.name, target.number)
         return True
 
-    def _whole(self, target: Target, position: Offsets, end: Offsets) -> Callable[[], bool]:
-        def check() -> bool:
-            name, topic = target.feed.name, self._stream.topic
-            self._log.check_complete(topic, position, f"View {name}", replay_again(name), ends=end)
-            return True
-
-        return check
+    def _check_complete(self, target: Target, end: Offsets) -> bool:
+        name, position = target.feed.name, self._position(target)
+        self._log.check_complete(
+            self._stream.topic, position, f"View {name}", replay_again(name), ends=end
+        )
+        return True
 
     def _or_fails(self, target: Target, work: Callable[[], bool]) -> bool:
         """Do something for one version; False if that failed: the others go on."""
         try:
             return work()
+        except KafkaUnavailable:
+            raise  # nobody can go on
         except Exception as error:
             name, reason = target.feed.name, plain_reason(error)
             kind = kind_of(error)
@@ -188,9 +194,7 @@ class SpeedLayer:
             # Side by side, for one job's planning leaves the cores to another's work. Each publishes
             # when it is done: one that has to look for failing records keeps no other back.
             jobs = [
-                self._pool.submit(
-                    self._or_fails, one, lambda one=one: self._feed(one, piece, malformed)
-                )
+                self._pool.submit(self._or_fails, one, partial(self._feed, one, piece, malformed))
                 for one in targets
             ]
             wait(jobs)
@@ -199,8 +203,9 @@ class SpeedLayer:
             piece.parsed.unpersist()
         if not any(published):
             return False
-        if (self._dead_letters, True) in zip(targets, published, strict=True):
-            self.progress.dead_letters += len(malformed)
+        for target, has in zip(targets, published, strict=True):
+            if has and target is self._dead_letters:
+                self.progress.dead_letters += len(malformed)
         self.progress.records += end - start
         self.progress.batches += 1
         self.progress.seconds = time.perf_counter() - began
@@ -222,22 +227,30 @@ class SpeedLayer:
     def _dead_segment(self, target: Target, piece: Piece, malformed: Malformed) -> Segment:
         """Send the malformed records to their topic and write them to files, slice by slice."""
         sizes = [(p, offset, size + _LETTER_BYTES) for p, offset, size in malformed]
-        files: list[str] = []
+        segment = Segment(piece.start, piece.end, ())
         for condition in in_slices(sizes, DEAD_SLICE_BYTES):
-            dead = dead_rows(piece.parsed.where(condition)).toArrow()
-            letters = (
-                DeadLetter(
-                    row["_partition"], row["_offset"], row["_key"], row["value"], row["reason"]
-                )
-                for some in dead.to_batches(max_chunksize=1_000)
-                for row in some.to_pylist()
-            )
-            self._log.send_dead_letters(self._stream.topic, self._stream.dead_letter_topic, letters)
-            segment = write_small_segment(
+            dead = dead_rows(piece.parsed.where(condition)).toArrow().sort_by("_offset")
+            self._send_dead_letters(dead)
+            written = write_small_segment(
                 self._manifests, target.feed, target.number, dead, piece.start, piece.end
             )
-            files += segment.files
-        return replace(Segment(piece.start, piece.end, ()), files=tuple(files))
+            segment = replace(written, files=(*segment.files, *written.files))
+        return segment
+
+    def _send_dead_letters(self, dead: "pa.Table") -> None:
+        """Send a slice of one partition, unless it was confirmed before a later one was refused."""
+        last = dead.slice(dead.num_rows - 1).to_pylist()[0]
+        partition, offset = last["_partition"], last["_offset"]
+        if offset <= self._confirmed.get(partition, -1):
+            return
+        letters = (
+            DeadLetter(row["_partition"], row["_offset"], row["_key"], row["value"], row["reason"])
+            for some in dead.to_batches(max_chunksize=1_000)
+            for row in some.to_pylist()
+            if row["_offset"] > self._confirmed.get(partition, -1)
+        )
+        self._log.send_dead_letters(self._stream.topic, self._stream.dead_letter_topic, letters)
+        self._confirmed[partition] = offset
 
     def _publish(self, target: Target, segment: Segment) -> None:
         """Make the states visible, and tell the view's progress."""
