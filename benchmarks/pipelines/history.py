@@ -63,7 +63,7 @@ def measure_batch(stage: Stage, scale: Scale) -> Iterator[Figure]:
             archived += taken
         archive_s = time.perf_counter() - began
         began = time.perf_counter()
-        done = run_batch(stage.spark, manifests, master, feed, version.number)
+        done = run_batch(stage.spark, manifests, master, feed, version.number, stage.kafka)
         seconds = time.perf_counter() - began
         yield Figure(f"archiving {archived:,} records", archived / archive_s, "/s")
         yield Figure(f"a batch over {done.records:,} records", seconds, "s")

@@ -4,6 +4,7 @@ import io
 import json
 import struct
 from datetime import timedelta
+from typing import Any
 
 import fastavro
 import pytest
@@ -56,6 +57,34 @@ def views_of(stream):
 def reasons(world):
     rows = world.query(f"SELECT reason FROM {world.dead.feed.name} ORDER BY reason")
     return [row["reason"] for row in rows]
+
+
+def test_avro_strings_that_are_not_utf8_are_malformed_wherever_they_are(
+    spark, kafka_servers, tmp_path
+):
+    fields = [
+        {"name": "page", "type": "string"},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+        {"name": "names", "type": {"type": "map", "values": ["null", "string"]}},
+        {"name": "ms", "type": "long"},
+    ]
+    schema = {"type": "record", "name": "Tagged", "fields": fields}
+    stream = Stream(fresh_topic("avro"), format="avro", schema=json.dumps(schema))
+    world = World(spark, kafka_servers, tmp_path, stream, views_of(stream))
+    try:
+        good = {"page": "/0", "tags": ["grün"], "names": {"k": "v", "n": None}, "ms": 1}
+        odd: list[dict[str, Any]] = [{"page": "/XX"}, {"tags": ["a", "XX"]}, {"names": {"k": "XX"}}]
+        records = [encoded(schema, {**good, **one}) for one in odd]
+        world.send([encoded(schema, good), *(one.replace(b"XX", b"\xfc\xff") for one in records)])
+        world.speed().step()
+        assert world.query("SELECT n FROM pages") == [{"n": 1}]
+        assert reasons(world) == [
+            "names is not valid UTF-8",
+            "page is not valid UTF-8",
+            "tags is not valid UTF-8",
+        ]
+    finally:
+        world.close()
 
 
 def test_plain_avro_is_read_and_what_is_broken_told(spark, kafka_servers, tmp_path):

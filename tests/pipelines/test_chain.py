@@ -186,6 +186,8 @@ def test_a_partition_that_lies_behind_is_not_hidden_by_others():
 def test_a_manifest_survives_its_file(moves):
     manifest = Manifest("v", "t", versions=(version_of(moves),)).switched_to(1)
     assert from_json(json.loads(json.dumps(to_json(manifest)))) == manifest
+    skipping = manifest.with_version(replace(version_of(moves), skipped=((0, 7), (1, 3))))
+    assert from_json(json.loads(json.dumps(to_json(skipping)))) == skipping
 
 
 def test_the_active_version_cannot_be_dropped():
@@ -203,3 +205,11 @@ def test_steps_towards_a_position_are_even_and_lose_nothing(partitions, steps):
     for before, after in pairwise(bounds):
         assert before <= after
         assert after - before <= (end - start) / steps + len(partitions)
+
+
+def test_manifests_of_earlier_releases_have_skipped_nothing():
+    manifest = Manifest("v", "clicks", 1, versions=(version_of([(1, 2)]),))
+    stored = json.loads(json.dumps(to_json(manifest)))
+    for version in stored["versions"]:
+        del version["skipped"]
+    assert from_json(stored) == manifest

@@ -6,6 +6,7 @@ from pyspark.errors import PySparkException
 from strom.cli.run import plain_error
 from strom.pipelines import Stream, View, count
 from strom.pipelines.quality import quality_view
+from strom.pipelines.set_aside import reason_set_aside
 from tests.pipelines.oracle import SCHEMA
 from tests.pipelines.shop import clicks
 from tests.pipelines.world import World, fresh_topic
@@ -36,25 +37,32 @@ def test_rows_that_are_not_as_expected_are_counted_and_dropped(spark, kafka_serv
         world.close()
 
 
-def test_an_expectation_that_must_hold_ends_the_work_with_its_place(spark, kafka_servers, tmp_path):
+def test_an_expectation_that_must_hold_sets_its_view_aside_with_the_place(
+    spark, kafka_servers, tmp_path
+):
     stream = Stream(fresh_topic(), schema=SCHEMA, time="at")
-    view = View(
-        reads=stream,
-        expect_or_fail={"short": "ms < 40"},
-        measures={"n": count()},
-        name="all",
+    strict = View(
+        reads=stream, expect_or_fail={"short": "ms < 40"}, measures={"n": count()}, name="strict"
     )
-    world = World(spark, kafka_servers, tmp_path, stream, [view])
+    other = View(reads=stream, measures={"n": count()}, name="other")
+    world = World(spark, kafka_servers, tmp_path, stream, [strict, other])
     try:
         world.send([{**row, "ms": 1} for row in clicks(6)])
-        world.speed().step()
+        speed = world.speed()
+        speed.step()
         world.send([{**clicks(1)[0], "ms": 50}])
-        with pytest.raises(PySparkException) as caught:
-            world.speed().step()
-        told = str(plain_error(caught.value))
-        assert "Expectation short of view all does not hold: ms < 40" in told
+        speed.step()
+        told = speed.states.reasons["strict", 1]
+        assert "Expectation short of view strict does not hold: ms < 40" in told
         assert "partition 0 offset 2" in told
         assert "Exception" not in told
-        assert world.query('SELECT n FROM "all"') == [{"n": 6}]
+        assert reason_set_aside(world.manifests, "strict") == told
+        assert reason_set_aside(world.manifests, "other") is None
+        assert world.query("SELECT n FROM strict") == [{"n": 6}]
+        assert world.query("SELECT n FROM other") == [{"n": 7}]
+        world.archive()
+        with pytest.raises(PySparkException) as caught:
+            world.batch("strict")
+        assert str(plain_error(caught.value)) == told
     finally:
         world.close()

@@ -73,7 +73,13 @@ class World:
     def batch(self, name, **options):
         target = self.targets[name]
         return run_batch(
-            self.spark, self.manifests, self.master, target.feed, target.number, **options
+            self.spark,
+            self.manifests,
+            self.master,
+            target.feed,
+            target.number,
+            self.kafka,
+            **options,
         )
 
     def replay(self, view, start=BEGINNING, **options):

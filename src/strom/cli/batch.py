@@ -26,6 +26,7 @@ def batch(view: str, folder: Path) -> None:
     from strom.pipelines.batch import run_batch
     from strom.pipelines.building import sole_builder
     from strom.pipelines.feeds import feed_of
+    from strom.pipelines.kafka_log import KafkaLog
     from strom.pipelines.master import MasterDataset
     from strom.pipelines.replay import begin_version, switch
     from strom.pipelines.spark.session import stop_session
@@ -33,6 +34,7 @@ def batch(view: str, folder: Path) -> None:
 
     master = MasterDataset(project.data / "master", definition.stream.topic)
     base = master.base()
+    kafka = KafkaLog(project.servers, project.settings.kafka)  # only dead letters need it
     spark = spark_of(project)
     began = time.perf_counter()
     try:
@@ -50,13 +52,14 @@ def batch(view: str, folder: Path) -> None:
                         master.incarnation(),
                         state="building",
                     )
-            done = run_batch(spark, project.manifests, master, feed, version.number)
+            done = run_batch(spark, project.manifests, master, feed, version.number, kafka)
             switch(project.manifests, feed, version.number)
     except StromError:
         raise
     except Exception as error:  # noqa: BLE001 - Spark's are many
         raise plain_error(error) from None
     finally:
+        kafka.close()
         stop_session(spark)
     seconds = time.perf_counter() - began
     click.echo(

@@ -133,6 +133,22 @@ def _tell_progress(runner: "Runner") -> None:
             f"{topic}: {human_count(done.records)} records, {human_count(done.lag)} to go, "
             f"{human_count(done.dead_letters)} malformed, last micro-batch {done.seconds:.2f} s"
         )
+    for line in problems_of(runner):
+        notice(line)
+
+
+def problems_of(runner: "Runner") -> list[str]:
+    """What does not work at present, a line each."""
+    lags = {view: lag for one in runner.layers.values() for view, lag in one.progress.lags.items()}
+    lines = sorted({str(outage) for outage in list(runner.outages.values())})
+    aside = runner.set_aside()
+    lines += [
+        f"view {name} is set aside, {human_count(lags.get(name, 0))} records behind: {reason}"
+        for name, reason in aside.items()
+    ]
+    if aside and aside.keys() >= runner.project.views.keys():
+        lines.append("All views are set aside; queries are served from what was computed before.")
+    return lines
 
 
 def plain_error(error: BaseException) -> BaseException:
@@ -141,15 +157,11 @@ def plain_error(error: BaseException) -> BaseException:
         return error
     from pyspark.errors import PySparkException
 
-    if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
-        from strom.pipelines.spark.preparing import NOT_AS_EXPECTED
+    from strom.pipelines.failures import kind_of, plain_reason
 
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        for line in lines:
-            if NOT_AS_EXPECTED in line:
-                return UserError(line.partition(NOT_AS_EXPECTED)[2].partition(" SQLSTATE")[0])
-        told = next(
-            (line for line in reversed(lines) if "Caused by" in line), lines[0] if lines else ""
-        )
-        return UserError(f"Spark failed: {told.strip()[:500]}")
+    if isinstance(error, ConnectionError):
+        return UserError("Spark's Java process has ended. Start again with: strom run")
+    if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
+        reason = plain_reason(error)
+        return UserError(reason if kind_of(error) == "definition" else f"Spark failed: {reason}")
     return error

@@ -27,6 +27,8 @@ def views() -> None:
 def list_views(as_json: bool, folder: Path) -> None:
     """List the views, defined and computed."""
     project = opened(folder)
+    from strom.pipelines.set_aside import reason_set_aside
+
     names = sorted({*project.views, *project.manifests.names()})
     rows = [_listed(project.manifests.read(name), name, name in project.views) for name in names]
     if as_json:
@@ -40,6 +42,9 @@ def list_views(as_json: bool, folder: Path) -> None:
                 for name, v, records, defined, versions in rows
             ],
         )
+        for name in names:
+            if reason := reason_set_aside(project.manifests, name):
+                click.echo(f"\n{name} is set aside: {reason}")
 
 
 @views.command()
@@ -49,6 +54,8 @@ def list_views(as_json: bool, folder: Path) -> None:
 def describe(name: str, as_json: bool, folder: Path) -> None:
     """Show what a view is made of: position, segments, files."""
     project = opened(folder)
+    from strom.pipelines.set_aside import reason_set_aside
+
     manifest = project.manifests.existing(name)
     version = manifest.active_version
     if version is None:
@@ -63,8 +70,14 @@ def describe(name: str, as_json: bool, folder: Path) -> None:
         }
         for segment in version.segments
     ]
+    aside = reason_set_aside(project.manifests, name)
     if as_json:
-        facts = {"definition": version.definition, "position": list(version.position.next)}
+        facts = {
+            "definition": version.definition,
+            "position": list(version.position.next),
+            "set_aside": aside,
+            "skipped": [list(record) for record in version.skipped],
+        }
         print_json(
             {
                 "name": name,
@@ -76,7 +89,14 @@ def describe(name: str, as_json: bool, folder: Path) -> None:
         )
         return
     click.echo(f"{name}, version {version.number}: {version.definition}")
-    click.echo(f"topic {manifest.topic}, read up to {version.position}\n")
+    click.echo(f"topic {manifest.topic}, read up to {version.position}")
+    if aside:
+        click.echo(f"set aside: {aside}")
+    if version.skipped:
+        places = ", ".join(f"{partition}:{offset}" for partition, offset in version.skipped[:10])
+        more = ", …" if len(version.skipped) > 10 else ""
+        click.echo(f"{len(version.skipped)} records skipped (partition:offset): {places}{more}")
+    click.echo()
     print_table(
         ("LAYER", "FROM", "TO", "RECORDS", "FILES"), [tuple(one.values()) for one in segments]
     )

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version
-from strom.pipelines.feeds import Feed, write_segment
+from strom.pipelines.feeds import Feed
+from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.locks import locked
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.master import ArchiveSnapshot, MasterDataset
 from strom.pipelines.offsets import Offsets
+from strom.pipelines.skipping import Piece, write_computable
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_master
 
@@ -39,6 +41,7 @@ def run_batch(
     master: MasterDataset,
     feed: Feed,
     number: int,
+    kafka: KafkaLog,
     *,
     beside_speed: bool = False,
 ) -> Published:
@@ -46,15 +49,16 @@ def run_batch(
 
     If it fails, nothing has changed. Beside a speed layer at work, a batch reaches no further than that
     has come: by the time the batch is done, the speed layer would have passed its end without a stop.
+    Records that the view cannot compute, and has not skipped before, go to the dead letters in `kafka`.
     """
     # One at a time, of all processes: each pins the position that it ends at.
     with locked(manifests.view_folder(feed.name) / "batch.lock"):
         if not beside_speed:
             try:
-                return _run_batch(spark, manifests, master, feed, number, may_lead=True)
+                return _run_batch(spark, manifests, master, feed, number, kafka, may_lead=True)
             except OutOfPlace:
                 log.info("a speed layer has passed the end of a batch of %s", feed.name)
-        return _run_batch(spark, manifests, master, feed, number, may_lead=False)
+        return _run_batch(spark, manifests, master, feed, number, kafka, may_lead=False)
 
 
 def _run_batch(
@@ -63,6 +67,7 @@ def _run_batch(
     master: MasterDataset,
     feed: Feed,
     number: int,
+    kafka: KafkaLog,
     *,
     may_lead: bool,
 ) -> Published:
@@ -75,8 +80,8 @@ def _run_batch(
         raw = read_master(spark, list(archived.files), base, cut)
         if not may_lead:  # a core stays free for the speed layer: tasks cannot be interrupted
             raw = raw.coalesce(max(1, cores_of(spark) - 1))
-        parsed = parse(feed.view.stream, raw)
-        segment = write_segment(manifests, feed, number, parsed, base, cut, layer="batch")
+        piece = Piece(raw, parse(feed.view.stream, raw), base, cut)
+        segment = write_computable(manifests, kafka, feed, number, piece, layer="batch")
         manifests.change(feed.name, topic, lambda manifest: _published(manifest, number, segment))
     except BaseException:
         manifests.change(feed.name, topic, lambda manifest: _unpinned(manifest, number))

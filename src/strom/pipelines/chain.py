@@ -66,6 +66,8 @@ class Version:
     state: VersionState = "ready"
     """`building` until it has caught up with the log. A manifest of 0.1.0 has no states: any version
     in it may be kept for a rollback, so it is `ready`, and nothing removes it."""
+    skipped: tuple[tuple[int, int], ...] = ()
+    """Partition and offset of the records that it cannot compute. Batches leave them out, too."""
 
     @property
     def position(self) -> Offsets:
@@ -222,6 +224,7 @@ def _version(values: dict[str, Any]) -> Version:
             "pinned": values["pinned"] and _offsets(values["pinned"]),
             "segments": segments,
             "output": tuple((name, kind) for name, kind in values["output"]),
+            "skipped": tuple((p, offset) for p, offset in values.get("skipped", ())),
         }
     )
 

@@ -14,10 +14,11 @@ from strom.pipelines.definitions.view import View
 from strom.pipelines.fold import ViewFold
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.spark.folding import bind_with_spark, partial
+from strom.pipelines.spark.folding import bind_with_spark, empty_rows, partial
 from strom.pipelines.spark.parsing import dead_rows, good, parse
 from strom.pipelines.spark.preparing import prepared
 from strom.pipelines.spark.reading import RAW_SCHEMA
+from strom.pipelines.spark.valid_text import computed_text, with_valid_text
 from strom.pipelines.spark.writing import write_rows
 
 if TYPE_CHECKING:
@@ -53,9 +54,15 @@ class Feed:
 def feed_of(spark: "SparkSession", view: View, folder: Path) -> Feed:
     """Make a view out for what Spark says of its types; DefinitionError with its place if it is wrong."""
     fold, columns = bind_with_spark(spark, view, folder)
-    return Feed(
-        view, fold, lambda parsed: partial(fold, prepared(view, good(parsed), folder)), columns
-    )
+    source = empty_rows(spark, view.stream)
+    computed = computed_text(source, prepared(view, source, folder))
+
+    def states(parsed: "DataFrame") -> "DataFrame":
+        made = partial(fold, with_valid_text(prepared(view, good(parsed), folder), computed))
+        # Measures may be expressions of their own, which make strings, too.
+        return made if view.appends else with_valid_text(made, made.columns)
+
+    return Feed(view, fold, states, columns)
 
 
 def dead_letter_view(stream: Stream) -> View:

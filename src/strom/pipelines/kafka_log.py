@@ -1,16 +1,18 @@
 """The log as a pipeline needs it: positions, topics, dead letters, progress. By confluent-kafka."""
 
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strom.model.errors import UserError
+from strom.pipelines.dead_letters import DEFAULT_LIMIT, DeadLetter, DeadLetterProducer
+from strom.pipelines.failures import Transient
 from strom.pipelines.java_clients import java_client_settings
 from strom.pipelines.offsets import Offsets
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Producer
+    from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS = 15.0
@@ -34,22 +36,22 @@ class LogTruncated(UserError):
     """Records that a view has not seen are gone from the log."""
 
 
-@dataclass(frozen=True)
-class DeadLetter:
-    """A record that could not be read, with its reason."""
-
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    reason: str
+class KafkaUnavailable(Transient):
+    """Kafka does not respond, or cannot serve a topic at the moment."""
 
 
 class KafkaLog:
     """A connection to a Kafka, opened when it is first needed."""
 
-    def __init__(self, servers: str, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        servers: str,
+        settings: Mapping[str, str] | None = None,
+        *,
+        response_seconds: float = ANSWER_SECONDS,
+    ) -> None:
         self.servers = servers
+        self._response_seconds = response_seconds
         self._settings: dict[str, Any] = {
             "log_level": 0,
             **(settings or {}),
@@ -58,7 +60,7 @@ class KafkaLog:
         self.java_settings = java_client_settings(self._settings)
         """What Spark's connector needs to be let in."""
         self._admin: AdminClient | None = None
-        self._producer: Producer | None = None
+        self._dead_letters: dict[str, DeadLetterProducer] = {}
         self._consumers: dict[str, Consumer] = {}
         self._incarnations: dict[str, int] = {}
 
@@ -72,13 +74,13 @@ class KafkaLog:
         return self._admin
 
     def topics(self) -> dict[str, int]:
-        """All topics with the number of their partitions; UserError if nobody answers."""
+        """All topics with the number of their partitions."""
         from confluent_kafka import KafkaException
 
         try:
-            found = self.admin.list_topics(timeout=ANSWER_SECONDS)
+            found = self.admin.list_topics(timeout=self._response_seconds)
         except KafkaException:
-            raise UserError(f"No Kafka broker answers at {self.servers}.") from None
+            raise self._unavailable() from None
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
     def incarnation(self, topic: str) -> int:
@@ -97,11 +99,11 @@ class KafkaLog:
 
         new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=KEEP_FOREVER)
         try:
-            self.admin.create_topics([new])[topic].result(ANSWER_SECONDS)
+            self.admin.create_topics([new])[topic].result(self._response_seconds)
         except KafkaException as error:
             if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
                 raise
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + self._response_seconds
         while topic not in self.topics() and time.monotonic() < deadline:
             time.sleep(RETRY_SECONDS)  # a cluster tells its brokers one by one
 
@@ -144,38 +146,35 @@ class KafkaLog:
 
     def commit(self, group: str, topic: str, position: Offsets) -> None:
         """Tell a consumer group's position, for every tool that shows lag."""
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import Consumer, KafkaException, TopicPartition
 
         if group not in self._consumers:
             settings = {**self._settings, "group.id": group, "enable.auto.commit": False}
             self._consumers[group] = Consumer(settings)
         offsets = [TopicPartition(topic, p, offset) for p, offset in enumerate(position.next)]
-        self._consumers[group].commit(offsets=offsets, asynchronous=True)
+        with contextlib.suppress(KafkaException):  # the next one brings it up to date
+            self._consumers[group].commit(offsets=offsets, asynchronous=True)
 
     def send_dead_letters(self, topic: str, target: str, letters: Iterable[DeadLetter]) -> None:
         """Send records with their reason and position, and wait until all are stored."""
-        from confluent_kafka import Producer
-
-        if self._producer is None:
-            self._producer = Producer({**self._settings, "enable.idempotence": True})
-        for letter in letters:
-            headers = {
-                "strom.reason": letter.reason.encode(),
-                "strom.topic": topic.encode(),
-                "strom.partition": str(letter.partition).encode(),
-                "strom.offset": str(letter.offset).encode(),
-            }
-            self._producer.produce(target, letter.value, letter.key, headers=list(headers.items()))
-            self._producer.poll(0)
-        if self._producer.flush(ANSWER_SECONDS):
-            raise UserError(f"Dead letters could not be sent to topic {target}.")
+        if target not in self._dead_letters:
+            self._dead_letters[target] = DeadLetterProducer(
+                self._settings, self._limit_of(target), self._response_seconds
+            )
+        try:
+            self._dead_letters[target].send(topic, target, letters)
+        except BaseException:
+            # Not to be used again: what it has in flight belongs to the letters that failed.
+            self._dead_letters.pop(target, None)
+            raise
 
     def close(self) -> None:
         """Leave."""
         for consumer in self._consumers.values():
             consumer.close()
         self._consumers.clear()
-        self._admin = self._producer = None
+        self._dead_letters.clear()
+        self._admin = None
 
     @staticmethod
     def _gap(position: Offsets, starts: Offsets, ends: Offsets) -> int | None:
@@ -184,17 +183,34 @@ class KafkaLog:
         inside = (starts[one] <= position[one] <= ends[one] for one in partitions)
         return next((one for one, whole in zip(partitions, inside, strict=True) if not whole), None)
 
+    def _unavailable(self) -> KafkaUnavailable:
+        return KafkaUnavailable(f"No Kafka broker answers at {self.servers}.")
+
+    def _limit_of(self, topic: str) -> int:
+        """The largest batch of records that a topic takes, in bytes."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        try:
+            found = self.admin.describe_configs([resource], request_timeout=self._response_seconds)
+            return int(found[resource].result()["max.message.bytes"].value)
+        except (KafkaException, KeyError):  # a cluster need not let everyone describe topics
+            return DEFAULT_LIMIT
+
     def _partitions(self, topic: str) -> int:
         """How many partitions a topic has; its incarnation comes with the answer."""
         from confluent_kafka import KafkaException, TopicCollection
 
-        asked = self.admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
+        asked = self.admin.describe_topics(
+            TopicCollection([topic]), request_timeout=self._response_seconds
+        )
         try:
             found = asked[topic].result()
         except KafkaException as error:
             if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
-                raise UserError(f"There is no topic {topic} at {self.servers}.") from None
-            raise UserError(f"No Kafka broker answers at {self.servers}.") from None
+                raise KafkaUnavailable(f"There is no topic {topic} at {self.servers}.") from None
+            raise self._unavailable() from None
         self._incarnations[topic] = found.topic_id.get_least_significant_bits() & (2**63 - 1)
         return len(found.partitions)
 
@@ -203,21 +219,22 @@ class KafkaLog:
 
         partitions = self._partitions(topic)
         asked = {TopicPartition(topic, partition): which for partition in range(partitions)}
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + self._response_seconds
         while True:
             try:
                 found = self.admin.list_offsets(
                     asked,
                     isolation_level=IsolationLevel.READ_COMMITTED,
-                    request_timeout=ANSWER_SECONDS,
+                    request_timeout=self._response_seconds,
                 )
                 return Offsets.of(
                     {one.partition: future.result().offset for one, future in found.items()}
                 )
             except KafkaException as error:
                 if error.args[0].name() not in _PASSING or time.monotonic() > deadline:
-                    raise UserError(
+                    raise KafkaUnavailable(
                         f"The positions of topic {topic} cannot be had: {error.args[0].str()}"
                     ) from None
-                self.admin.list_topics(timeout=ANSWER_SECONDS)  # who leads now
+                with contextlib.suppress(KafkaException):
+                    self.admin.list_topics(timeout=self._response_seconds)  # who leads now
                 time.sleep(RETRY_SECONDS)

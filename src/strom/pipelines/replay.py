@@ -16,12 +16,13 @@ from strom.model.errors import UserError
 from strom.pipelines.building import resumed, sole_builder
 from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version, VersionState
 from strom.pipelines.definitions.view import View
-from strom.pipelines.feeds import Feed, append_segment, feed_of, write_segment
+from strom.pipelines.feeds import Feed, append_segment, feed_of
 from strom.pipelines.handover import Pace, Round, hand_over, paused, switch_if_reached
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.same_topic import check_same_topic, replay_again
+from strom.pipelines.skipping import Piece, write_computable
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_log
 from strom.pipelines.versions import new_version
@@ -177,8 +178,8 @@ class LogFold:
                 group=self.group,
                 client_settings=self.kafka.java_settings,
             )
-            parsed = parse(self.feed.view.stream, raw).coalesce(1)
-            return write_segment(self.manifests, self.feed, self.number, parsed, *ends)
+            piece = Piece(raw, parse(self.feed.view.stream, raw).coalesce(1), *ends)
+            return write_computable(self.manifests, self.kafka, self.feed, self.number, piece)
 
         bounds = start.towards(end, max(1, math.ceil((end - start) / PART)))
         # One more than cores: while jobs run, the next is planned.

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from strom.model.backoff import Backoff
 from strom.model.errors import StromError, UserError
 from strom.pipelines.batch import ArchiveTooShort, Published, run_batch
 from strom.pipelines.building import is_being_built
@@ -14,15 +15,19 @@ from strom.pipelines.chain import OutOfPlace, Version
 from strom.pipelines.compaction import Compactor
 from strom.pipelines.continuation import continuation
 from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.failures import kind_of, plain_reason
 from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
 from strom.pipelines.fingerprints import adopt, is_made_by
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
+from strom.pipelines.outages import BACKOFF, Outage
 from strom.pipelines.plan import Mode
 from strom.pipelines.project import Project
 from strom.pipelines.replay import begin_version, switch
 from strom.pipelines.same_topic import is_same, replay_again
+from strom.pipelines.set_aside import forget_reason
+from strom.pipelines.skipping import ViewFailed
 from strom.pipelines.spark.session import in_pool
 from strom.pipelines.speed import SpeedLayer, Target
 from strom.pipelines.topics import prepare_topics
@@ -42,13 +47,21 @@ ARCHIVE_BITE = 200_000
 waits for fresh views hardly notices."""
 ARCHIVE_WAITS = 6
 """For so many of its intervals the archive gives way to a speed layer that is behind."""
+_OF_THE_VIEW = frozenset({"data", "definition"})
+"""Kinds of failures that other views do not have."""
 
 
 class Runner:
     """A project at work. `start` it, look at `layers`, `stop` it."""
 
     def __init__(
-        self, project: Project, spark: "SparkSession", kafka: KafkaLog, mode: Mode = "lambda"
+        self,
+        project: Project,
+        spark: "SparkSession",
+        kafka: KafkaLog,
+        mode: Mode = "lambda",
+        *,
+        backoff: Backoff = BACKOFF,
     ) -> None:
         self.project = project
         self.mode = mode
@@ -56,15 +69,21 @@ class Runner:
         """The speed layer of each topic."""
         self.masters: dict[str, MasterDataset] = {}
         self.without_batch: set[str] = set()
-        """Views that are older than the archive: a batch of it would lose records."""
+        """Views that go on by their speed layer alone, as one that is older than the archive."""
+        self.without_archive: dict[str, str] = {}
+        """Topics of which nothing more is archived, and why."""
+        self.outages: dict[str, Outage] = {}
+        """By thread: what fails at present, and is retried."""
         self.failed: BaseException | None = None
         self._spark = spark
         self._kafka = kafka
+        self._backoff = backoff
         self._manifests = project.manifests
         self._compactor = Compactor(self._manifests)
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._archive_by = 0.0
+        self._uncompacted: set[str] = set()
 
     def prepare(self) -> None:
         """Check and make everything that is needed; UserError before anything runs."""
@@ -77,6 +96,8 @@ class Runner:
             if self.mode == "lambda":
                 self._prepare_master(stream)
             layer = self._layer(stream)
+            for name in (*feeds, stream.dead_letter_view):
+                forget_reason(self._manifests, name)
             layer.targets = [
                 self._target(feed)
                 for feed in feeds.values()
@@ -102,8 +123,17 @@ class Runner:
         self._compactor.close()
 
     def wait(self, seconds: float) -> bool:
-        """Wait; True if something has failed, and `failed` says what."""
+        """Wait; True if something has failed that cannot be retried, and `failed` says what."""
         return self._stopping.wait(seconds)
+
+    def set_aside(self) -> dict[str, str]:
+        """The views that get no more records in this run, and why."""
+        return {
+            target.feed.name: reason
+            for layer in self.layers.values()
+            for target in layer.everyone
+            if (reason := layer.states.reasons.get((target.feed.name, target.number)))
+        }
 
     def ends(self, topic: str) -> int:
         """How many records a topic has had until now."""
@@ -158,7 +188,13 @@ class Runner:
             return
         archived = master.position()
         if master.base() <= version.base <= archived and version.base != archived:
-            run_batch(self._spark, self._manifests, master, target.feed, version.number)
+            try:
+                run_batch(
+                    self._spark, self._manifests, master, target.feed, version.number, self._kafka
+                )
+            except ViewFailed as reason:
+                # The speed layer begins where the batch would have, and comes to the same records.
+                log.warning("%s begins without a batch: %s", target.feed.name, reason)
 
     def _layer(self, stream: Stream) -> SpeedLayer:
         feed = dead_letter_feed(stream)
@@ -210,7 +246,7 @@ class Runner:
 
     def _speed(self, layer: SpeedLayer) -> None:
         began = time.monotonic()
-        layer.targets = [self._followed(target) for target in self._not_dropped(layer)]
+        layer.targets = [self._followed_if_possible(layer, one) for one in self._not_dropped(layer)]
         self._renew_dead_letters(layer)
         taken = 0
         with self._unless_dropped(layer):
@@ -237,7 +273,7 @@ class Runner:
         try:
             yield
         except (StromError, OSError):
-            if not any(map(self._is_dropped, _maintained(layer))):
+            if not any(map(self._is_dropped, layer.everyone)):
                 raise
 
     def _followed(self, target: Target) -> Target:
@@ -248,6 +284,15 @@ class Runner:
         active = manifest.active_version
         assert active is not None  # noqa: S101 - just checked
         return self._by_stored_definition(target.feed.name, active)
+
+    def _followed_if_possible(self, layer: SpeedLayer, target: Target) -> Target:
+        """The same as before, and set aside, if the definition of the active one cannot be used."""
+        try:
+            return self._followed(target)
+        except UserError as reason:
+            if self._manifests.read(target.feed.name) is not None:
+                layer.states.set_aside(target.feed.name, target.number, str(reason))
+            return target
 
     def _by_stored_definition(self, name: str, version: Version) -> Target:
         view = definition_of(self._manifests, name, version, to_compute=True)
@@ -260,10 +305,21 @@ class Runner:
             return
         began = time.monotonic()
         with in_pool(self._spark, "archive"):
-            taken = [self._archive_bite(master) for master in self.masters.values()]
+            taken = [self._archive_if_possible(master) for master in self.masters.values()]
         now, every = time.monotonic(), self.project.settings.archive_every_s
         self._archive_by = now + ARCHIVE_WAITS * every
         self._stopping.wait(now - began if max(taken, default=0) >= ARCHIVE_BITE // 2 else every)
+
+    def _archive_if_possible(self, master: MasterDataset) -> int:
+        """Other topics are archived where one was truncated or recreated."""
+        if master.topic in self.without_archive:
+            return 0
+        try:
+            return self._archive_bite(master)
+        except LogTruncated as reason:
+            self.without_archive[master.topic] = str(reason)
+            log.error("%s Until then, nothing more of it is archived.", reason)
+            return 0
 
     def _archive_bite(self, master: MasterDataset) -> int:
         return master.archive(
@@ -284,33 +340,51 @@ class Runner:
     def _batch(self) -> None:
         if self._stopping.wait(self.project.settings.batch_every_s):
             return
+        failed: list[Exception] = []
         for topic, master in self.masters.items():
             layer = self.layers[topic]
             for target in self._not_dropped(layer):
-                with self._unless_dropped(layer), in_pool(self._spark, "batch"):
-                    self._batch_if_possible(master, target)
+                if (target.feed.name, target.number) in layer.states.reasons:
+                    continue
+                try:
+                    with self._unless_dropped(layer), in_pool(self._spark, "batch"):
+                        self._batch_if_possible(master, target)
+                except Exception as error:
+                    if kind_of(error) != "transient":
+                        raise
+                    failed.append(error)  # the batches of other views do not wait for it
             master.compact()
+        if failed:
+            raise failed[0]
 
     def _batch_of(self, master: MasterDataset, target: Target) -> Published:
         return run_batch(
-            self._spark, self._manifests, master, target.feed, target.number, beside_speed=True
+            self._spark,
+            self._manifests,
+            master,
+            target.feed,
+            target.number,
+            self._kafka,
+            beside_speed=True,
         )
 
     def _batch_if_possible(self, master: MasterDataset, target: Target) -> None:
-        """A view that is older than the archive lives on its speed layer alone, and stays right."""
+        """A view without batches lives on its speed layer alone, and stays right."""
         try:
             self._batch_of(master, target)
-        except ArchiveTooShort as reason:
+        except Exception as error:
+            if not isinstance(error, ArchiveTooShort) and kind_of(error) not in _OF_THE_VIEW:
+                raise
             if target.feed.name not in self.without_batch:
                 self.without_batch.add(target.feed.name)
-                log.warning("%s It goes on without batches.", reason)
+                log.warning("%s It goes on without batches.", plain_reason(error))
 
     def _upkeep(self) -> None:
         rounds = 0
         while not self._stopping.wait(UPKEEP_S):
             rounds += 1
             for layer in self.layers.values():
-                for target in _maintained(layer):
+                for target in layer.everyone:
                     with self._unless_dropped(layer):
                         self._compact(target)
                         if rounds % SWEEP_EVERY == 0:
@@ -326,28 +400,42 @@ class Runner:
                     return
         except OutOfPlace:
             log.debug("discarded a stale compaction of %s", target.feed.name)
+        except Exception as error:
+            # It is upkeep: the segments stay as they are, and those of other views are merged.
+            if kind_of(error) == "fatal":
+                raise
+            if target.feed.name not in self._uncompacted:
+                self._uncompacted.add(target.feed.name)
+                log.warning("%s is not compacted: %s", target.feed.name, plain_reason(error))
+        else:
+            self._uncompacted.discard(target.feed.name)
 
     def _group(self) -> str:
         return f"strom.{self.project.settings.name}"
 
     def _begin(self, name: str, work: Callable[[], None]) -> None:
+        outage = Outage(name, self._backoff)
+
         def run() -> None:
             while not self._stopping.is_set():
                 try:
                     work()
+                    outage.over()
+                    self.outages.pop(name, None)
                 except BaseException as error:  # noqa: BLE001 - told to whoever waits
-                    if not self._stopping.is_set():
+                    if self._stopping.is_set():
+                        return
+                    if kind_of(error) != "transient":
                         self.failed = error
                         self._stopping.set()
+                        return
+                    delay = outage.failed(error)
+                    self.outages[name] = outage
+                    self._stopping.wait(delay)
 
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
-
-
-def _maintained(layer: SpeedLayer) -> list[Target]:
-    """Everything that a layer feeds, its dead letters included."""
-    return [*layer.targets, *([layer.dead_letters] if layer.dead_letters else [])]
 
 
 def refuse_changed(project: Project) -> list[str]:

@@ -7,30 +7,43 @@ leaves a file that nobody reads.
 
 import logging
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from strom.pipelines.chain import OutOfPlace, Segment
+from strom.pipelines.dead_letters import DeadLetter
 from strom.pipelines.definitions.stream import Stream
-from strom.pipelines.feeds import Feed, append_segment, write_segment, write_small_segment
+from strom.pipelines.failures import kind_of, plain_reason
+from strom.pipelines.feeds import Feed, append_segment, write_small_segment
 from strom.pipelines.freshness import Freshness
 from strom.pipelines.handover import is_paused
-from strom.pipelines.kafka_log import DeadLetter, KafkaLog
+from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
+from strom.pipelines.record_ranges import in_slices
 from strom.pipelines.same_topic import check_same_topic, replay_again
-from strom.pipelines.spark.parsing import dead_rows, parse
+from strom.pipelines.set_aside import ViewStates
+from strom.pipelines.skipping import Piece, write_computable
+from strom.pipelines.spark.parsing import dead_rows, dead_sizes, parse
 from strom.pipelines.spark.reading import read_log
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
 _JOBS_AT_ONCE = 4
+DEAD_SLICE_BYTES = 16 << 20
+"""Of dead letters that this process holds at once."""
+_LETTER_BYTES = 1_000
+"""What a dead letter takes besides its key and value."""
+
+Malformed = Sequence[tuple[int, int, int]]
+"""Partition, offset and bytes of the malformed records of a micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,9 @@ class Progress:
     batches: int = 0
     dead_letters: int = 0
     lag: int = 0
+    """Of the view that is furthest behind, without those that are set aside."""
+    lags: dict[str, int] = field(default_factory=dict)
+    """Of every view."""
     seconds: float = 0.0
     """Of the last micro-batch."""
     freshness: Freshness = field(default_factory=Freshness)
@@ -77,6 +93,9 @@ class SpeedLayer:
         self._dead_letters = dead_letters
         self._pool = ThreadPoolExecutor(_JOBS_AT_ONCE, thread_name_prefix="states")
         self.targets: list[Target] = []
+        self.states = ViewStates(manifests)
+        self._confirmed: dict[int, int] = {}
+        """The last dead letter of each partition that the broker has confirmed, by its offset."""
         self.progress = Progress()
 
     def step(self) -> int:
@@ -84,10 +103,10 @@ class SpeedLayer:
         topic = self._stream.topic
         end = self._log.ends(topic)
         self.progress.freshness.looked(time.monotonic(), end - Offsets())
-        taken = 0
-        for target in self._everyone:
-            check_same_topic(self._log, self._manifests, target.feed.name, target.number)
+        for target in self._ready:
+            self._or_fails(target, partial(self._check_topic, target))
         self._note_lag(end)
+        taken = 0
         for position, standing_there in self._by_position().items():
             targets = [
                 one for one in standing_there if not is_paused(self._manifests, one.feed.name)
@@ -96,19 +115,52 @@ class SpeedLayer:
                 continue
             until = end.at_most(position, self._max_records)
             if until != position:  # behind it too, where a topic was made anew
-                name = targets[0].feed.name
-                self._log.check_complete(
-                    topic, position, f"View {name}", replay_again(name), ends=end
-                )
-                self._take(targets, position, until)
-                taken = max(taken, until - position)
+                whole = self._or_fails(targets[0], partial(self._check_complete, targets[0], end))
+                if not whole:
+                    for target in targets[1:]:
+                        self._or_fails(target, partial(self._check_complete, target, end))
+                elif self._take(targets, position, until):
+                    taken = max(taken, until - position)
         end = self._log.ends(topic) if taken else end
         self.progress.freshness.looked(time.monotonic(), end - Offsets())
         self._note_lag(end)
         return taken
 
+    def _check_topic(self, target: Target) -> bool:
+        check_same_topic(self._log, self._manifests, target.feed.name, target.number)
+        return True
+
+    def _check_complete(self, target: Target, end: Offsets) -> bool:
+        name, position = target.feed.name, self._position(target)
+        self._log.check_complete(
+            self._stream.topic, position, f"View {name}", replay_again(name), ends=end
+        )
+        return True
+
+    def _or_fails(self, target: Target, work: Callable[[], bool]) -> bool:
+        """Do something for one version; False if that failed: the others go on."""
+        try:
+            return work()
+        except KafkaUnavailable:
+            raise  # nobody can go on
+        except Exception as error:
+            name, reason = target.feed.name, plain_reason(error)
+            kind = kind_of(error)
+            if kind == "fatal":
+                raise
+            if self._manifests.read(name) is None:  # dropped meanwhile
+                return False
+            log.debug("view %s failed", name, exc_info=error)
+            if kind == "transient":
+                self.states.retry_later(name, target.number, reason)
+            else:
+                self.states.set_aside(name, target.number, reason)
+            return False
+
     def _note_lag(self, end: Offsets) -> None:
-        self.progress.lag = max((end - position for position in self._by_position()), default=0)
+        self.progress.lags = {one.feed.name: end - self._position(one) for one in self.everyone}
+        lags = (self.progress.lags[one.feed.name] for one in self._ready)
+        self.progress.lag = max(lags, default=0)
 
     @property
     def dead_letters(self) -> Target | None:
@@ -118,20 +170,30 @@ class SpeedLayer:
     @dead_letters.setter
     def dead_letters(self, target: Target) -> None:
         self._dead_letters = target
+        self._confirmed.clear()  # it begins at the start of the log, which may be another one
 
     @property
-    def _everyone(self) -> list[Target]:
+    def everyone(self) -> list[Target]:
+        """All versions that it feeds, the dead letters' among them."""
         return [*self.targets, *([self._dead_letters] if self._dead_letters else [])]
+
+    @property
+    def _ready(self) -> list[Target]:
+        """The versions that can be given records now."""
+        return [one for one in self.everyone if self.states.is_ready(one.feed.name, one.number)]
+
+    def _position(self, target: Target) -> Offsets:
+        return self._manifests.existing(target.feed.name).version(target.number).position
 
     def _by_position(self) -> dict[Offsets, list[Target]]:
         """Versions that stand at the same place read the log together."""
         positions: dict[Offsets, list[Target]] = {}
-        for target in self._everyone:
-            manifest = self._manifests.existing(target.feed.name)
-            positions.setdefault(manifest.version(target.number).position, []).append(target)
+        for target in self._ready:
+            positions.setdefault(self._position(target), []).append(target)
         return positions
 
-    def _take(self, targets: Sequence[Target], start: Offsets, end: Offsets) -> None:
+    def _take(self, targets: Sequence[Target], start: Offsets, end: Offsets) -> bool:
+        """Give versions the records between two positions; whether one of them has them now."""
         began = time.perf_counter()
         raw = read_log(
             self._spark,
@@ -142,35 +204,71 @@ class SpeedLayer:
             group=self._group,
             client_settings=self._log.java_settings,
         )
-        parsed = parse(self._stream, raw).persist()
+        piece = Piece(raw, parse(self._stream, raw).persist(), start, end)
         try:
             # Also brings the parsed records into memory, on all cores, for whoever comes next.
-            dead = dead_rows(parsed).toArrow()
-            # Side by side, for one job's planning leaves the cores to another's work.
-            segments = self._pool.map(
-                lambda target: self._states(target, parsed, dead, start, end), targets
-            )
-            for target, segment in zip(targets, segments, strict=True):
-                self._publish(target, segment)
+            columns = dead_sizes(piece.parsed).toArrow().to_pydict().values()
+            malformed = list(zip(*columns, strict=True))
+            # Side by side, for one job's planning leaves the cores to another's work. Each publishes
+            # when it is done: one that has to look for failing records keeps no other back.
+            jobs = [
+                self._pool.submit(self._or_fails, one, partial(self._feed, one, piece, malformed))
+                for one in targets
+            ]
+            wait(jobs)
+            published = [job.result() for job in jobs]
         finally:
-            parsed.unpersist()
+            piece.parsed.unpersist()
+        if not any(published):
+            return False
+        for target, has in zip(targets, published, strict=True):
+            if has and target is self._dead_letters:
+                self.progress.dead_letters += len(malformed)
         self.progress.records += end - start
-        self.progress.dead_letters += dead.num_rows
         self.progress.batches += 1
         self.progress.seconds = time.perf_counter() - began
         self.progress.freshness.published(time.monotonic(), start - Offsets(), end - Offsets())
+        return True
 
-    def _states(
-        self, target: Target, parsed: "DataFrame", dead: "pa.Table", start: Offsets, end: Offsets
-    ) -> Segment:
+    def _feed(self, target: Target, piece: Piece, malformed: Malformed) -> bool:
+        self._publish(target, self._states(target, piece, malformed))
+        return True
+
+    def _states(self, target: Target, piece: Piece, malformed: Malformed) -> Segment:
         """Write the states of one version. Nobody sees them yet."""
-        place = self._manifests, target.feed, target.number
         if target is not self._dead_letters:
-            return write_segment(*place, parsed, start, end, few=True)
-        if not dead.num_rows:
-            return Segment(start, end, ())
-        self._send_dead_letters(dead)
-        return write_small_segment(*place, dead, start, end)
+            return write_computable(
+                self._manifests, self._log, target.feed, target.number, piece, few=True
+            )
+        return self._dead_segment(target, piece, malformed)
+
+    def _dead_segment(self, target: Target, piece: Piece, malformed: Malformed) -> Segment:
+        """Send the malformed records to their topic and write them to files, slice by slice."""
+        sizes = [(p, offset, size + _LETTER_BYTES) for p, offset, size in malformed]
+        segment = Segment(piece.start, piece.end, ())
+        for condition in in_slices(sizes, DEAD_SLICE_BYTES):
+            dead = dead_rows(piece.parsed.where(condition)).toArrow().sort_by("_offset")
+            self._send_dead_letters(dead)
+            written = write_small_segment(
+                self._manifests, target.feed, target.number, dead, piece.start, piece.end
+            )
+            segment = replace(written, files=(*segment.files, *written.files))
+        return segment
+
+    def _send_dead_letters(self, dead: "pa.Table") -> None:
+        """Send a slice of one partition, unless it was confirmed before a later one was refused."""
+        last = dead.slice(dead.num_rows - 1).to_pylist()[0]
+        partition, offset = last["_partition"], last["_offset"]
+        if offset <= self._confirmed.get(partition, -1):
+            return
+        letters = (
+            DeadLetter(row["_partition"], row["_offset"], row["_key"], row["value"], row["reason"])
+            for some in dead.to_batches(max_chunksize=1_000)
+            for row in some.to_pylist()
+            if row["_offset"] > self._confirmed.get(partition, -1)
+        )
+        self._log.send_dead_letters(self._stream.topic, self._stream.dead_letter_topic, letters)
+        self._confirmed[partition] = offset
 
     def _publish(self, target: Target, segment: Segment) -> None:
         """Make the states visible, and tell the view's progress."""
@@ -180,13 +278,7 @@ class SpeedLayer:
             # A batch, or another process, has brought this version further; the next step sees it.
             log.info("states of %s from %s on came too late", target.feed.name, segment.start)
             return
+        self.states.succeeded(target.feed.name, target.number)
         if target is not self._dead_letters:
             group = f"{self._group}.{target.feed.name}"
             self._log.commit(group, self._stream.topic, segment.end)
-
-    def _send_dead_letters(self, dead: "pa.Table") -> None:
-        letters = (
-            DeadLetter(row["_partition"], row["_offset"], row["_key"], row["value"], row["reason"])
-            for row in dead.to_pylist()
-        )
-        self._log.send_dead_letters(self._stream.topic, self._stream.dead_letter_topic, letters)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from strom.pipelines.definitions.types import is_plain_name
 from strom.pipelines.measures.measure import Fold, Measure, Rows, Sql, State, applied, quoted
 
 _UNORDERED = ("map", "variant")
@@ -46,6 +47,13 @@ class _Picking(Measure):
         """As the user wrote it."""
         return f"{self.which}({self.column})"
 
+    def _value(self, rows: Rows) -> Sql:
+        """What is compared; strings that an expression makes of bytes are made valid before."""
+        value, column = quoted(self.column), self.column or ""
+        if is_plain_name(column) or rows.type_of(column) != "string":
+            return value
+        return Sql(f"make_valid_utf8({value.spark})", value.duckdb)
+
 
 @dataclass(frozen=True)
 class Extreme(_Picking):
@@ -53,7 +61,8 @@ class Extreme(_Picking):
 
     def fold(self, rows: Rows) -> Fold:
         """The extreme of extremes."""
-        state = State("v", applied(self.which, quoted(self.column)), f"{self.which}({{}})")
+        value = self._value(rows)
+        state = State("v", applied(self.which, value), f"{self.which}({{}})")
         return Fold((state,), "{v}")
 
 
@@ -70,7 +79,7 @@ class Chosen(_Picking):
     def fold(self, rows: Rows) -> Fold:
         """The extreme of (time, offset, value): the value itself settles what is left open."""
         function = "min" if self.which == "first" else "max"
-        value, time = quoted(self.column), quoted(self.by or rows.time)
+        value, time = self._value(rows), quoted(self.by or rows.time)
 
         def when(column: str, at: str, struct: str) -> str:
             present = f"{column} IS NOT NULL AND {at} IS NOT NULL"

@@ -13,6 +13,7 @@ from strom.pipelines.manifests import Manifests
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.formats import MEDIA_TYPES, written
 from strom.pipelines.serving.queries import Server
+from strom.pipelines.set_aside import reason_set_aside
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -195,6 +196,7 @@ def _described(manifests: Manifests, name: str) -> dict[str, Any]:
         ],
         "definition": version.definition if version else None,
         "position": list(version.position.next) if version else None,
+        "set_aside": reason_set_aside(manifests, name),
     }
 
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.avro import parse_avro
-from strom.pipelines.definitions.stream import Stream
+from strom.pipelines.definitions.stream import RECORD_COLUMNS, Stream
 from strom.pipelines.schemas import writer_schemas
+from strom.pipelines.spark.valid_text import is_valid_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,6 +41,11 @@ def parse_avro_records(
     )
     missing = sf.when(sf.col("_raw").isNull(), sf.lit("the record has no value"))
     wrong = missing.when(sf.col(_READ).isNull(), sf.col("_reason"))
+    # Avro's readers take any bytes for a string; files with such strings could not be queried.
+    for one in rows.schema.fields:
+        valid = is_valid_text(sf.col(f"`{one.name}`"), one.dataType)
+        if valid is not None and one.name not in {"_reason", *RECORD_COLUMNS}:
+            wrong = wrong.when(~valid, sf.lit(f"{one.name} is not valid UTF-8"))
     if stream.time:
         no_time = sf.lit(f"no event time in {stream.time}")
         wrong = wrong.when(sf.col(stream.time).isNull(), no_time)

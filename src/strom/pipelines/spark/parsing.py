@@ -32,8 +32,11 @@ def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
     if stream.format in {"string", "raw"}:
         kind = "string" if stream.format == "string" else "binary"
         value = sf.col("value").cast(kind).alias("value")
-        missing = sf.when(sf.col("value").isNull(), sf.lit("the record has no value"))
-        return raw.select(value, *record, missing.alias(PROBLEM), sf.col("value").alias("_raw"))
+        problem = sf.when(sf.col("value").isNull(), sf.lit("the record has no value"))
+        if stream.format == "string":
+            invalid = ~sf.is_valid_utf8(sf.col("value").cast("string"))
+            problem = problem.when(invalid, sf.lit("the value is not valid UTF-8"))
+        return raw.select(value, *record, problem.alias(PROBLEM), sf.col("value").alias("_raw"))
     row = _by_spark(stream)
     if reader := usual_json_reader(raw.sparkSession, stream):
         raw = raw.withColumn(USUAL, reader("value"))
@@ -65,6 +68,15 @@ def good(rows: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as sf
 
     return rows.where(sf.col(PROBLEM).isNull()).drop(PROBLEM, "_raw")
+
+
+def dead_sizes(rows: "DataFrame") -> "DataFrame":
+    """Partition and offset of the malformed records, and how many bytes each has."""
+    from pyspark.sql import functions as sf
+
+    size = sf.coalesce(sf.length("_raw"), sf.lit(0)) + sf.coalesce(sf.length("_key"), sf.lit(0))
+    malformed = rows.where(sf.col(PROBLEM).isNotNull())
+    return malformed.select("_partition", "_offset", size.alias("bytes"))
 
 
 def dead_rows(rows: "DataFrame") -> "DataFrame":

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from strom.model.errors import UserError
+from strom.pipelines.failures import Transient
 from strom.pipelines.folder_token import FILE, token_of
+from strom.pipelines.spark.reading import literal_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,8 +28,8 @@ _WAY_OUT = (
 )
 
 
-class FolderNotShared(UserError):
-    """Executors do not see the data folder that the driver sees."""
+class FolderNotShared(Transient):
+    """Executors do not see the data folder that the driver sees, until it is mounted or they leave."""
 
 
 def write_rows(rows: "DataFrame", folder: Path, data: Path) -> dict[Path, int]:
@@ -104,12 +105,11 @@ def _where_shared(rows: "DataFrame", data: Path) -> "DataFrame":
     if runs_in_one_process(spark):
         return rows
     token = token_of(data)
-    path = re.sub(r"([\\*?\[\]{}])", r"\\\1", str(data / FILE))  # Spark reads patterns
     # An aggregate has one row even if the file is missing.
     seen = (
         spark.read.schema(f"{_TOKEN} STRING")
         .option("ignoreMissingFiles", "true")
-        .text(path)
+        .text(literal_path(data / FILE))
         .coalesce(1)
         .agg(sf.max(_TOKEN).alias(_TOKEN))
     )

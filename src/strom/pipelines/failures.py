@@ -1,0 +1,97 @@
+"""What a failure means for a run: retry, skip a record, set a view aside, or end.
+
+Spark reports almost everything that goes wrong in its jobs by a condition and a SQLSTATE, which tell the
+data's faults from the machines'.
+"""
+
+import re
+from typing import Any, Literal
+
+from strom.model.errors import StromError, UserError
+from strom.pipelines.spark.preparing import NOT_AS_EXPECTED
+from strom.registry.client import RegistryError
+
+Kind = Literal["transient", "data", "definition", "fatal"]
+"""transient: the same attempt may succeed later (no Kafka, no space, a lost executor).
+data: some record cannot be computed.
+definition: the view cannot go on until it is changed or replayed; others can.
+fatal: nothing can go on in this process."""
+
+REASON_CHARACTERS = 500
+_PASSING = frozenset({"cimpl.KafkaException", "_internal.DeltaError", "_duckdb.Error"})
+"""Of libraries that need not be loaded for this: the first part of their modules, and their names."""
+_OF_DATA = ("USER_RAISED_EXCEPTION", "FAILED_EXECUTE_UDF", "DUPLICATED_MAP_KEY")
+"""Conditions of data whose SQLSTATE is not of class 22."""
+_STOPPED = ("stopped SparkContext", "SparkContext was shut down")
+
+
+class Transient(UserError):
+    """A failure that may be over later, such as a server that does not respond."""
+
+
+def kind_of(error: BaseException) -> Kind:
+    """The kind of a failure; what is not known is fatal, for it may be a defect of strom itself."""
+    names = {f"{one.__module__.partition('.')[0]}.{one.__name__}" for one in type(error).__mro__}
+    if "pyspark.PySparkException" in names:
+        return _kind_of_spark(error)
+    if "py4j.Py4JJavaError" in names:
+        return "fatal" if _is_stopped(error) else "transient"
+    if "py4j.Py4JError" in names or isinstance(error, ConnectionError):
+        return "fatal"  # Spark's Java process has ended; all other connections have errors of their own
+    if isinstance(error, UserError) and not isinstance(error, Transient | RegistryError):
+        return "definition"
+    if isinstance(error, OSError | MemoryError | StromError) or names & _PASSING:
+        return "transient"
+    return "fatal"
+
+
+def plain_reason(error: BaseException) -> str:
+    """What happened, in a line without stack traces or hints of Spark's."""
+    text = str(error).strip()
+    if isinstance(error, StromError):
+        return text[:REASON_CHARACTERS]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if NOT_AS_EXPECTED in line:
+            return line.partition(NOT_AS_EXPECTED)[2].partition(" SQLSTATE")[0][:REASON_CHARACTERS]
+    if not lines:
+        return type(error).__name__
+    if _condition(error) == "PYTHON_EXCEPTION":
+        return lines[-1][:REASON_CHARACTERS]
+    cause = next((line for line in reversed(lines) if line.startswith("Caused by")), None)
+    first = cause or lines[0]
+    first = re.sub(r"^\[[A-Z_.0-9]+\] ", "", first).partition(" SQLSTATE")[0]
+    return first[:REASON_CHARACTERS]
+
+
+def _kind_of_spark(error: Any) -> Kind:
+    condition, state = _condition(error), _state(error)
+    if _is_stopped(error):
+        return "fatal"
+    if NOT_AS_EXPECTED in str(error):
+        return "definition"
+    if condition.startswith("KAFKA_DATA_LOSS"):
+        return (
+            "transient"  # SQLSTATE 22000, but of the log: the next step looks what it still holds
+        )
+    if condition == "PYTHON_EXCEPTION":
+        # The user's function failed on a record, unless the machine did.
+        return "transient" if plain_reason(error).startswith("MemoryError") else "data"
+    if state.startswith("22") or condition.startswith(_OF_DATA):
+        return "data"
+    if condition == "PATH_NOT_FOUND":
+        return "transient"
+    # Class 42: names and types that are not there, as after a table's columns have changed.
+    return "definition" if state.startswith("42") else "transient"
+
+
+def _is_stopped(error: BaseException) -> bool:
+    return any(one in str(error) for one in _STOPPED)
+
+
+def _condition(error: Any) -> str:
+    return (error.getCondition() if hasattr(error, "getCondition") else None) or ""
+
+
+def _state(error: Any) -> str:
+    return (error.getSqlState() if hasattr(error, "getSqlState") else None) or ""

@@ -1,0 +1,79 @@
+"""Parts of a range of records, and SQL conditions that select them among parsed rows."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from strom.pipelines.offsets import Offsets
+
+Record = tuple[int, int]
+"""A record's partition and offset."""
+
+
+@dataclass(frozen=True)
+class RecordRange:
+    """The offsets between two positions, counted through: partition after partition."""
+
+    start: Offsets
+    end: Offsets
+
+    @property
+    def size(self) -> int:
+        """How many offsets lie between; not each of them need have a record."""
+        return self.end - self.start
+
+    def __contains__(self, record: Record) -> bool:
+        partition, offset = record
+        return self.start[partition] <= offset < self.end[partition]
+
+    def record(self, index: int) -> Record:
+        """The record at an index."""
+        ((partition, offset, _),) = self._parts(index, index + 1)
+        return partition, offset
+
+    def condition(self, low: int, high: int) -> str:
+        """SQL that is true for the records from index `low` up to, but without, `high`."""
+        return _any_of(
+            f"_partition = {partition} AND _offset >= {first} AND _offset < {after}"
+            for partition, first, after in self._parts(low, high)
+        )
+
+    def _parts(self, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+        before = 0
+        for partition in range(len(self.end.next)):
+            first, after = self.start[partition], self.end[partition]
+            part_low, part_high = max(low - before, 0), min(high - before, after - first)
+            if part_low < part_high:
+                yield partition, first + part_low, first + part_high
+            before += after - first
+
+
+def one_of(records: Iterable[Record], *, partition: str, offset: str) -> str:
+    """SQL that is true for these records, by the names of the two columns."""
+    by_partition = groupby(sorted(records), key=lambda record: record[0])
+    return _any_of(
+        f"{partition} = {number} AND {offset} IN ({', '.join(str(one[1]) for one in same)})"
+        for number, same in by_partition
+    )
+
+
+def in_slices(sizes: Sequence[tuple[int, int, int]], most_bytes: int) -> Iterator[str]:
+    """Conditions for slices of at most so many bytes, of records with partition, offset and size."""
+    for partition, same in groupby(sorted(sizes), key=lambda record: record[0]):
+        first = last = -1
+        held = 0
+        for _, offset, size in same:
+            if first >= 0 and held + size > most_bytes:
+                yield _slice(partition, first, last)
+                first, held = -1, 0
+            first = offset if first < 0 else first
+            last, held = offset, held + size
+        yield _slice(partition, first, last)
+
+
+def _slice(partition: int, first: int, last: int) -> str:
+    return f"_partition = {partition} AND _offset BETWEEN {first} AND {last}"
+
+
+def _any_of(conditions: Iterable[str]) -> str:
+    return " OR ".join(f"({one})" for one in conditions) or "false"
