@@ -14,10 +14,11 @@ from strom.pipelines.definitions.view import View
 from strom.pipelines.fold import ViewFold
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.spark.folding import bind_with_spark, empty_rows, partial
+from strom.pipelines.spark.folding import bind_with_spark, partial
 from strom.pipelines.spark.parsing import dead_rows, good, parse
 from strom.pipelines.spark.preparing import prepared
 from strom.pipelines.spark.reading import RAW_SCHEMA
+from strom.pipelines.spark.row_level import unread_rows
 from strom.pipelines.spark.valid_text import computed_text, with_valid_text
 from strom.pipelines.spark.writing import write_rows
 
@@ -54,7 +55,7 @@ class Feed:
 def feed_of(spark: "SparkSession", view: View, folder: Path) -> Feed:
     """Make a view out for what Spark says of its types; DefinitionError with its place if it is wrong."""
     fold, columns = bind_with_spark(spark, view, folder)
-    source = empty_rows(spark, view.stream)
+    source = unread_rows(spark, view.stream).rows
     computed = computed_text(source, prepared(view, source, folder))
 
     def states(parsed: "DataFrame") -> "DataFrame":
