@@ -140,6 +140,7 @@ def problems_of(runner: "Runner") -> list[str]:
         f"view {name} is set aside, {human_count(lags.get(name, 0))} records behind: {reason}"
         for name, reason in aside.items()
     ]
+    lines += [f"nothing more is archived: {one}" for one in runner.without_archive.values()]
     if aside and aside.keys() >= runner.project.views.keys():
         lines.append("All views are set aside; queries are served from what was computed before.")
     return lines
@@ -154,7 +155,7 @@ def plain_error(error: BaseException) -> BaseException:
     from strom.pipelines.failures import kind_of, plain_reason
 
     if isinstance(error, ConnectionError):
-        return UserError("Spark's Java process has ended. Start again with: strom run")
+        return UserError("Spark's Java process has ended. Run the command again.")
     if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
         reason = plain_reason(error)
         return UserError(reason if kind_of(error) == "definition" else f"Spark failed: {reason}")
