@@ -138,6 +138,7 @@ def test_sql_over_http(address):
     (listed,) = json.loads(get(address, "/views"))
     assert listed["name"] == "page_minutes"
     assert listed["position"] == [10]
+    assert listed["set_aside"] is None
 
 
 @pytest.mark.parametrize(

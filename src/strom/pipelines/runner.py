@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from strom.model.backoff import Backoff
@@ -133,6 +134,14 @@ class Runner:
                 manifest = self._manifests.read(view)
                 if manifest is not None and manifest.active == number:
                     found[view] = reason
+        return found
+
+    def retrying(self) -> dict[str, datetime]:
+        """What fails at present and is retried, and since when; several threads may have one reason."""
+        found: dict[str, datetime] = {}
+        for outage in list(self.outages.values()):
+            if outage.reason is not None and outage.since is not None:
+                found[outage.reason] = min(outage.since, found.get(outage.reason, outage.since))
         return found
 
     def ends(self, topic: str) -> int:
