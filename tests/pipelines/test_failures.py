@@ -31,21 +31,9 @@ from strom.registry.client import RegistryUnreachable
 def of_spark(kind, condition, state, text="it failed"):
     """An error as Spark's Java reports it, without Java."""
 
-    class Reported(kind):
-        def __init__(self):
-            Exception.__init__(self, text)
-
-        def __str__(self):
-            return text
-
-        def getCondition(self):
-            return condition
-
-        def getSqlState(self):
-            return state
-
-    Reported.__module__ = "pyspark.errors"
-    return Reported()
+    error = kind(text)
+    error.getCondition, error.getSqlState = lambda: condition, lambda: state
+    return error
 
 
 TRACE = "An exception was thrown:\nTraceback (most recent call last):\n  File ...\n"
@@ -85,7 +73,7 @@ KINDS = [
             SparkRuntimeException,
             "USER_RAISED_EXCEPTION",
             "P0001",
-            f"[USER_RAISED_EXCEPTION] {NOT_AS_EXPECTED}Expectation e does not hold. SQLSTATE: P0001",
+            f"{NOT_AS_EXPECTED}Expectation e does not hold. SQLSTATE: P0001",
         ),
         "definition",
     ),
@@ -115,7 +103,7 @@ def test_the_kind_of_a_failure(error, kind):
                 NumberFormatException,
                 "CAST_INVALID_INPUT",
                 "22018",
-                "[CAST_INVALID_INPUT] The value 'n/a' cannot be cast. SQLSTATE: 22018\n== SQL ==\nx",
+                "The value 'n/a' cannot be cast. SQLSTATE: 22018\n== SQL ==\nx",
             ),
             "The value 'n/a' cannot be cast.",
         ),
@@ -128,7 +116,7 @@ def test_the_kind_of_a_failure(error, kind):
                 SparkRuntimeException,
                 "USER_RAISED_EXCEPTION",
                 "P0001",
-                f"[X] {NOT_AS_EXPECTED}Expectation e does not hold. SQLSTATE: P0001",
+                f"{NOT_AS_EXPECTED}Expectation e does not hold. SQLSTATE: P0001",
             ),
             "Expectation e does not hold.",
         ),

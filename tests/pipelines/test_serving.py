@@ -79,6 +79,7 @@ def test_sql_over_http(address):
     assert listed["name"] == "page_minutes"
     assert listed["position"] == [10]
     assert listed["versions"] == [{"version": 1, "state": "active"}]
+    assert listed["set_aside"] is None
 
 
 @pytest.mark.parametrize(

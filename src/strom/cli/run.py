@@ -140,12 +140,13 @@ def _tell_progress(runner: "Runner") -> None:
 def problems_of(runner: "Runner") -> list[str]:
     """What does not work at present, a line each."""
     lags = {view: lag for one in runner.layers.values() for view, lag in one.progress.lags.items()}
-    lines = sorted({str(outage) for outage in list(runner.outages.values())})
+    lines = [f"{why} Retrying since {since:%H:%M:%S}." for why, since in runner.retrying().items()]
     aside = runner.set_aside()
     lines += [
         f"view {name} is set aside, {human_count(lags.get(name, 0))} records behind: {reason}"
         for name, reason in aside.items()
     ]
+    lines += [f"nothing more is archived: {one}" for one in runner.without_archive.values()]
     if aside and aside.keys() >= runner.project.views.keys():
         lines.append("All views are set aside; queries are served from what was computed before.")
     return lines
@@ -160,7 +161,7 @@ def plain_error(error: BaseException) -> BaseException:
     from strom.pipelines.failures import kind_of, plain_reason
 
     if isinstance(error, ConnectionError):
-        return UserError("Spark's Java process has ended. Start again with: strom run")
+        return UserError("Spark's Java process has ended. Run the command again.")
     if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
         reason = plain_reason(error)
         return UserError(reason if kind_of(error) == "definition" else f"Spark failed: {reason}")

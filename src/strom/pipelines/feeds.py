@@ -19,7 +19,7 @@ from strom.pipelines.spark.parsing import dead_rows, good, parse
 from strom.pipelines.spark.preparing import prepared
 from strom.pipelines.spark.reading import RAW_SCHEMA
 from strom.pipelines.spark.row_level import unread_rows
-from strom.pipelines.spark.valid_text import computed_text, with_valid_text
+from strom.pipelines.spark.valid_text import text_changes, with_valid_text
 from strom.pipelines.spark.writing import write_rows
 
 if TYPE_CHECKING:
@@ -56,12 +56,14 @@ def feed_of(spark: "SparkSession", view: View, folder: Path) -> Feed:
     """Make a view out for what Spark says of its types; DefinitionError with its place if it is wrong."""
     fold, columns = bind_with_spark(spark, view, folder)
     source = unread_rows(spark, view.stream).rows
-    computed = computed_text(source, prepared(view, source, folder))
+    rows = prepared(view, source, folder)
+    of_rows = text_changes(source, rows)
+    # Measures may be expressions of their own, which make strings, too.
+    of_states = {} if view.appends else text_changes(source, partial(fold, rows))
 
     def states(parsed: "DataFrame") -> "DataFrame":
-        made = partial(fold, with_valid_text(prepared(view, good(parsed), folder), computed))
-        # Measures may be expressions of their own, which make strings, too.
-        return made if view.appends else with_valid_text(made, made.columns)
+        rows = with_valid_text(prepared(view, good(parsed), folder), of_rows)
+        return with_valid_text(partial(fold, rows), of_states)
 
     return Feed(view, fold, states, columns)
 

@@ -13,6 +13,8 @@ from strom.pipelines.failures import plain_reason
 log = logging.getLogger(__name__)
 
 BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
+_LONGEST_ATTEMPTS = 10
+"""No attempt fails after more of the longest delays than these; Spark gives up Kafka after minutes."""
 
 
 @dataclass
@@ -31,8 +33,8 @@ class Outage:
 
     def failed(self, error: BaseException) -> float:
         """Note a failure; how many seconds to wait before the next attempt."""
-        if self.clock() - self._last > 2 * self.backoff.longest_s:
-            self.over()  # it has worked since, without coming to an end
+        if self.clock() - self._last > _LONGEST_ATTEMPTS * self.backoff.longest_s:
+            self.over()  # it has worked since: some work comes to an end only when it fails
         if not self.attempts:
             self.since = datetime.now().astimezone()
             log.warning("%s fails, and is retried: %s", self.work, plain_reason(error))
@@ -47,6 +49,3 @@ class Outage:
         if self.attempts:
             log.warning("%s works again, after %d failed attempts", self.work, self.attempts)
         self.reason, self.since, self.attempts = None, None, 0
-
-    def __str__(self) -> str:
-        return f"{self.reason} (since {self.since:%H:%M:%S}, {self.attempts} attempts, retrying)"

@@ -5,6 +5,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from strom.model.backoff import Backoff
@@ -47,6 +48,7 @@ ARCHIVE_BITE = 200_000
 waits for fresh views hardly notices."""
 ARCHIVE_WAITS = 6
 """For so many of its intervals the archive gives way to a speed layer that is behind."""
+_BATCH = "batch"
 _OF_THE_VIEW = frozenset({"data", "definition"})
 """Kinds of failures that other views do not have."""
 
@@ -92,12 +94,13 @@ class Runner:
             for name, view in self.project.views.items()
         }
         prepare_topics(self.project, self._kafka)
+        for name in feeds:
+            forget_reason(self._manifests, name)
         for stream in self.project.read_streams:
             if self.mode == "lambda":
                 self._prepare_master(stream)
             layer = self._layer(stream)
-            for name in (*feeds, stream.dead_letter_view):
-                forget_reason(self._manifests, name)
+            forget_reason(self._manifests, stream.dead_letter_view)
             layer.targets = [
                 self._target(feed)
                 for feed in feeds.values()
@@ -112,7 +115,7 @@ class Runner:
             self._begin(f"speed-{topic}", lambda layer=layer: self._speed(layer))  # type: ignore[misc]
         if self.mode == "lambda":
             self._begin("archive", self._archive)
-            self._begin("batch", self._batch)
+            self._begin(_BATCH, self._batch)
         self._begin("upkeep", self._upkeep)
 
     def stop(self) -> None:
@@ -127,13 +130,22 @@ class Runner:
         return self._stopping.wait(seconds)
 
     def set_aside(self) -> dict[str, str]:
-        """The views that get no more records in this run, and why."""
-        return {
-            target.feed.name: reason
-            for layer in self.layers.values()
-            for target in layer.everyone
-            if (reason := layer.states.reasons.get((target.feed.name, target.number)))
-        }
+        """The views whose active version gets no more records in this run, and why."""
+        found = {}
+        for layer in self.layers.values():
+            for (view, number), reason in list(layer.states.reasons.items()):
+                manifest = self._manifests.read(view)
+                if manifest is not None and manifest.active == number:
+                    found[view] = reason
+        return found
+
+    def retrying(self) -> dict[str, datetime]:
+        """What fails at present and is retried, and since when; several threads may have one reason."""
+        found: dict[str, datetime] = {}
+        for outage in list(self.outages.values()):
+            if outage.reason is not None and outage.since is not None:
+                found[outage.reason] = min(outage.since, found.get(outage.reason, outage.since))
+        return found
 
     def ends(self, topic: str) -> int:
         """How many records a topic has had until now."""
@@ -286,12 +298,13 @@ class Runner:
         return self._by_stored_definition(target.feed.name, active)
 
     def _followed_if_possible(self, layer: SpeedLayer, target: Target) -> Target:
-        """The same as before, and set aside, if the definition of the active one cannot be used."""
+        """The same as before if the definition of the active version, which is set aside, is unusable."""
         try:
             return self._followed(target)
         except UserError as reason:
-            if self._manifests.read(target.feed.name) is not None:
-                layer.states.set_aside(target.feed.name, target.number, str(reason))
+            manifest = self._manifests.read(target.feed.name)
+            if manifest is not None and manifest.active is not None:
+                layer.states.set_aside(target.feed.name, manifest.active, str(reason))
             return target
 
     def _by_stored_definition(self, name: str, version: Version) -> Target:
@@ -338,7 +351,8 @@ class Runner:
         )
 
     def _batch(self) -> None:
-        if self._stopping.wait(self.project.settings.batch_every_s):
+        pause = 0.0 if _BATCH in self.outages else self.project.settings.batch_every_s
+        if self._stopping.wait(pause):
             return
         failed: list[Exception] = []
         for topic, master in self.masters.items():

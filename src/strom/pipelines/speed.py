@@ -210,7 +210,7 @@ class SpeedLayer:
             columns = dead_sizes(piece.parsed).toArrow().to_pydict().values()
             malformed = list(zip(*columns, strict=True))
             # Side by side, for one job's planning leaves the cores to another's work. Each publishes
-            # when it is done: one that has to look for failing records keeps no other back.
+            # when it is done, and does not wait for one that has to look for failing records.
             jobs = [
                 self._pool.submit(self._or_fails, one, partial(self._feed, one, piece, malformed))
                 for one in targets

@@ -5,7 +5,7 @@ every query of the view would fail. Invalid bytes become U+FFFD, as in JSON and 
 anything is measured: a maximum of raw bytes and one of valid strings need not be the same.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,27 +15,29 @@ if TYPE_CHECKING:
 Change = Callable[["Column"], "Column"]
 
 
-def computed_text(source: "DataFrame", rows: "DataFrame") -> list[str]:
-    """The columns with strings that may be invalid: all but those that come straight from the source."""
+def text_changes(source: "DataFrame", rows: "DataFrame") -> dict[str, Change]:
+    """What makes the strings in columns valid that do not come straight from the source, by column.
+
+    It is found out once for a view, and holds for all its rows.
+    """
     fields = rows.schema.fields
     names = [one.name for one in fields]
-    parsed = _column_ids(source)
-    ids = _column_ids(rows) or [""] * len(fields)  # Spark Connect does not tell: check all of them
-    return [
-        one.name
+    parsed = set(_column_ids(source))
+    ids = _column_ids(rows) or [""] * len(fields)  # Spark Connect does not tell: take all of them
+    return {
+        one.name: change
         for one, number in zip(fields, ids, strict=True)
-        if number not in parsed and names.count(one.name) == 1 and _change(one.dataType)
-    ]
-
-
-def with_valid_text(rows: "DataFrame", columns: Collection[str]) -> "DataFrame":
-    """The rows with invalid bytes in the strings of these columns replaced."""
-    changes = {
-        one.name: change(rows[one.name])
-        for one in rows.schema.fields
-        if one.name in columns and (change := _change(one.dataType))
+        if number not in parsed
+        and names.count(one.name) == 1
+        and (change := _change(one.dataType)) is not None
     }
-    return rows.withColumns(changes) if changes else rows
+
+
+def with_valid_text(rows: "DataFrame", changes: Mapping[str, Change]) -> "DataFrame":
+    """The rows with invalid bytes in strings replaced."""
+    if not changes:
+        return rows
+    return rows.withColumns({name: change(rows[name]) for name, change in changes.items()})
 
 
 def is_valid_text(column: "Column", kind: "DataType") -> "Column | None":
