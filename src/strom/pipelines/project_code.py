@@ -64,7 +64,7 @@ def pickled(functions: Any) -> bytes:
     from pyspark import cloudpickle
     from pyspark.sql.udf import UserDefinedFunction
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(cloudpickle.Pickler):
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, UserDefinedFunction):
                 parts = (
@@ -75,10 +75,10 @@ def pickled(functions: Any) -> bytes:
                     value.deterministic,
                 )
                 return UserDefinedFunction, parts
-            return super().reducer_override(value)
+            return super().reducer_override(value)  # type: ignore[no-untyped-call]
 
     file = io.BytesIO()
-    Pickler(file).dump(functions)
+    Pickler(file).dump(functions)  # type: ignore[no-untyped-call]
     return file.getvalue()
 
 
@@ -151,7 +151,7 @@ def _udfs_without_session() -> Iterator[None]:
     except ImportError:  # views in SQL can be listed without it
         yield
         return
-    parsed = UserDefinedFunction.returnType
+    parsed: Any = UserDefinedFunction.returnType
 
     def lazily_parsed(function: Any) -> Any:
         if SparkContext._active_spark_context is None and isinstance(function._returnType, str):
