@@ -159,13 +159,16 @@ def in_order(columns: Mapping[str, "exp.Expr"], known: set[str] | None) -> list[
     SELECT gives that name to.
     """
     after: dict[str, set[str]] = {name: set() for name in columns}
+    written = list(columns)
     for name, one in columns.items():
         for other in (names_in(one) & set(columns)) - {name}:
-            if known is None:
+            earlier = written.index(other) < written.index(name)
+            if known is None and earlier:
                 raise UserError(
-                    f"{other} is selected under that name and read in {name} too: choose another name."
+                    f"{name} reads {other}, which may be the column that was read or the one that SELECT "
+                    "makes: choose another name."
                 )
-            if other in known:
+            if known is None or other in known:
                 after[other].add(name)
             else:
                 after[name].add(other)
