@@ -360,6 +360,10 @@ def test_copies_of_tables_go_with_the_versions_that_name_them(tmp_path, monkeypa
     assert "copy" not in stored["tables"]["pages"], "a project may be moved"
     write(tmp_path / "shop", **{"pages.csv": "page\n/other\n"})
     newer = loaded(tmp_path / "shop", monkeypatch).views["pages"].tables["pages"]
+    (project.data / "tables" / newer.content / "pages.csv").write_text("cut off")
+    assert loaded(tmp_path / "shop", monkeypatch).views["pages"].tables["pages"] == newer
+    copied = project.data / "tables" / newer.content / "pages.csv"
+    assert copied.read_text() == "page\n/other\n", "a damaged copy is made again"
     assert sweep_tables(project) == 0, "one that is not named yet may be in use"
     assert sweep_tables(project, unused_s=0) == 1
     names = [path.name for path in (project.data / "tables").iterdir()]

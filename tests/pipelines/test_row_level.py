@@ -54,12 +54,10 @@ def make_view(prepare=None, **view):
 
 
 def in_sql(text):
-    """Any statement over the stream, `clicks`, and the table, `kinds`."""
+    """Any statement over {rows} and {pages}."""
 
     def prepare(rows, pages):
-        rows.createOrReplaceTempView("clicks")
-        pages.createOrReplaceTempView("kinds")
-        return rows.sparkSession.sql(text)
+        return rows.sparkSession.sql(text, rows=rows, pages=pages)
 
     return prepare
 
@@ -75,7 +73,9 @@ def lawful(spark, folder, views):
         for name, view in views.items()
         for piece in pieces
     ]
-    found = {(name, piece): Counter() for name in views for piece in pieces}
+    found: dict[tuple[str, str], Counter[str]] = {
+        (name, piece): Counter() for name in views for piece in pieces
+    }
     for name, piece, row in reduce(lambda one, other: one.union(other), made).collect():
         found[name, piece][row] += 1
     return {
@@ -112,16 +112,16 @@ ROW_BY_ROW = {
     "order and partitions": lambda rows: rows.sort("ms").repartition(2, "page").coalesce(1),
     "a UDF": lambda rows: rows.withColumn("x", sf.udf(lambda ms: ms * 2, "int")("ms")),
     "EXISTS over a table": in_sql(
-        "SELECT * FROM clicks WHERE EXISTS (SELECT 1 FROM kinds WHERE kinds.page = clicks.page)"
+        "SELECT * FROM {rows} r WHERE EXISTS (SELECT 1 FROM {pages} p WHERE p.page = r.page)"
     ),
-    "IN over a table": in_sql("SELECT * FROM clicks WHERE page NOT IN (SELECT page FROM kinds)"),
+    "IN over a table": in_sql("SELECT * FROM {rows} WHERE page NOT IN (SELECT page FROM {pages})"),
     "scalar subquery over a table": in_sql(
-        "SELECT *, (SELECT max(kind) FROM kinds) AS k FROM clicks"
+        "SELECT *, (SELECT max(kind) FROM {pages}) AS k FROM {rows}"
     ),
-    "WITH": in_sql("WITH c AS (SELECT * FROM clicks WHERE ms > 1) SELECT page, ms FROM c"),
+    "WITH": in_sql("WITH c AS (SELECT * FROM {rows} WHERE ms > 1) SELECT page, ms FROM c"),
     "LATERAL over a table": in_sql(
-        "SELECT clicks.*, k.kind FROM clicks, "
-        "LATERAL (SELECT kind FROM kinds WHERE kinds.page = clicks.page) k"
+        "SELECT r.*, k.kind FROM {rows} r, "
+        "LATERAL (SELECT kind FROM {pages} p WHERE p.page = r.page) k"
     ),
 }
 
@@ -171,15 +171,15 @@ NOT_ROW_BY_ROW = {
         "compares all rows",
     ),
     "subquery over the stream": (
-        in_sql("SELECT * FROM clicks WHERE ms = (SELECT max(ms) FROM clicks)"),
+        in_sql("SELECT * FROM {rows} WHERE ms = (SELECT max(ms) FROM {rows})"),
         "has a subquery over the stream",
     ),
     "EXISTS over the stream": (
-        in_sql("SELECT * FROM clicks a WHERE EXISTS (SELECT 1 FROM clicks b WHERE b.ms > a.ms)"),
+        in_sql("SELECT * FROM {rows} a WHERE EXISTS (SELECT 1 FROM {rows} b WHERE b.ms > a.ms)"),
         "has a subquery over the stream",
     ),
     "WITH, twice": (
-        in_sql("WITH c AS (SELECT * FROM clicks) SELECT a.ms FROM c a JOIN c b ON a.page = b.page"),
+        in_sql("WITH c AS (SELECT * FROM {rows}) SELECT a.ms FROM c a JOIN c b ON a.page = b.page"),
         "joins the stream with itself",
     ),
     "mapInPandas": (
@@ -206,6 +206,11 @@ def through_rdd(rows):
     return rows.rdd.map(lambda row: row).toDF(rows.schema)
 
 
+def shared_view(rows):
+    rows.createOrReplaceTempView("clicks")
+    return rows.sparkSession.table("clicks")
+
+
 def read_again(rows):
     return rows.sparkSession.createDataFrame(rows.collect(), rows.schema)
 
@@ -221,6 +226,7 @@ def read_again(rows):
         (lambda rows: rows.join(through_rdd(rows), "page"), "View v turns its rows into an RDD"),
         (lambda rows: rows.where(sf.lit(rows.count()) > 0), "`prepare` reads its rows"),
         (read_again, "`prepare` reads its rows"),
+        (shared_view, "View v reads rows as the temporary view clicks"),
         (
             lambda rows: rows.join(
                 rows.sparkSession.read.json(__file__, schema="page STRING"), "page"
@@ -281,7 +287,7 @@ def nondeterministic(rows):
         {"expect_or_drop": {"new": "_timestamp > now()"}},
         {"prepare": nondeterministic},
         {"prepare": lambda rows, pages: rows.join(pages.withColumn("x", sf.rand()), "page")},
-        {"prepare": in_sql("SELECT * FROM clicks WHERE ms > (SELECT max(rand()) FROM kinds)")},
+        {"prepare": in_sql("SELECT * FROM {rows} WHERE ms > (SELECT max(rand()) FROM {pages})")},
     ],
 )
 def test_no_part_of_a_view_may_be_another_each_time(spark, folder, view):

@@ -167,6 +167,14 @@ def test_options_that_are_not_understood_are_refused(options, told):
         )
 
 
+def test_a_name_that_may_be_of_two_columns_is_refused():
+    first = "SELECT lower(page) AS page, ms * 2 AS ms FROM clicks;\nCREATE VIEW w AS "
+    views = views_of(f"{first}SELECT page AS p, upper(page) AS page FROM v")
+    assert list(views["w"].columns) == ["p", "page"], "what is made later was read before"
+    with pytest.raises(UserError, match=r"views\.sql:3: p reads page, which may be"):
+        views_of(f"{first}SELECT upper(page) AS page, page AS p FROM v")
+
+
 def test_two_streams_of_one_name_are_refused():
     with pytest.raises(
         UserError, match=r"views\.sql:2: There are two streams of the name 'clicks'"

@@ -64,7 +64,7 @@ def pickled(functions: Any) -> bytes:
     from pyspark import cloudpickle
     from pyspark.sql.udf import UserDefinedFunction
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(cloudpickle.Pickler):
         def reducer_override(self, value: Any) -> Any:
             if isinstance(value, UserDefinedFunction):
                 parts = (
@@ -75,10 +75,10 @@ def pickled(functions: Any) -> bytes:
                     value.deterministic,
                 )
                 return UserDefinedFunction, parts
-            return super().reducer_override(value)
+            return super().reducer_override(value)  # type: ignore[no-untyped-call]
 
     file = io.BytesIO()
-    Pickler(file).dump(functions)
+    Pickler(file).dump(functions)  # type: ignore[no-untyped-call]
     return file.getvalue()
 
 
@@ -98,11 +98,9 @@ def _project_modules() -> list[ModuleType]:
     found = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if (
-            name == "__main__"
-            or file is None
-            or not file.startswith(tuple(map(str, _loaded_folders)))
-        ):
+        if file is None or name in {"__main__", "__mp_main__"} or module.__name__ != name:
+            continue
+        if not file.startswith(tuple(map(str, _loaded_folders))):  # most are not, and this is quick
             continue
         if any(_belongs(Path(file), folder) for folder in _loaded_folders) and not is_library(file):
             found.append(module)
@@ -119,13 +117,12 @@ def _belongs(file: Path, folder: Path) -> bool:
 
 def without_session(error: Exception) -> str:
     """What a definition file failed with; for a column made at its top, what to do instead."""
-    told = f"{type(error).__name__}: {error}"
-    if _session_missing(error):
-        return (
-            "A column (col, lit, expr, …) can be made only while Spark runs, and not when the file is "
-            "loaded. Make it inside `prepare`, or inside a function that `prepare` calls."
-        )
-    return told
+    if not _session_missing(error):
+        return f"{type(error).__name__}: {error}"
+    return (
+        "A column (col, lit, expr, …) can be made only while Spark runs, and not when the file is "
+        "loaded. Make it inside `prepare`, or inside a function that `prepare` calls."
+    )
 
 
 def _session_missing(error: Exception) -> bool:
@@ -151,7 +148,7 @@ def _udfs_without_session() -> Iterator[None]:
     except ImportError:  # views in SQL can be listed without it
         yield
         return
-    parsed = UserDefinedFunction.returnType
+    parsed: Any = UserDefinedFunction.returnType
 
     def lazily_parsed(function: Any) -> Any:
         if SparkContext._active_spark_context is None and isinstance(function._returnType, str):

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from strom.model.errors import UserError
 from strom.pipelines.definitions.place import DefinitionError
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.view import View
@@ -45,7 +46,8 @@ def kept(table: Table, project: Project) -> Table:
     """A table with its present content, of which a copy is there."""
     copies = project.data / FOLDER
     content = _content(project.folder, table)
-    if not (copies / content).exists():
+    if not _is_intact(copies, content, table):
+        shutil.rmtree(copies / content, ignore_errors=True)
         fresh = copies / f".{uuid.uuid4().hex}"
         try:
             _copy(project.folder, table, fresh)
@@ -57,6 +59,14 @@ def kept(table: Table, project: Project) -> Table:
             shutil.rmtree(fresh, ignore_errors=True)
     os.utime(copies / content)
     return replace(table, content=content, copy=str(copies / content))
+
+
+def _is_intact(copies: Path, content: str, table: Table) -> bool:
+    """Whether a copy is there and holds what it is named by: a crash may have cut it off."""
+    try:
+        return _content(copies, replace(table, path=content)) == content
+    except DefinitionError:
+        return False
 
 
 def with_copies(view: View, data: Path) -> View:
@@ -74,7 +84,10 @@ def sweep_tables(project: Project, *, unused_s: float = UNUSED_S) -> int:
     folder = project.data / FOLDER
     if not folder.exists():
         return 0
-    used = _named(project)
+    try:
+        used = _named(project)
+    except UserError:  # a definition that cannot be read may name any of them
+        return 0
     due = [
         path
         for path in folder.iterdir()
@@ -126,7 +139,10 @@ def _content(folder: Path, table: Table) -> str:
 def _copy(folder: Path, table: Table, target: Path) -> None:
     for name, path in _files(folder, table):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target / name)
+        with path.open("rb") as source, (target / name).open("wb") as copy:
+            shutil.copyfileobj(source, copy)
+            copy.flush()
+            os.fsync(copy.fileno())
 
 
 def _files(folder: Path, table: Table) -> Iterator[tuple[str, Path]]:

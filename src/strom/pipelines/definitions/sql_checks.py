@@ -32,6 +32,7 @@ _UNITS = {
     "year",
 }
 """Words that a parser keeps in the choice of a function."""
+_WORDS = {"VAR", "STRING", "NUMBER", "IDENTIFIER"}
 
 
 def check_clauses(tree: "exp.Select") -> None:
@@ -158,13 +159,16 @@ def in_order(columns: Mapping[str, "exp.Expr"], known: set[str] | None) -> list[
     SELECT gives that name to.
     """
     after: dict[str, set[str]] = {name: set() for name in columns}
+    written = list(columns)
     for name, one in columns.items():
         for other in (names_in(one) & set(columns)) - {name}:
-            if known is None:
+            earlier = written.index(other) < written.index(name)
+            if known is None and earlier:
                 raise UserError(
-                    f"{other} is selected under that name and read in {name} too: choose another name."
+                    f"{name} reads {other}, which may be the column that was read or the one that SELECT "
+                    "makes: choose another name."
                 )
-            if other in known:
+            if known is None or other in known:
                 after[other].add(name)
             else:
                 after[name].add(other)
@@ -181,15 +185,13 @@ def in_order(columns: Mapping[str, "exp.Expr"], known: set[str] | None) -> list[
 def _words(text: str) -> Counter[str]:
     """Names and values, with how often they stand there; names of functions may be others."""
     import sqlglot
-    from sqlglot.tokens import TokenType
 
-    counted = {TokenType.VAR, TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER}
     tokens: list[Any] = sqlglot.tokenize(text, dialect="spark")
     words: Counter[str] = Counter()
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        called = following is not None and following.token_type == TokenType.L_PAREN
+        called = following is not None and following.token_type.name == "L_PAREN"
         word = token.text.lower()
-        if token.token_type in counted and not called and word.rstrip("s") not in _UNITS:
+        if token.token_type.name in _WORDS and not called and word.rstrip("s") not in _UNITS:
             words[word] += 1
     return words
 

@@ -61,6 +61,8 @@ _MEASURE_INSTEAD = (
 _CONSTANT = {"LocalRelation", "OneRowRelation", "Range"}
 _KEEPS_LEFT = {"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"}
 _KEEPS_RIGHT = {"Inner", "Cross", "RightOuter"}
+_UNIQUE_VIEW = "_pyspark_"
+"""How PySpark names the rows that a statement gets as {arguments}, each with a number of its own."""
 _AGGREGATE = "org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction"
 _PYTHON_TABLE_FUNCTION = "org.apache.spark.sql.catalyst.expressions.PythonUDTF"
 
@@ -157,6 +159,8 @@ class _LineageOf:
         if not children:
             return self._leaf(node, plan)
         within = [self.reads(child) for child in children]
+        if node == "View":
+            _check_named(plan.desc().identifier().table())
         if node == "CTERelationDef":
             self.shared[plan.id()] = within[0]
         if node == "WithCTE":  # the definitions come first, then what uses them
@@ -224,6 +228,15 @@ def _check_join(kind: str, left: bool, right: bool) -> None:
         )
 
 
+def _check_named(view: str) -> None:
+    """A session has each temporary view once, and the layers of a project work side by side in it."""
+    if not view.startswith(_UNIQUE_VIEW):
+        raise NotRowLevel(
+            f"reads rows as the temporary view {view}: a batch and a micro-batch at the same time would "
+            "read each other's. Give them to the statement: sparkSession.sql('… {rows} …', rows=rows)."
+        )
+
+
 def _is_python(generator: Any) -> bool:
     return _is_a(_PYTHON_TABLE_FUNCTION, generator)
 
@@ -260,7 +273,7 @@ def _plan(rows: "DataFrame") -> Any:
 
 
 def _is_a(kind: str, value: Any) -> bool:
-    from py4j.java_gateway import is_instance_of
+    from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
     from pyspark import SparkContext
 
     return bool(is_instance_of(SparkContext._gateway, value, kind))
