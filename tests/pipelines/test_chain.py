@@ -127,6 +127,11 @@ def test_a_batch_is_cut_where_the_chain_can_be(moves, archived, may_lead):
     check_whole(spliced, max(version.position, cut, key=lambda one: one - version.base))
 
 
+def test_a_version_that_begins_ahead_of_the_archive_has_an_empty_batch():
+    version = replace(version_of([]), base=Offsets((5, 5)))
+    assert cut_of(version, Offsets((5, 3)), may_lead=False) == version.base
+
+
 @given(steps, st.integers(0, 12))
 def test_a_compaction_never_swallows_a_pinned_position(moves, pinned):
     version = version_of(moves)

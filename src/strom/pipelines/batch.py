@@ -96,7 +96,9 @@ def cut_of(version: Version, archived: Offsets, *, may_lead: bool) -> Offsets:
     """
     if may_lead and version.position <= archived:
         return archived
-    return [boundary for boundary in version.boundaries if boundary <= archived][-1]
+    reached = [boundary for boundary in version.boundaries if boundary <= archived]
+    # A version that begins ahead of the archive, as one replayed from a later time, has no cut yet.
+    return reached[-1] if reached else version.base
 
 
 def _pin(

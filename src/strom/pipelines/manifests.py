@@ -110,6 +110,13 @@ class Manifests:
                 for path in folder.glob("v*/**/*.parquet")
                 if _modified(path) <= now - orphan_s
             }
+            # Before anything is removed from them, which changes their times.
+            done = [
+                written
+                for written in folder.glob("v*/*/*/")
+                if _modified(written)
+                <= now - (grace_s if (written / "_SUCCESS").exists() else orphan_s)
+            ]
             removed = due | (orphans - known)
             for file in removed:
                 path = folder / file
@@ -118,10 +125,8 @@ class Manifests:
             if due:
                 left = tuple(one for one in manifest.retired if one[0] not in due)
                 _replace(self._path(view), json.dumps(to_json(replace(manifest, retired=left))))
-            for written in folder.glob("v*/*/*/"):
-                is_done = (written / "_SUCCESS").exists()
-                if _modified(written) <= now - (grace_s if is_done else orphan_s):
-                    _remove_without_states(written)
+            for written in done:
+                _remove_without_states(written)
         return len(removed)
 
     def _path(self, view: str) -> Path:
