@@ -102,6 +102,12 @@ class Driver:
         assert line, "the driver has ended"
         return json.loads(line)
 
+    def refused(self, command):
+        """The message with which a command is refused."""
+        response = self(command)
+        assert "refused" in response, (command, response)
+        return response["refused"]
+
 
 def stop(process):
     process.terminate()
@@ -109,6 +115,23 @@ def stop(process):
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
+
+
+def stop_with_executors(worker):
+    """Stop a worker, and wait for its executors, which may outlive it for a moment."""
+    children = Path(f"/proc/{worker.pid}/task").glob("*/children")
+    executors = [Path("/proc", pid) for path in children for pid in path.read_text().split()]
+    assert executors
+    stop(worker)
+    wait_for(lambda: not any(map(runs, executors)))
+
+
+def runs(process):
+    """Whether a process of /proc runs; one that nobody has waited for does not."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def wait_for(found):
@@ -164,10 +187,10 @@ def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_pat
         assert (before["done"]["counted"], before["done"]["lines"]) == (1000, 1000)
 
         # An executor that joins later, on a machine without the folder.
-        stop(sharing)
+        stop_with_executors(sharing)
         without = spark.start_worker(without=data)
         send(kafka_servers, stream, [b"/new"] * 10)
-        refused = {work: ask(work)["refused"] for work in ("archive", "batch", "speed")}
+        refused = {work: ask.refused(work) for work in ("archive", "batch", "speed")}
         for work in ("archive", "speed"):
             assert f"does not see the data folder {data} of this project" in refused[work]
             assert "The executor on " in refused[work]
@@ -177,11 +200,11 @@ def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_pat
         # It has a folder at that path, of another project.
         elsewhere = Path(f"/proc/{without.pid}/root{data}")
         token_of(elsewhere)
-        assert f"{FILE} is missing there, or is another project's" in ask("archive")["refused"]
+        assert f"{FILE} is missing there, or is another project's" in ask.refused("archive")
 
         # An old copy of the folder has the token; but what is written there, is not seen here.
         shutil.copy(data / FILE, elsewhere / FILE)
-        refused = ask("archive")["refused"]
+        refused = ask.refused("archive")
         assert "Spark's tasks wrote 10 rows" in refused
         assert "this process sees 0 rows in 0 files" in refused
         after = ask("state")
