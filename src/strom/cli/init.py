@@ -1,5 +1,6 @@
 """`strom init`: a project that runs."""
 
+import shlex
 from pathlib import Path
 
 import click
@@ -27,7 +28,7 @@ def init(name: Path, sql: bool) -> None:
         (name / "views.py").write_text(DEFINITIONS, "utf-8")
     click.echo(
         f"Made {name}: strom.toml has the settings, views.{'sql' if sql else 'py'} the definitions.\n\n"
-        f"Next:\n  cd {name}\n  strom plan\n  strom run\n\nThen, in another terminal:\n"
+        f"Next:\n  cd {shlex.quote(str(name))}\n  strom plan\n  strom run\n\nThen, in another terminal:\n"
         '  echo \'{"user": "ada", "page": "/cart", "ms": 120, "at": "2026-11-15T08:00:00Z"}\''
         " | strom produce clicks\n"
         '  strom query "SELECT page, views, visitors FROM page_minutes"'
