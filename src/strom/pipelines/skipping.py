@@ -6,7 +6,7 @@ record is noted, and it is noted before the segment that lacks it is published.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -57,43 +57,71 @@ def write_computable(
     piece: Piece,
     *,
     layer: Layer = "speed",
-    few: bool = False,
 ) -> Segment:
     """Write the states of all records that can be computed; ViewFailed if too many cannot."""
-    known = manifests.existing(feed.name).version(number).skipped
-    inside = RecordRange(piece.start, piece.end)
-    rows = _without(piece.parsed, [record for record in known if record in inside])
-
-    def write(rows: "DataFrame") -> Segment:
-        return write_segment(
-            manifests, feed, number, rows, piece.start, piece.end, layer=layer, few=few
-        )
-
     try:
-        return write(rows)
+        return write_unskipped(manifests, feed, number, piece, layer=layer)
     except Exception as error:
         if kind_of(error) != "data":
             raise
-        found = _failing(feed, rows, inside, plain_reason(error))
-    if len(known) + len(found) > MOST_PER_VERSION:
+        reason = plain_reason(error)
+    return write_skipping(manifests, kafka, feed, number, piece, reason, layer=layer)
+
+
+def write_unskipped(
+    manifests: Manifests,
+    feed: Feed,
+    number: int,
+    piece: Piece,
+    *,
+    layer: Layer = "speed",
+    few: bool = False,
+) -> Segment:
+    """Write the states of all records but those that the version skips already."""
+    rows = _without(piece.parsed, _skipped(manifests, feed, number, piece))
+    return write_segment(
+        manifests, feed, number, rows, piece.start, piece.end, layer=layer, few=few
+    )
+
+
+def write_skipping(
+    manifests: Manifests,
+    kafka: KafkaLog,
+    feed: Feed,
+    number: int,
+    piece: Piece,
+    reason: str,
+    *,
+    layer: Layer = "speed",
+    few: bool = False,
+) -> Segment:
+    """Find the records that fail, skip them, and write the others; `reason` is how all of them failed."""
+    rows = _without(piece.parsed, _skipped(manifests, feed, number, piece))
+    found = _failing(feed, rows, RecordRange(piece.start, piece.end), reason)
+    before = len(manifests.existing(feed.name).version(number).skipped)
+    if before + len(found) > MOST_PER_VERSION:
         raise ViewFailed(
-            f"View {feed.name} has skipped {len(known)} records that it could not compute, and would "
+            f"View {feed.name} has skipped {before} records that it could not compute, and would "
             f"exceed the limit of {MOST_PER_VERSION}. {_example(found)} {_way_out(feed)}"
         )
     _send(kafka, feed, piece.raw, found)
     manifests.change(
-        feed.name, feed.view.stream.topic, lambda before: _noted(before, number, found)
+        feed.name, feed.view.stream.topic, lambda manifest: _noted(manifest, number, found)
     )
-    for (partition, offset), reason in found.items():
-        log.warning(
-            "view %s skips partition %d offset %d: %s", feed.name, partition, offset, reason
-        )
+    for (partition, offset), why in found.items():
+        log.warning("view %s skips partition %d offset %d: %s", feed.name, partition, offset, why)
     try:
-        return write(_without(rows, found))
+        return write_unskipped(manifests, feed, number, piece, layer=layer, few=few)
     except Exception as error:
         if kind_of(error) != "data":
             raise
         raise ViewFailed(_not_one(feed, plain_reason(error))) from error
+
+
+def _skipped(manifests: Manifests, feed: Feed, number: int, piece: Piece) -> list[Record]:
+    inside = RecordRange(piece.start, piece.end)
+    known = manifests.existing(feed.name).version(number).skipped
+    return [record for record in known if record in inside]
 
 
 def _failing(feed: Feed, rows: "DataFrame", inside: RecordRange, reason: str) -> dict[Record, str]:
@@ -145,8 +173,7 @@ def _bytes(value: bytes | None) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-def _without(rows: "DataFrame", records: Iterable[Record]) -> "DataFrame":
-    records = list(records)
+def _without(rows: "DataFrame", records: Sequence[Record]) -> "DataFrame":
     if not records:
         return rows
     return rows.where(f"NOT ({one_of(records, partition='_partition', offset='_offset')})")

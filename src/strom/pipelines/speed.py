@@ -8,7 +8,7 @@ leaves a file that nobody reads.
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ from strom.pipelines.offsets import Offsets
 from strom.pipelines.record_ranges import in_slices
 from strom.pipelines.same_topic import check_same_topic, replay_again
 from strom.pipelines.set_aside import ViewStates
-from strom.pipelines.skipping import Piece, write_computable
+from strom.pipelines.skipping import Piece, write_skipping, write_unskipped
 from strom.pipelines.spark.parsing import dead_rows, dead_sizes, parse
 from strom.pipelines.spark.reading import read_log
 
@@ -209,38 +209,55 @@ class SpeedLayer:
             # Also brings the parsed records into memory, on all cores, for whoever comes next.
             columns = dead_sizes(piece.parsed).toArrow().to_pydict().values()
             malformed = list(zip(*columns, strict=True))
-            # Side by side, for one job's planning leaves the cores to another's work. Each publishes
-            # when it is done, and does not wait for one that has to look for failing records.
-            jobs = [
-                self._pool.submit(self._or_fails, one, partial(self._feed, one, piece, malformed))
-                for one in targets
-            ]
-            wait(jobs)
-            published = [job.result() for job in jobs]
+            # Side by side, for one job's planning leaves the cores to another's work.
+            computed = self._pool.map(partial(self._computed, piece, malformed), targets)
+            published = self._published(targets, list(computed), piece)
         finally:
             piece.parsed.unpersist()
-        if not any(published):
+        if not published:
             return False
-        for target, has in zip(targets, published, strict=True):
-            if has and target is self._dead_letters:
-                self.progress.dead_letters += len(malformed)
+        if self._dead_letters in published:
+            self.progress.dead_letters += len(malformed)
         self.progress.records += end - start
         self.progress.batches += 1
         self.progress.seconds = time.perf_counter() - began
         self.progress.freshness.published(time.monotonic(), start - Offsets(), end - Offsets())
         return True
 
-    def _feed(self, target: Target, piece: Piece, malformed: Malformed) -> bool:
-        self._publish(target, self._states(target, piece, malformed))
-        return True
-
-    def _states(self, target: Target, piece: Piece, malformed: Malformed) -> Segment:
+    def _computed(self, piece: Piece, malformed: Malformed, target: Target) -> Segment | Exception:
         """Write the states of one version. Nobody sees them yet."""
-        if target is not self._dead_letters:
-            return write_computable(
-                self._manifests, self._log, target.feed, target.number, piece, few=True
-            )
-        return self._dead_segment(target, piece, malformed)
+        try:
+            if target is self._dead_letters:
+                return self._dead_segment(target, piece, malformed)
+            return write_unskipped(self._manifests, target.feed, target.number, piece, few=True)
+        except Exception as error:  # noqa: BLE001 - it is this version's, and handled with the others
+            return error
+
+    def _published(
+        self, targets: Sequence[Target], computed: Sequence[Segment | Exception], piece: Piece
+    ) -> list[Target]:
+        """Make visible what was computed, of all versions together; which have these records now.
+
+        Then only those that failed are looked after: no other waits until their records are found.
+        """
+        published = []
+        failed: list[tuple[Target, Exception]] = []
+        for target, states in zip(targets, computed, strict=True):
+            if isinstance(states, Exception):
+                failed.append((target, states))
+            elif self._or_fails(target, partial(self._publish, target, states)):
+                published.append(target)
+        for target, error in failed:
+            if self._or_fails(target, partial(self._publish_computable, target, error, piece)):
+                published.append(target)
+        return published
+
+    def _publish_computable(self, target: Target, error: Exception, piece: Piece) -> bool:
+        """Publish the states of the records that can be computed, if it was others that failed."""
+        if kind_of(error) != "data":
+            raise error
+        place = self._manifests, self._log, target.feed, target.number
+        return self._publish(target, write_skipping(*place, piece, plain_reason(error), few=True))
 
     def _dead_segment(self, target: Target, piece: Piece, malformed: Malformed) -> Segment:
         """Send the malformed records to their topic and write them to files, slice by slice."""
@@ -270,15 +287,16 @@ class SpeedLayer:
         self._log.send_dead_letters(self._stream.topic, self._stream.dead_letter_topic, letters)
         self._confirmed[partition] = offset
 
-    def _publish(self, target: Target, segment: Segment) -> None:
+    def _publish(self, target: Target, segment: Segment) -> bool:
         """Make the states visible, and tell the view's progress."""
         try:
             append_segment(self._manifests, target.feed, target.number, segment)
         except OutOfPlace:
             # A batch, or another process, has brought this version further; the next step sees it.
             log.info("states of %s from %s on came too late", target.feed.name, segment.start)
-            return
+            return True
         self.states.succeeded(target.feed.name, target.number)
         if target is not self._dead_letters:
             group = f"{self._group}.{target.feed.name}"
             self._log.commit(group, self._stream.topic, segment.end)
+        return True
