@@ -7,8 +7,8 @@ import pytest
 from strom.pipelines import Stream, View, count
 from strom.pipelines.chain import Manifest, Segment, Version
 from strom.pipelines.continuation import continuation
+from strom.pipelines.fingerprints import fingerprint
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.versions import fingerprint
 
 STREAM = Stream("clicks", schema="page STRING", partitions=1)
 PRESENT = View(reads=STREAM, keys=["page"], measures={"n": count()}, name="pages")

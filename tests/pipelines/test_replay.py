@@ -165,7 +165,7 @@ def test_other_writers_of_the_new_version_do_not_disturb_a_replay(world, monkeyp
         calls.append(number)
         if len(calls) == 1:  # the archive takes the version further than this round goes
             world.archive()
-            run_batch(world.spark, manifests, world.master, feed, number)
+            run_batch(world.spark, manifests, world.master, feed, number, world.kafka)
         return append_segment(manifests, feed, number, segment)
 
     def beside_compaction(manifests, feed, number, segment):
