@@ -34,7 +34,7 @@ def main():
     stream, views = pages(topic)
     world = World(start_session(master, SETTINGS), servers, Path(folder), stream, views)
     commands = {
-        "speed": world.speed().step,
+        "speed": lambda: step(world.speed()),
         "archive": world.archive,
         "batch": lambda: [world.batch(view.name).records for view in views],
         "state": lambda: state(world),
@@ -45,6 +45,14 @@ def main():
         except UserError as error:
             response = {"refused": str(error)}
         print(json.dumps(response), flush=True)
+
+
+def step(speed):
+    taken = speed.step()
+    for target in speed.everyone:
+        if reason := speed.states.reason_to_wait(target.feed.name, target.number):
+            raise UserError(reason)
+    return taken
 
 
 def state(world):

@@ -141,6 +141,10 @@ def problems_of(runner: "Runner") -> list[str]:
     """What does not work at present, a line each."""
     lags = {view: lag for one in runner.layers.values() for view, lag in one.progress.lags.items()}
     lines = [f"{why} Retrying since {since:%H:%M:%S}." for why, since in runner.retrying().items()]
+    lines += [
+        f"view {name} is retried, {human_count(lags.get(name, 0))} records behind: {reason}"
+        for name, reason in runner.waiting().items()
+    ]
     aside = runner.set_aside()
     lines += [
         f"view {name} is set aside, {human_count(lags.get(name, 0))} records behind: {reason}"

@@ -147,6 +147,15 @@ class Runner:
                 found[outage.reason] = min(outage.since, found.get(outage.reason, outage.since))
         return found
 
+    def waiting(self) -> dict[str, str]:
+        """The views that are retried, and why."""
+        return {
+            target.feed.name: reason
+            for layer in self.layers.values()
+            for target in layer.everyone
+            if (reason := layer.states.reason_to_wait(target.feed.name, target.number))
+        }
+
     def ends(self, topic: str) -> int:
         """How many records a topic has had until now."""
         return self._kafka.ends(topic) - Offsets()

@@ -23,8 +23,9 @@ BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
 
 @dataclass
 class _Waiting:
-    attempts: int
-    until: float
+    attempts: int = 0
+    until: float = 0.0
+    reason: str = ""
 
 
 @dataclass
@@ -47,11 +48,17 @@ class ViewStates:
 
     def retry_later(self, view: str, number: int, reason: str) -> None:
         """Leave a version alone for a while, longer with each failure in a row."""
-        waiting = self._waiting.setdefault((view, number), _Waiting(0, 0.0))
+        waiting = self._waiting.setdefault((view, number), _Waiting())
         if not waiting.attempts:
             log.warning("view %s waits, and is retried: %s", view, reason)
         waiting.until = self.clock() + BACKOFF.delay(waiting.attempts, self.chance())
         waiting.attempts += 1
+        waiting.reason = reason
+
+    def reason_to_wait(self, view: str, number: int) -> str | None:
+        """Why a version is left alone for a while; None if it is not."""
+        waiting = self._waiting.get((view, number))
+        return waiting.reason if waiting else None
 
     def succeeded(self, view: str, number: int) -> None:
         """A version has taken in records."""
