@@ -1,3 +1,3 @@
 """strom: a streaming data platform for Python."""
 
-__version__ = "0.1.0"
+__version__ = "0.1.1"

@@ -1,13 +1,13 @@
-"""A random id in a project's data folder: whoever reads the same one sees the same folder.
+"""A random id in a project's data folder: processes that read the same one see the same folder.
 
 Executors of a cluster compare it before they write: at the same path, another machine may have no folder,
 or that of another project.
 """
 
-import os
 import uuid
 from pathlib import Path
 
+from strom.pipelines.atomic_files import write_atomically
 from strom.pipelines.locks import locked
 
 FILE = "folder.token"
@@ -22,10 +22,5 @@ def token_of(data: Path) -> str:
         if len(known) == _LENGTH:
             return known
         token = uuid.uuid4().hex
-        fresh = path.with_suffix(".new")
-        with fresh.open("w", encoding="ascii") as file:
-            file.write(f"{token}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_atomically(path, f"{token}\n")
         return token

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from strom.model.errors import UserError
+from strom.pipelines.atomic_files import write_atomically
 from strom.pipelines.chain import Manifest, from_json, to_json
 from strom.pipelines.locks import locked
 
@@ -67,7 +67,7 @@ class Manifests:
                 now = time.time_ns() // 1_000_000
                 after = replace(after, retired=(*after.retired, *((file, now) for file in gone)))
             if after != before:
-                _replace(self._path(view), json.dumps(to_json(after)))
+                write_atomically(self._path(view), json.dumps(to_json(after)))
         return after
 
     def view_folder(self, view: str) -> Path:
@@ -124,29 +124,15 @@ class Manifests:
                 path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
             if due:
                 left = tuple(one for one in manifest.retired if one[0] not in due)
-                _replace(self._path(view), json.dumps(to_json(replace(manifest, retired=left))))
+                write_atomically(
+                    self._path(view), json.dumps(to_json(replace(manifest, retired=left)))
+                )
             for written in done:
                 _remove_without_states(written)
         return len(removed)
 
     def _path(self, view: str) -> Path:
         return self.folder / view / "manifest.json"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Put a file in the place of another so that it is there wholly or not at all, even after a crash."""
-    fresh = path.with_suffix(f".{os.getpid()}.new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        _sync(file.fileno())
-    fresh.replace(path)
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            _sync(folder)
-        finally:
-            os.close(folder)
 
 
 def _remove_without_states(written: Path) -> None:
@@ -161,7 +147,3 @@ def _modified(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:
         return math.inf
-
-
-def _sync(descriptor: int) -> None:
-    os.fsync(descriptor)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
+from strom.pipelines.atomic_files import write_atomically
 from strom.pipelines.locks import locked
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ def check_same_cluster(data: Path, kafka: "KafkaLog") -> None:
     with locked(path.with_suffix(".lock")):
         known = path.read_text("utf-8").strip() if path.exists() else ""
         if not known:
-            fresh = path.with_suffix(".new")
-            fresh.write_text(f"{seen}\n", "utf-8")
-            fresh.replace(path)
+            write_atomically(path, f"{seen}\n")
             return
     if known != seen:
         raise UserError(
