@@ -1,5 +1,7 @@
 """Never publish less than was read: files that are missing, or hold fewer rows, are recognised."""
 
+from pathlib import Path
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -100,6 +102,9 @@ def test_a_batch_of_an_archive_that_lacks_records_is_not_published(world):
     [*_, (file, records)] = sorted(world.master.snapshot().files.items(), key=lambda one: one[1])
     pq.write_table(pq.read_table(file).slice(1), file)
     with pytest.raises(ArchiveTooShort, match=f"noted {records} records in .* {records - 1} are"):
+        world.batch("counted")
+    Path(file).write_bytes(Path(file).read_bytes()[:-1])
+    with pytest.raises(ArchiveTooShort, match=f"noted {records} records in .* 0 are"):
         world.batch("counted")
     assert served(world)[0] == 2
 

@@ -104,6 +104,22 @@ def test_a_malformed_record_as_large_as_a_topic_takes_stops_nothing(world):
     assert 900_000 < len(letter.value()) < 1_000_000
 
 
+def test_a_malformed_record_of_a_year_beyond_9999_stops_nothing(world):
+    any_time = ConfigEntry(
+        "message.timestamp.after.max.ms",
+        str(2**63 - 1),
+        incremental_operation=AlterConfigOpType.SET,
+    )
+    topic = ConfigResource(ResourceType.TOPIC, world.stream.topic, incremental_configs=[any_time])
+    world.kafka.admin.incremental_alter_configs([topic])[topic].result(10)
+    producer = Producer({"bootstrap.servers": world.kafka.servers, "log_level": 0})
+    producer.produce(world.stream.topic, b"bad", partition=0, timestamp=600_000_000_000_000)
+    assert producer.flush(10) == 0
+    world.speed().step()
+    assert world.query(f"SELECT value FROM {world.dead.feed.name}") == [{"value": b"bad"}]
+    assert len(letters_in(world.kafka.servers, world.stream.dead_letter_topic)) == 1
+
+
 def test_more_letters_than_the_local_queue_holds_are_all_sent_in_slices(world, monkeypatch):
     monkeypatch.setattr("strom.pipelines.speed.DEAD_SLICE_BYTES", 400_000)
     world.kafka = KafkaLog(world.kafka.servers, {"queue.buffering.max.messages": "50"})

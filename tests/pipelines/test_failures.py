@@ -6,10 +6,11 @@ import duckdb
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from deltalake.exceptions import DeltaError
-from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import (
     AnalysisException,
     ArithmeticException,
+    IllegalArgumentException,
     NumberFormatException,
     PySparkException,
     PythonException,
@@ -36,7 +37,20 @@ def of_spark(kind, condition, state, text="it failed"):
     return error
 
 
-TRACE = "An exception was thrown:\nTraceback (most recent call last):\n  File ...\n"
+class FailedJob(Py4JJavaError):
+    """A failed job of Spark without a condition, without Java."""
+
+    def __init__(self, *causes):
+        Exception.__init__(self, *(f"Caused by: {cause}\n\tat a.b(C.java:1)" for cause in causes))
+
+    def __str__(self):
+        return "\n".join(["Job aborted due to stage failure", *self.args])
+
+
+TRACE = (
+    "An exception was thrown:\nTraceback (most recent call last):\n"
+    '  File "/views.py", line 2, in score\n    return 1\n'
+)
 KINDS = [
     # The machines: the same may succeed later.
     (KafkaUnavailable("No Kafka broker answers at 127.0.0.1:9."), "transient"),
@@ -54,7 +68,36 @@ KINDS = [
     (of_spark(PySparkException, "FAILED_READ_FILE.FILE_NOT_EXIST", "KD001"), "transient"),
     (of_spark(PySparkException, "KAFKA_DATA_LOSS.COULD_NOT_READ", "22000"), "transient"),
     (of_spark(PythonException, "PYTHON_EXCEPTION", "38000", f"{TRACE}MemoryError"), "transient"),
+    *(
+        (
+            of_spark(PythonException, "PYTHON_EXCEPTION", "38000", f"{TRACE}{text}"),
+            "transient",
+        )
+        for text in (
+            "OSError: [Errno 28] No space left on device",
+            "ConnectionRefusedError: [Errno 111] Connection refused",
+            "TimeoutError: timed out",
+            "ModuleNotFoundError: No module named 'scoring'",
+            "FileNotFoundError: [Errno 2] No such file or directory: 'model.bin'",
+            "MemoryError: Unable to allocate\n4 GiB",
+        )
+    ),
+    (FailedJob("java.io.EOFException"), "transient"),
+    (FailedJob("java.lang.IllegalArgumentException: x", "java.io.EOFException"), "transient"),
     # A record.
+    (FailedJob("java.lang.IllegalArgumentException: Last unit has not enough bits"), "data"),
+    (FailedJob("java.util.regex.PatternSyntaxException: Unclosed group"), "data"),
+    (FailedJob("com.fasterxml.jackson.core.JsonParseException: Unexpected character"), "data"),
+    (of_spark(IllegalArgumentException, "INVALID_FORMAT.MISMATCH_INPUT", "42601"), "data"),
+    (of_spark(IllegalArgumentException, "_LEGACY_ERROR_TEMP_3243", None), "data"),
+    *(
+        (of_spark(PythonException, "PYTHON_EXCEPTION", "38000", f"{TRACE}{text}"), "data")
+        for text in (
+            "gzip.BadGzipFile: Not a gzipped file (b'ab')",
+            "OSError: [Errno 75] Value too large for defined data type",
+            "ValueError: unexpected\nMemoryError",
+        )
+    ),
     (of_spark(NumberFormatException, "CAST_INVALID_INPUT", "22018"), "data"),
     (of_spark(ArithmeticException, "DIVIDE_BY_ZERO", "22012"), "data"),
     (of_spark(ArithmeticException, "ARITHMETIC_OVERFLOW", "22003"), "data"),

@@ -10,7 +10,7 @@ from strom.pipelines import Stream, View, count, max, sum  # noqa: A004
 from strom.pipelines.set_aside import reason_set_aside
 from strom.pipelines.skipping import ViewFailed
 from tests.pipelines.test_dead_letters import headers_of, letters_in
-from tests.pipelines.world import World, fresh_topic
+from tests.pipelines.world import BEGINNING, World, fresh_topic
 
 
 def numbers(stream):
@@ -153,6 +153,68 @@ def test_a_record_on_which_a_python_function_raises_is_skipped(spark, kafka_serv
     assert world.query("SELECT * FROM by_function") == [{"total": 3}]
     (letter,) = letters_in(kafka_servers, world.stream.dead_letter_topic)
     assert headers_of(letter)["strom.reason"].startswith("ValueError: invalid literal")
+    world.close()
+
+
+def test_a_record_on_which_a_function_of_spark_fails_without_a_condition_is_skipped(
+    spark, kafka_servers, tmp_path
+):
+    def decoded(stream):
+        return View(
+            reads=stream,
+            measures={
+                "most": max("CAST(unbase64(text) AS STRING)"),
+                "items": sum("size(sequence(5, length(text), -1))"),
+            },
+            name="decoded",
+        )
+
+    world = make_world(spark, kafka_servers, tmp_path, decoded)
+    world.send(texts("YQ==", "0", "YWFhYWFh", "YWI="))
+    world.speed().step()
+    assert world.query("SELECT * FROM decoded") == [{"most": "ab", "items": 4}]
+    assert world.manifests.existing("decoded").active_version.skipped == ((0, 1), (1, 0))
+    world.close()
+
+
+def test_no_record_is_skipped_where_a_worker_lacks_something(spark, kafka_servers, tmp_path):
+    there = tmp_path / "model"
+
+    def scored(rows):
+        from pyspark.sql.functions import udf
+
+        return rows.withColumn(
+            "number", udf(lambda text: int(open(there).read() + text), "int")("text")
+        )
+
+    def view(stream):
+        return View(reads=stream, prepare=scored, measures={"total": sum("number")}, name="scored")
+
+    world = make_world(spark, kafka_servers, tmp_path, view, everything)
+    world.send(texts("1", "2"))
+    speed = world.speed()
+    speed.step()
+    assert "FileNotFoundError" in speed.states.reason_to_wait("scored", 1)
+    assert world.query("SELECT * FROM everything") == [{"rows": 2}]
+    assert world.manifests.existing("scored").active_version.skipped == ()
+    there.write_text("1")
+    world.speed().step()
+    assert world.query("SELECT * FROM scored") == [{"total": 23}]
+    world.close()
+
+
+def test_a_csv_record_of_more_columns_than_the_parser_takes_is_malformed(
+    spark, kafka_servers, tmp_path
+):
+    world = make_world(spark, kafka_servers, tmp_path, everything, format="csv", schema="a STRING")
+    quoted = b'"' + b"," * 50_000 + b'"'
+    world.send([b"," * 100_000, b"x", quoted, b"," * 99_998])
+    world.speed().step()
+    name = world.dead.feed.name
+    assert world.query(f"SELECT _offset, reason FROM {name} WHERE _partition = 0") == [
+        {"_offset": 0, "reason": "more than 100000 columns"}
+    ]
+    assert world.manifests.existing("everything").active_version.position - BEGINNING == 4
     world.close()
 
 

@@ -216,6 +216,28 @@ def test_a_view_older_than_the_archive_goes_on_without_batches(spark, kafka_serv
         assert eventually(lambda: shop.counted() == 60, shop.runner)
 
 
+def test_a_new_view_that_fails_on_archived_records_is_set_aside_and_others_go_on(
+    spark, kafka_servers, tmp_path
+):
+    with Shop(spark, kafka_servers, tmp_path, "lambda") as shop:
+        shop.send(clicks(30))
+        (master,) = shop.runner.masters.values()
+        assert eventually(lambda: master.position() - Offsets() == 30, shop.runner)
+        shop.runner.stop()
+        shop.project.views["strict"] = View(
+            reads=shop.stream,
+            measures={"n": count()},
+            expect_or_fail={"never": "page = 'nowhere'"},
+            name="strict",
+        )
+        shop.runner = Runner(shop.project, spark, shop.kafka, "lambda")
+        shop.runner.prepare()
+        shop.runner.start()
+        assert eventually(lambda: "strict" in shop.runner.set_aside(), shop.runner)
+        shop.send(clicks(30))
+        assert eventually(lambda: shop.counted() == 60, shop.runner)
+
+
 def test_a_view_that_is_dropped_stops_nothing(spark, kafka_servers, tmp_path):
     with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
         shop.send(clicks(30))
@@ -249,6 +271,8 @@ def test_dead_letters_are_maintained_and_may_be_dropped(
             shop.send([b"not json"])
             assert eventually(lambda n=count_: letters() == n, shop.runner)
         assert eventually(lambda: 1 in levels(), shop.runner), "compacted"
+        (layer,) = shop.runner.layers.values()
+        layer.states.set_aside(name, 1, "its files are damaged")
         manifests.drop(name)
         assert eventually(lambda: letters() == 2, shop.runner), "a new version, from the log"
         shop.send([*clicks(3), b"not json"])

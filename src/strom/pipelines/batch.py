@@ -123,6 +123,7 @@ def _pin(
 
 def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
     """Raise ArchiveTooShort if files hold less than was archived: Spark reads what is there, or fails."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     way_out = (
@@ -140,7 +141,7 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
     for file, records in archived.files.items():
         try:
             found = pq.read_metadata(file).num_rows
-        except FileNotFoundError:
+        except (FileNotFoundError, pa.ArrowInvalid):  # missing, or cut short
             found = 0
         if records is not None and found < records:
             raise ArchiveTooShort(

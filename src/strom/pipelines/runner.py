@@ -28,7 +28,6 @@ from strom.pipelines.project import Project
 from strom.pipelines.replay import begin_version, switch
 from strom.pipelines.same_topic import is_same, replay_again
 from strom.pipelines.set_aside import forget_reason
-from strom.pipelines.skipping import ViewFailed
 from strom.pipelines.spark.session import in_pool
 from strom.pipelines.speed import SpeedLayer, Target
 from strom.pipelines.topics import prepare_topics
@@ -213,9 +212,11 @@ class Runner:
                 run_batch(
                     self._spark, self._manifests, master, target.feed, version.number, self._kafka
                 )
-            except ViewFailed as reason:
+            except Exception as error:
+                if kind_of(error) not in _OF_THE_VIEW:
+                    raise
                 # The speed layer begins where the batch would have, and comes to the same records.
-                log.warning("%s begins without a batch: %s", target.feed.name, reason)
+                log.warning("%s begins without a batch: %s", target.feed.name, plain_reason(error))
 
     def _layer(self, stream: Stream) -> SpeedLayer:
         feed = dead_letter_feed(stream)
@@ -448,7 +449,9 @@ class Runner:
                 except BaseException as error:  # noqa: BLE001 - told to whoever waits
                     if self._stopping.is_set():
                         return
-                    if kind_of(error) != "transient":
+                    # Data that no view can be blamed for, as a record that Spark cannot read, fails
+                    # its topic only.
+                    if kind_of(error) not in {"transient", "data"}:
                         self.failed = error
                         self._stopping.set()
                         return

@@ -76,6 +76,11 @@ class ViewStates:
             mark = {"version": number, "reason": reason, "since_ms": time.time_ns() // 1_000_000}
             _path(self.manifests, view).write_text(json.dumps(mark), "utf-8")
 
+    def forget(self, view: str) -> None:
+        """A view was dropped: its numbers are those of other versions from now on."""
+        self.reasons = {one: why for one, why in self.reasons.items() if one[0] != view}
+        self._waiting = {one: why for one, why in self._waiting.items() if one[0] != view}
+
 
 def forget_reason(manifests: Manifests, view: str) -> None:
     """A run begins, and tries the view again."""

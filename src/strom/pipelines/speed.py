@@ -170,6 +170,7 @@ class SpeedLayer:
     @dead_letters.setter
     def dead_letters(self, target: Target) -> None:
         self._dead_letters = target
+        self.states.forget(target.feed.name)
         self._confirmed.clear()  # it begins at the start of the log, which may be another one
 
     @property
@@ -274,6 +275,8 @@ class SpeedLayer:
 
     def _send_dead_letters(self, dead: "pa.Table") -> None:
         """Send a slice of one partition, unless it was confirmed before a later one was refused."""
+        # Python's datetime ends with the year 9999; what a producer takes for the time need not.
+        dead = dead.drop_columns("_timestamp")
         last = dead.slice(dead.num_rows - 1).to_pylist()[0]
         partition, offset = last["_partition"], last["_offset"]
         if offset <= self._confirmed.get(partition, -1):

@@ -15,6 +15,8 @@ PROBLEM = "_problem"
 """The column that says what is wrong with a record; null for good ones."""
 _CORRUPT = "_corrupt"
 _ROW = "_row"
+_CSV_COLUMNS = 100_000
+"""Of a record with more, Spark's CSV parser fails in every mode."""
 
 
 def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
@@ -57,10 +59,24 @@ def _by_spark(stream: Stream) -> "Column":
 
     schema = f"{stream.ddl}, {_CORRUPT} STRING"
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
-    read = sf.from_json if stream.format == "json" else sf.from_csv
     # Always true, but Spark cannot know: else it would parse anew in every condition on the columns.
     once = sf.spark_partition_id() >= 0
-    return read(sf.when(once, sf.col("value").cast("string")), schema, options)
+    if stream.format == "json":
+        return sf.from_json(sf.when(once, sf.col("value").cast("string")), schema, options)
+    options |= {"maxColumns": str(_CSV_COLUMNS)}
+    readable = once & ~_has_too_many_columns(sf.col("value"))
+    return sf.from_csv(sf.when(readable, sf.col("value").cast("string")), schema, options)
+
+
+def _has_too_many_columns(value: "Column") -> "Column":
+    """Whether a CSV record may have more columns than the parser takes: a quoted comma counts, too."""
+    from pyspark.sql import functions as sf
+
+    without = sf.replace(value.cast("string"), sf.lit(","), sf.lit(""))
+    commas = sf.octet_length(value) - sf.octet_length(without)
+    return sf.coalesce(
+        (sf.octet_length(value) >= _CSV_COLUMNS) & (commas >= _CSV_COLUMNS), sf.lit(False)
+    )
 
 
 def good(rows: "DataFrame") -> "DataFrame":
@@ -94,6 +110,9 @@ def _problem(stream: Stream) -> "Column":
     problem = sf.when(sf.col("_raw").isNull(), sf.lit("the record has no value")).when(
         sf.col(_CORRUPT).isNotNull(), sf.lit(f"not {stream.format} of the schema")
     )
+    if stream.format == "csv":
+        too_many = sf.lit(f"more than {_CSV_COLUMNS} columns")
+        problem = problem.when(_has_too_many_columns(sf.col("_raw")), too_many)
     if stream.time:
         missing = sf.lit(f"no event time in {stream.time}")
         problem = problem.when(sf.col(stream.time).isNull(), missing)
