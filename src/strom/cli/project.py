@@ -105,8 +105,7 @@ def log_of(project: "Project") -> Iterator["KafkaLog"]:
     from strom.pipelines.same_cluster import check_same_cluster
 
     kafka = KafkaLog(project.servers, project.settings.kafka)
-    with contextlib.ExitStack() as open_:
-        open_.callback(kafka.close)
+    with contextlib.ExitStack() as open_, contextlib.closing(kafka):
         if project.settings.servers is None:
             is_there = listens(project.settings.port)
             if is_there:
