@@ -12,6 +12,8 @@ from strom.cli.project import cluster_id_in, log_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
+from strom.pipelines.master import MasterDataset
+from strom.pipelines.offsets import Offsets
 from strom.pipelines.same_cluster import FILE, check_same_cluster, cluster_id_of
 from strom.pipelines.settings import Settings
 from strom.testing import BrokerProcess
@@ -97,6 +99,7 @@ def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker,
     with log_of(attached) as kafka:
         assert cluster_id_of(kafka) == known
     assert (attached.data / FILE).read_text() == f"{known}\n"
+    MasterDataset(attached.data / "master", "clicks").create(Offsets((0,)))
     embedded = Project(tmp_path, Settings(port=port))
     with pytest.raises(UserError) as refused, log_of(embedded):
         pass
@@ -105,6 +108,14 @@ def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker,
     (embedded.data / FILE).unlink()
     with log_of(embedded):
         assert (embedded.data / FILE).read_text() != f"{known}\n"
+
+
+def test_a_cluster_of_which_nothing_was_computed_is_forgotten(tmp_path, broker):
+    project = Project(tmp_path, Settings(servers=broker.bootstrap_servers))
+    project.data.mkdir(parents=True)
+    (project.data / FILE).write_text("wrong-address\n")
+    with log_of(project) as kafka:
+        assert (project.data / FILE).read_text() == f"{cluster_id_of(kafka)}\n"
 
 
 def test_a_cluster_without_an_id_is_accepted(tmp_path, broker, monkeypatch):
