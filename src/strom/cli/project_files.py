@@ -7,7 +7,7 @@ IGNORED = "data/\n__pycache__/\n"
 
 def settings_text(name: str) -> str:
     """`strom.toml`, with every setting explained."""
-    return f'''# The project's name; consumer groups begin with it.
+    return f"""# The project's name; consumer groups begin with it.
 name = {json.dumps(name, ensure_ascii=False)}
 # What is computed, and the embedded broker's log, lies here.
 data = "data"
@@ -35,7 +35,7 @@ archive_every = "10 seconds"
 [serving]
 host = "127.0.0.1"
 port = 8088
-'''
+"""
 
 
 DEFINITIONS = '''"""A shop's clicks, and three views of them."""
