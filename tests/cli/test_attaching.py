@@ -1,5 +1,8 @@
 """The Kafka of a project: its own broker, or the one that it names, and no other at its port."""
 
+import contextlib
+import os
+import signal
 import socket
 from contextlib import closing
 
@@ -8,9 +11,12 @@ import pytest
 from strom.cli.project import cluster_id_in, log_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
-from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
+from strom.pipelines.master import MasterDataset
+from strom.pipelines.offsets import Offsets
 from strom.pipelines.same_cluster import FILE, check_same_cluster, cluster_id_of
 from strom.pipelines.settings import Settings
+from strom.testing import BrokerProcess
 
 
 @pytest.fixture
@@ -33,6 +39,37 @@ def test_a_second_command_attaches_to_the_projects_own_broker(tmp_path, port):
         assert cluster_id_of(second) == cluster_id_in(project.data / "broker")
     with log_of(project) as again:
         assert again.topics()["clicks"] == 2
+
+
+def test_an_attached_command_keeps_the_broker_running_after_the_one_that_started_it(
+    tmp_path, port, monkeypatch
+):
+    monkeypatch.setattr("strom.cli.embedded_broker.WATCH_S", 0.05)
+    project = Project(tmp_path, Settings(port=port))
+    with contextlib.ExitStack() as replay, contextlib.ExitStack() as run:
+        replay.enter_context(log_of(project)).create("clicks", 2)
+        attached = run.enter_context(log_of(project))
+        replay.close()
+        assert _topics_in_the_end(attached)["clicks"] == 2
+
+
+def test_a_broker_that_was_killed_is_started_again(tmp_path, port, monkeypatch):
+    monkeypatch.setattr("strom.cli.embedded_broker.WATCH_S", 0.05)
+    started = []
+    begin = BrokerProcess.start
+    monkeypatch.setattr(BrokerProcess, "start", lambda it: started.append(begin(it)))
+    with log_of(Project(tmp_path, Settings(port=port))) as kafka:
+        kafka.create("clicks", 2)
+        os.kill(started[0].pid, signal.SIGKILL)
+        assert _topics_in_the_end(kafka)["clicks"] == 2
+
+
+def _topics_in_the_end(kafka):
+    """What a run sees that retries."""
+    for _ in range(4):
+        with contextlib.suppress(KafkaUnavailable):
+            return kafka.topics()
+    raise AssertionError("nobody runs the broker")
 
 
 def test_a_foreign_broker_at_the_port_is_refused(tmp_path, foreign):
@@ -62,6 +99,7 @@ def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker,
     with log_of(attached) as kafka:
         assert cluster_id_of(kafka) == known
     assert (attached.data / FILE).read_text() == f"{known}\n"
+    MasterDataset(attached.data / "master", "clicks").create(Offsets((0,)))
     embedded = Project(tmp_path, Settings(port=port))
     with pytest.raises(UserError) as refused, log_of(embedded):
         pass
@@ -70,6 +108,14 @@ def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker,
     (embedded.data / FILE).unlink()
     with log_of(embedded):
         assert (embedded.data / FILE).read_text() != f"{known}\n"
+
+
+def test_a_cluster_of_which_nothing_was_computed_is_forgotten(tmp_path, broker):
+    project = Project(tmp_path, Settings(servers=broker.bootstrap_servers))
+    project.data.mkdir(parents=True)
+    (project.data / FILE).write_text("wrong-address\n")
+    with log_of(project) as kafka:
+        assert (project.data / FILE).read_text() == f"{cluster_id_of(kafka)}\n"
 
 
 def test_a_cluster_without_an_id_is_accepted(tmp_path, broker, monkeypatch):

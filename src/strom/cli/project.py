@@ -2,14 +2,12 @@
 
 import contextlib
 import json
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from strom.cli.companions import LIFELINE
 from strom.cli.printing import notice
 from strom.model.errors import UserError
 
@@ -98,35 +96,31 @@ def alone_in(project: "Project") -> Iterator[None]:
 
 @contextlib.contextmanager
 def log_of(project: "Project") -> Iterator["KafkaLog"]:
-    """The project's Kafka: the one it names, or its own broker, which is started if it does not run.
+    """The project's Kafka: the one it names, or its own broker, which is kept running.
 
     UserError if another broker is at its port, or if the data was computed from another cluster.
     """
+    from strom.cli.embedded_broker import EmbeddedBroker, listens
     from strom.pipelines.kafka_log import KafkaLog
     from strom.pipelines.same_cluster import check_same_cluster
-    from strom.testing import BrokerProcess
 
-    broker = None
-    embedded = project.settings.servers is None
     kafka = KafkaLog(project.servers, project.settings.kafka)
-    try:
-        if embedded and _listens(project.settings.port):
-            _check_own_broker(project, kafka)
-        elif embedded:
-            data = _broker_folder(project)
-            data.mkdir(parents=True, exist_ok=True)
-            broker = BrokerProcess(data=str(data), port=project.settings.port, options=(LIFELINE,))
-            try:
-                broker.start()
-            except RuntimeError as error:
-                raise UserError(str(error)) from None
+    with contextlib.ExitStack() as open_, contextlib.closing(kafka):
+        if project.settings.servers is None:
+            is_there = listens(project.settings.port)
+            if is_there:
+                _check_own_broker(project, kafka)
+            broker = EmbeddedBroker(_broker_folder(project), project.settings.port)
+            open_.callback(broker.stop)
+            if not is_there:
+                try:
+                    broker.start()
+                except RuntimeError as error:
+                    raise UserError(str(error)) from None
+            broker.keep_running()
         kafka.topics()
         check_same_cluster(project.data, kafka)
         yield kafka
-    finally:
-        kafka.close()
-        if broker is not None:
-            broker.stop()
 
 
 def _broker_folder(project: "Project") -> Path:
@@ -162,9 +156,3 @@ def cluster_id_in(folder: Path) -> str | None:
     except FileNotFoundError:
         return None
     return str(identity["cluster_id"])
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,12 +1,14 @@
 """The files that `strom init` writes."""
 
+import json
+
 IGNORED = "data/\n__pycache__/\n"
 
 
 def settings_text(name: str) -> str:
     """`strom.toml`, with every setting explained."""
-    return f'''# The project's name; consumer groups begin with it.
-name = "{name}"
+    return f"""# The project's name; consumer groups begin with it.
+name = {json.dumps(name, ensure_ascii=False)}
 # What is computed, and the embedded broker's log, lies here.
 data = "data"
 # A schema registry, for Avro streams with schema="registry":
@@ -33,7 +35,7 @@ archive_every = "10 seconds"
 [serving]
 host = "127.0.0.1"
 port = 8088
-'''
+"""
 
 
 DEFINITIONS = '''"""A shop's clicks, and three views of them."""

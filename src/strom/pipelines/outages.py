@@ -2,7 +2,6 @@
 
 import logging
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +12,6 @@ from strom.pipelines.failures import plain_reason
 log = logging.getLogger(__name__)
 
 BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
-_LONGEST_ATTEMPTS = 10
-"""No attempt fails after more of the longest delays than these; Spark gives up Kafka after minutes."""
 
 
 @dataclass
@@ -23,25 +20,20 @@ class Outage:
 
     work: str
     backoff: Backoff
-    clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
     reason: str | None = None
     """The last failure; None while the work succeeds."""
     since: datetime | None = None
     attempts: int = 0
-    _last: float = 0.0
 
     def failed(self, error: BaseException) -> float:
         """Note a failure; how many seconds to wait before the next attempt."""
-        if self.clock() - self._last > _LONGEST_ATTEMPTS * self.backoff.longest_s:
-            self.over()  # it has worked since: some work comes to an end only when it fails
         if not self.attempts:
             self.since = datetime.now().astimezone()
             log.warning("%s fails, and is retried: %s", self.work, plain_reason(error))
         self.reason = plain_reason(error)
         delay = self.backoff.delay(self.attempts, self.chance())
         self.attempts += 1
-        self._last = self.clock() + delay
         return delay
 
     def over(self) -> None:

@@ -85,6 +85,7 @@ class Runner:
         self._threads: list[threading.Thread] = []
         self._archive_by = 0.0
         self._uncompacted: set[str] = set()
+        self._upkeep_rounds = 0
 
     def prepare(self) -> None:
         """Check and make everything that is needed; UserError before anything runs."""
@@ -404,15 +405,15 @@ class Runner:
                 log.warning("%s It goes on without batches.", plain_reason(error))
 
     def _upkeep(self) -> None:
-        rounds = 0
-        while not self._stopping.wait(UPKEEP_S):
-            rounds += 1
-            for layer in self.layers.values():
-                for target in layer.everyone:
-                    with self._unless_dropped(layer):
-                        self._compact(target)
-                        if rounds % SWEEP_EVERY == 0:
-                            self._manifests.sweep(target.feed.name)
+        if self._stopping.wait(UPKEEP_S):
+            return
+        self._upkeep_rounds += 1
+        for layer in self.layers.values():
+            for target in layer.everyone:
+                with self._unless_dropped(layer):
+                    self._compact(target)
+                    if self._upkeep_rounds % SWEEP_EVERY == 0:
+                        self._manifests.sweep(target.feed.name)
 
     def _compact(self, target: Target) -> None:
         """Merge segments; what is left of a long backlog waits for the next round, after all others."""

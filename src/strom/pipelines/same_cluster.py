@@ -35,14 +35,15 @@ def cluster_id_of(kafka: "KafkaLog") -> str | None:
 
 
 def check_same_cluster(data: Path, kafka: "KafkaLog") -> None:
-    """Remember the cluster in the data folder; UserError if another one is remembered there."""
+    """Remember the cluster in the data folder; UserError if what lies there is of another one."""
     seen = cluster_id_of(kafka)
     if seen is None:
         return
     path = data / FILE
     with locked(path.with_suffix(".lock")):
         known = path.read_text("utf-8").strip() if path.exists() else ""
-        if not known:
+        # Without data, the one before was only tried, as with a wrong address.
+        if not known or (known != seen and not _has_data(data)):
             write_atomically(path, f"{seen}\n")
             return
     if known != seen:
@@ -51,3 +52,9 @@ def check_same_cluster(data: Path, kafka: "KafkaLog") -> None:
             f"cluster {known}. Name that cluster as `servers` under [kafka] in strom.toml, or another "
             f"folder as `data`. If the new cluster holds the same topics, accept it by removing {path}."
         )
+
+
+def _has_data(data: Path) -> bool:
+    """Whether something was computed or archived."""
+    patterns = "views/*/manifest.json", "master/*/_delta_log"
+    return any(next(data.glob(pattern), None) is not None for pattern in patterns)
