@@ -1,4 +1,4 @@
-"""Statements end when nobody waits for them any more. Tests wait for events, and never measure time."""
+"""Statements end when their client has gone. Tests wait for events, and never measure time."""
 
 import json
 import socket

@@ -35,7 +35,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds a lock now. Asking makes no file."""
+    """Whether a process holds a lock now. Asking creates no file."""
     if not path.exists():
         return False
     try:

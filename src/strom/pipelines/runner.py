@@ -447,7 +447,7 @@ class Runner:
                     work()
                     outage.over()
                     self.outages.pop(name, None)
-                except BaseException as error:  # noqa: BLE001 - told to whoever waits
+                except BaseException as error:  # noqa: BLE001 - reported by `failed`
                     if self._stopping.is_set():
                         return
                     # Data that no view can be blamed for, as a record that Spark cannot read, fails

@@ -12,13 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strom.model.backoff import Backoff
 from strom.pipelines.manifests import Manifests
+from strom.pipelines.outages import BACKOFF
 
 log = logging.getLogger(__name__)
 
 FILE = "set-aside.json"
-BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
 
 
 @dataclass
