@@ -6,6 +6,7 @@ from strom.pipelines.definitions.stream import RECORD_COLUMNS, Stream
 from strom.pipelines.definitions.types import parse_schema
 from strom.pipelines.spark.arrow_workers import usual_json_reader
 from strom.pipelines.spark.avro import parse_avro_records
+from strom.pipelines.spark.huge_exponents import TOO_LARGE, has_huge_exponent
 from strom.pipelines.spark.usual_json import USUAL
 
 if TYPE_CHECKING:
@@ -60,12 +61,29 @@ def _by_spark(stream: Stream) -> "Column":
     schema = f"{stream.ddl}, {_CORRUPT} STRING"
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
     # Always true, but Spark cannot know: else it would parse anew in every condition on the columns.
-    once = sf.spark_partition_id() >= 0
+    readable = sf.spark_partition_id() >= 0
+    value = sf.col("value")
+    for _, cannot_be_read in _unreadable(stream, value):
+        readable &= ~cannot_be_read
+    text = sf.when(readable, value.cast("string"))
     if stream.format == "json":
-        return sf.from_json(sf.when(once, sf.col("value").cast("string")), schema, options)
-    options |= {"maxColumns": str(_CSV_COLUMNS)}
-    readable = once & ~_has_too_many_columns(sf.col("value"))
-    return sf.from_csv(sf.when(readable, sf.col("value").cast("string")), schema, options)
+        return sf.from_json(text, schema, options)
+    return sf.from_csv(text, schema, options | {"maxColumns": str(_CSV_COLUMNS)})
+
+
+def _unreadable(stream: Stream, value: "Column") -> "list[tuple[str, Column]]":
+    """What Spark's parsers fail on or hang at, with the reason for people."""
+    from pyspark.sql import functions as sf
+
+    found = []
+    if stream.format == "csv":
+        too_many = _has_too_many_columns(value)
+        found.append((f"more than {_CSV_COLUMNS} columns", too_many))
+        value = sf.when(~too_many, value)
+    huge = has_huge_exponent(stream, value, {"maxColumns": str(_CSV_COLUMNS)})
+    if huge is not None:
+        found.append((TOO_LARGE, huge))
+    return found
 
 
 def _has_too_many_columns(value: "Column") -> "Column":
@@ -110,9 +128,8 @@ def _problem(stream: Stream) -> "Column":
     problem = sf.when(sf.col("_raw").isNull(), sf.lit("the record has no value")).when(
         sf.col(_CORRUPT).isNotNull(), sf.lit(f"not {stream.format} of the schema")
     )
-    if stream.format == "csv":
-        too_many = sf.lit(f"more than {_CSV_COLUMNS} columns")
-        problem = problem.when(_has_too_many_columns(sf.col("_raw")), too_many)
+    for reason, cannot_be_read in _unreadable(stream, sf.col("_raw")):
+        problem = problem.when(cannot_be_read, sf.lit(reason))
     if stream.time:
         missing = sf.lit(f"no event time in {stream.time}")
         problem = problem.when(sf.col(stream.time).isNull(), missing)
