@@ -127,20 +127,3 @@ def test_a_query_keeps_its_snapshot_while_states_are_refreshed(manifests, server
         assert server.query(total).to_pylist() == [{"n": 20}]
         refreshed.set()
         assert asked.result().to_pylist() == [{"n": 10}]
-
-
-def test_a_client_that_does_not_read_its_response_does_not_keep_the_server_from_stopping(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr("strom.pipelines.serving.http._STOP_SECONDS", 0.1)
-    manifests = served_manifests(tmp_path)
-    server = Server(manifests)
-    api = HttpServer(manifests, server, "127.0.0.1", 0)
-    port = int(api.start().rsplit(":", 1)[1])
-    large = urllib.parse.quote("SELECT repeat('x', 50000000) AS x")
-    with socket.create_connection(("127.0.0.1", port)) as client:
-        head = f"GET /query?sql={large} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"
-        client.sendall(head.encode())
-        assert client.recv(8) == b"HTTP/1.1"
-        api.stop()
-    server.close()

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _OWN = {"select", "order", "limit", "format"}
 _START_SECONDS = 20
-_STOP_SECONDS = 2
 _CANCEL_AGAIN_S = 0.05
 
 
@@ -147,7 +146,6 @@ class HttpServer:
             port=port,
             log_level="error",
             access_log=False,
-            timeout_graceful_shutdown=_STOP_SECONDS,  # a client may never read its response
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
