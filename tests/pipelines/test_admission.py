@@ -175,3 +175,10 @@ def test_a_query_that_writes_is_refused_by_its_transaction_as_well(server, monke
     monkeypatch.setattr(queries, "admitted", lambda cursor, sql: cursor.extract_statements(sql)[0])
     with pytest.raises(UserError, match="read-only"):
         server.query(f"WITH x AS (DELETE FROM {state_table(server)} RETURNING *) FROM x")
+
+
+def test_a_table_function_that_never_ends_is_refused(server):
+    """DuckDB's summary() over a table returns rows without end; SUMMARIZE does what it is for."""
+    with pytest.raises(UserError, match="the table function summary is not possible"):
+        server.query("SELECT * FROM summary(page_minutes)")
+    assert server.query("SUMMARIZE page_minutes").num_rows > 0

@@ -368,3 +368,87 @@ def test_copies_of_tables_go_with_the_versions_that_name_them(tmp_path, monkeypa
     assert sweep_tables(project, unused_s=0) == 1
     names = [path.name for path in (project.data / "tables").iterdir()]
     assert names == [kept.content] != [newer.content]
+
+
+COLLECTED = """
+    import enum
+    from collections import namedtuple
+    from pathlib import Path
+    from strom.pipelines import Stream, View
+
+    Status = enum.Enum("Status", "OPEN PAID SENT")
+    Pair = namedtuple("Pair", "low high")
+
+
+    class Kind(enum.Enum):
+        A = 1
+        B = 2
+        C = 3
+        D = 4
+
+
+    class Rates:
+        base = int(Path(__file__).with_name("rate.txt").read_text())
+
+
+    KINDS = {Kind.A, Kind.B, Kind.C, Kind.D}
+    SEEN = {}
+
+
+    def prepare(rows):
+        import late
+
+        SEEN["rows"] = late.LIMIT
+        limits = Pair(Rates.base, len(KINDS) + len(list(Status)))
+        return rows.where(f"ms BETWEEN {limits.low} AND {limits.high}")
+
+
+    v = View(reads=Stream("clicks", schema="ms INT"), prepare=prepare)
+"""
+
+
+def write_collected(folder, rate):
+    views = textwrap.dedent(COLLECTED)
+    return write(folder, **{"views.py": views, "rate.txt": rate, "late.py": "LIMIT = 1"})
+
+
+def test_a_set_of_enum_members_is_the_same_with_other_hashes(tmp_path):
+    folder = write_collected(tmp_path / "shop", "1")
+    script = (
+        "import sys; from strom.pipelines.project import load_project; "
+        "from strom.pipelines.fingerprints import fingerprint; "
+        "print(fingerprint(load_project(sys.argv[1]).views['v']))"
+    )
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", script, str(folder)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(made) == 1
+
+
+def test_a_value_that_a_class_has_computed_is_recognised(tmp_path, monkeypatch):
+    made = [
+        fingerprint(loaded(write_collected(tmp_path / "shop", rate), monkeypatch).views["v"])
+        for rate in ("1", "2")
+    ]
+    assert made[0] != made[1]
+
+
+def test_what_prepare_changes_when_it_is_executed_is_no_change_of_it(tmp_path, monkeypatch):
+    class Rows:
+        def where(self, text):
+            return self
+
+    folder = write_collected(tmp_path / "shop", "1")
+    view = loaded(folder, monkeypatch).views["v"]
+    before = fingerprint(view)
+    monkeypatch.syspath_prepend(str(folder))
+    view.prepare(Rows())
+    assert fingerprint(view) == before
+    sys.modules.pop("late")

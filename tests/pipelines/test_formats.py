@@ -6,6 +6,7 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,3 +95,21 @@ def test_a_decimal_keeps_all_digits(value):
 def test_dates_are_text():
     assert to_json(date(2026, 1, 2)) == '"2026-01-02"'
     assert to_json(datetime(2026, 1, 2, tzinfo=UTC)) == '"2026-01-02T00:00:00Z"'
+
+
+def test_columns_of_one_name_are_all_shown():
+    """As in `SELECT * FROM a JOIN b ON …`."""
+    columns = [pa.array([1]), pa.array([2]), pa.array([3])]
+    table = pa.table(columns, names=["n", "n", "n_1"])
+    assert json.loads(written(table, "json")) == [{"n": 1, "n_2": 2, "n_1": 3}]
+    assert written(table, "csv") == b"n,n_2,n_1\n1,2,3\n"
+
+
+def test_times_beyond_the_years_of_python_are_written():
+    """Milliseconds that a producer sends as seconds."""
+    times = [1_700_000_000_000 * 1_000_000, 1_500_000, None]
+    far = pa.array(times, pa.timestamp("us", tz="UTC"))
+    table = pa.table({"at": far})
+    shown = ["55840-11-08T22:13:20Z", "1970-01-01T00:00:01.500000Z", None]
+    assert json.loads(written(table, "json")) == [{"at": one} for one in shown]
+    assert written(table, "csv").decode().splitlines()[1] == shown[0]

@@ -1,8 +1,11 @@
 """Project code on Spark's workers, which have none of its files, and without Spark at all."""
 
+import contextlib
+import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -153,3 +156,19 @@ def test_errors_of_a_definition_file_stay_as_they_are(tmp_path):
     folder = write_project(tmp_path / "shop", "assert 1 > 2, 'numbers'\n")
     with pytest.raises(UserError, match=r"views\.py:1: AssertionError: numbers"):
         load_project(folder)
+
+
+def test_the_standard_library_is_known_by_a_symbolic_link_too(tmp_path):
+    """Homebrew and uv start Python by the link of its minor version."""
+    (tmp_path / "lib").symlink_to(Path(contextlib.__file__).parent)
+    script = (
+        "import json, sys; from strom.pipelines.project_code import is_library; "
+        "assert json.__file__.startswith(sys.argv[1]), json.__file__; "
+        "assert is_library(json.__file__)"
+    )
+    path = os.pathsep.join([str(tmp_path / "lib"), *filter(None, sys.path)])
+    subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from strom.pipelines import Table, View, compaction, count
 from strom.pipelines.feeds import feed_of
 from strom.pipelines.folder_names import check_folder
 from strom.pipelines.project import Project
-from strom.pipelines.static_tables import with_tables
+from strom.pipelines.static_tables import kept, with_tables
 from strom.pipelines.versions import definition_of
 from tests.pipelines.shop import clicks, make_stream
 from tests.pipelines.world import World, fresh_topic
@@ -89,3 +90,14 @@ def test_a_folder_that_cannot_hold_data_is_refused(tmp_path, name):
     with pytest.raises(UserError, match="Rename the folder"):
         check_folder(tmp_path / name / "data")
     check_folder(tmp_path / NASTY / "data")
+
+
+@pytest.mark.parametrize("pattern", ["kinds/*.csv", "../shared/*.csv", "{}/shared/*.csv"])
+def test_a_table_can_be_a_pattern_of_files_anywhere(tmp_path, pattern):
+    folder = tmp_path / "shop"
+    for place in (folder / "kinds", tmp_path / "shared"):
+        place.mkdir(parents=True)
+        (place / "pages.csv").write_text(ONE_EACH)
+    table = Table(pattern.format(tmp_path), schema="page STRING, kind STRING")
+    copied = kept(table, Project(folder))
+    assert [path.read_text() for path in Path(copied.copy).rglob("*.csv")] == [ONE_EACH]

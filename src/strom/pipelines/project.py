@@ -16,6 +16,7 @@ from strom.pipelines.definitions.view import View
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.project_code import MODULE_PREFIX, forget_imported, loading, without_session
 from strom.pipelines.quality import quality_view
+from strom.pipelines.reached_code import remember
 from strom.pipelines.settings import FILE, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -108,6 +109,10 @@ def load_project(folder: Path | str = ".") -> Project:
     if not project.views:
         raise UserError(f"No file in {folder} defines a view.{files_not_loaded(project)}")
     check_names(project)
+    for view in project.views.values():
+        for step in view.steps:
+            if step.prepare:
+                remember(step.prepare)
     return project
 
 

@@ -87,10 +87,15 @@ def is_library(file: str) -> bool:
     if own_code(file) or file.startswith("<frozen"):
         return True
     path = Path(file)
-    return bool(_INSTALLED.intersection(path.parts)) or path.is_relative_to(_STANDARD_LIBRARY)
+    if _INSTALLED.intersection(path.parts):
+        return True
+    return any(path.is_relative_to(one) for one in _STANDARD_LIBRARY)
 
 
-_STANDARD_LIBRARY = Path(contextlib.__file__).resolve().parent
+_STANDARD_LIBRARY = {
+    Path(contextlib.__file__).parent,  # as code objects have it: Homebrew and uv link to a version
+    Path(contextlib.__file__).resolve().parent,
+}
 
 
 def _project_modules() -> list[ModuleType]:

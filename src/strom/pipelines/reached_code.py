@@ -6,11 +6,13 @@ installed (Python, its packages, strom) counts by name alone: an upgrade is no c
 """
 
 import ast
+import contextlib
 import dataclasses
 import enum
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -29,18 +31,34 @@ class CannotBeCompared(UserError):
     """A value or a function of which nobody could say whether it has changed."""
 
 
+_as_loaded: "weakref.WeakKeyDictionary[Any, Plain]" = weakref.WeakKeyDictionary()
+
+
+def remember(function: Any) -> None:
+    """Compare a function from now on by what it reaches at this moment, when its file was loaded.
+
+    Executing it may fill caches and import modules: that is no change of the definition.
+    """
+    with contextlib.suppress(
+        CannotBeCompared, TypeError
+    ):  # TypeError: it cannot be referenced weakly
+        _as_loaded[function] = _Walk().value(function, "prepare")
+
+
 def reached(function: Any) -> Plain:
     """What a function is made of, and all that it reaches; CannotBeCompared names what cannot be told."""
+    with contextlib.suppress(KeyError, TypeError):
+        return _as_loaded[function]
     return _Walk().value(function, "prepare")
 
 
 class _Walk:
     """Goes from value to value, each function and class once."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: Iterable[int] = ()) -> None:
         self._known: dict[int, int] = {}
         self._kept: list[Any] = []  # so that no id is given again
-        self._within: list[int] = []
+        self._within = list(within)
 
     def value(self, value: Any, name: str) -> Plain:
         """Any value, as it is found under a name."""
@@ -88,9 +106,11 @@ class _Walk:
         if isinstance(value, dict | types.MappingProxyType):
             parts = self._pairs(value.items(), name)
         else:
-            parts = [self.value(one, f"{name}[…]") for one in value]
-        if isinstance(value, set | frozenset):
-            parts.sort(key=repr)
+            if isinstance(value, set | frozenset):
+                value_parts = sorted(value, key=lambda one: self._order(one, name))
+            else:
+                value_parts = list(value)
+            parts = [self.value(one, f"{name}[…]") for one in value_parts]
         kind = type(value)
         if _of_library(kind):
             return [kind.__name__, *parts]
@@ -101,8 +121,15 @@ class _Walk:
 
     def _pairs(self, items: Iterable[tuple[Any, Any]], name: str) -> list[Plain]:
         """By their keys: a dict may be made of a set, whose order is another in each process."""
-        pairs = [[self.value(key, name), self.value(one, f"{name}[{key!r}]")] for key, one in items]
-        return sorted(pairs, key=repr)
+        ordered = sorted(items, key=lambda pair: self._order(pair[0], name))
+        return [
+            [self.value(key, name), self.value(one, f"{name}[{key!r}]")] for key, one in ordered
+        ]
+
+    def _order(self, value: Any, name: str) -> str:
+        """What to sort a value by: the same whichever values were met before."""
+        plain = plain_value(value)
+        return repr(_Walk(self._within).value(value, name) if plain is None else plain)
 
     def _instance(self, value: Any, name: str) -> Plain:
         kind = type(value)
@@ -176,9 +203,20 @@ class _Walk:
         scope = vars(module) if module else _globals_of(kind)
         node = class_node(kind, scope.get("__file__"))
         if node is None:
-            raise _without_source(f"class {kind.__qualname__}", name)
+            return self._class_made_by_call(kind, name)
         bases = [self.value(one, name) for one in kind.__bases__]
-        return ["class", canonical(node), *bases, *self._names(node, scope, None)]
+        attributes = sorted([one, plain_value(value)] for one, value in _plain_attributes(kind))
+        return ["class", canonical(node), *bases, attributes, *self._names(node, scope, None)]
+
+    def _class_made_by_call(self, kind: type, name: str) -> Plain:
+        """A class of namedtuple(…) or Enum(…): it has no definition in the source."""
+        if issubclass(kind, enum.Enum):
+            members = {one: member.value for one, member in kind.__members__.items()}
+            return ["enum class", kind.__qualname__, *self._pairs(members.items(), name)]
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            defaults = self._pairs(getattr(kind, "_field_defaults", {}).items(), name)
+            return ["namedtuple", kind.__qualname__, list(kind._fields), *defaults]
+        raise _without_source(f"class {kind.__qualname__}", name)
 
     def _names(
         self, node: ast.AST, scope: Mapping[str, Any], code: CodeType | None
@@ -278,6 +316,14 @@ def _of_library(kind: type) -> bool:
 def _is_library_module(module: ModuleType) -> bool:
     file = getattr(module, "__file__", None)
     return file is None or is_library(file)
+
+
+def _plain_attributes(kind: type) -> Iterator[tuple[str, Any]]:
+    """What a class body may have computed, such as a rate that it reads from a file."""
+    for name, value in vars(kind).items():
+        of_python = name.startswith("_") and name.endswith("_")
+        if not of_python and plain_value(value) is not None:
+            yield name, value
 
 
 def _globals_of(kind: type) -> Mapping[str, Any]:

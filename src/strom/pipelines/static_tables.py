@@ -6,6 +6,7 @@ themselves are looked at when a command starts; other content is another definit
 """
 
 import contextlib
+import glob
 import hashlib
 import os
 import shutil
@@ -153,7 +154,7 @@ def _files(folder: Path, table: Table) -> Iterator[tuple[str, Path]]:
     elif root.is_dir():
         found = [(path.relative_to(root).as_posix(), path) for path in root.rglob("*")]
     else:
-        found = [(path.relative_to(folder).as_posix(), path) for path in _matching(folder, table)]
+        found = _matching(root)
     shown = [
         (name, path)
         for name, path in sorted(found)
@@ -164,6 +165,9 @@ def _files(folder: Path, table: Table) -> Iterator[tuple[str, Path]]:
     yield from shown
 
 
-def _matching(folder: Path, table: Table) -> list[Path]:
-    """The files of a pattern, such as `pages/*.csv`."""
-    return [] if Path(table.path).is_absolute() else list(folder.glob(table.path))
+def _matching(pattern: Path) -> list[tuple[str, Path]]:
+    """The files of a pattern, such as `pages/*.csv`, named from the first part on that is one."""
+    base = next(one for one in pattern.parents if not glob.has_magic(str(one)))
+    inner = pattern.relative_to(base)
+    paths = [base / one for one in glob.glob(str(inner), root_dir=base, recursive=True)]
+    return [(path.relative_to(base).as_posix(), path) for path in paths]

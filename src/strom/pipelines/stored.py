@@ -6,6 +6,7 @@ loaded by who goes on computing with an earlier definition, as the project's own
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,11 +29,19 @@ def store(view: View, folder: Path) -> None:
     """Write a definition into a folder."""
     functions = [step.prepare for step in view.steps if step.prepare]
     if functions:
-        (folder / FUNCTIONS).write_bytes(pickled(functions))
+        _replace(folder / FUNCTIONS, pickled(functions))
     text = json.dumps(to_json(view), indent=1, ensure_ascii=False)
-    fresh = folder / f"{DEFINITION}.new"  # who reads meanwhile sees the one before
-    fresh.write_text(text, "utf-8")
-    fresh.replace(folder / DEFINITION)
+    _replace(folder / DEFINITION, text.encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a file whole: a reader, and a start after a crash, see the one before or this one."""
+    fresh = path.with_name(f"{path.name}.new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)
 
 
 def load(folder: Path, *, to_compute: bool) -> View:

@@ -16,7 +16,7 @@ _IGNORED = {"annotation", "returns", "type_comment", "kind", "type_params", "ctx
 def module_tree(file: str | None) -> ast.Module | None:
     """The tree of a file as it was when it was first asked for, until `forget_trees`."""
     try:
-        return ast.parse(Path(file or "").read_text("utf-8"))
+        return ast.parse(Path(file or "").read_bytes())  # as Python does: with any encoding
     except (OSError, SyntaxError, ValueError):
         return None
 

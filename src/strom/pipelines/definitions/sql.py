@@ -24,6 +24,7 @@ from strom.pipelines.definitions.sql_checks import (
     check_nothing_dropped,
     check_star,
     in_order,
+    keep_formats,
     names_in,
     renamed,
     without_qualifiers,
@@ -147,6 +148,7 @@ def parse_select(select: str, place: Place) -> "exp.Select":
         raise DefinitionError(place, "A text or a name that begins here does not end.") from None
     if not isinstance(tree, exp.Select):
         raise UserError("A view is a SELECT.")
+    keep_formats(tree)
     check_nothing_dropped(text, tree)
     check_clauses(tree)
     return tree

@@ -4,6 +4,7 @@ Only the parts that a translation looks at are on the lists here; a parser that 
 not make views mean something else.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,10 @@ _UNITS = {
 }
 """Words that a parser keeps in the choice of a function."""
 _WORDS = {"VAR", "STRING", "NUMBER", "IDENTIFIER"}
+_TIME_ZONE = re.compile(r"\bAT\s+TIME\s+ZONE\b", re.IGNORECASE)
+"""Becomes a function."""
+_FRACTION = re.compile(r"^0\.(?=\d+$)")
+"""The tokenizer takes .5 for a dot and a number, and it is written as 0.5."""
 
 
 def check_clauses(tree: "exp.Select") -> None:
@@ -72,12 +77,38 @@ def _check_source(source: "exp.Expr") -> None:
 
 def check_nothing_dropped(text: str, tree: "exp.Select") -> None:
     """Raise UserError if the parser has left out a name or a value: it does so for some arguments."""
-    missing = _words(text) - _words(tree.sql(dialect="spark"))
+    missing = _words(text) - _words(tree.sql(dialect="spark")) - _defaults(tree)
     if missing:
         word = next(iter(missing))
         raise UserError(
             f"{word!r} is not understood where it stands. Write the expression differently."
         )
+
+
+def keep_formats(tree: "exp.Select") -> None:
+    """Let TO_DATE keep the format 'yyyy-MM-dd': without one, Spark accepts other texts too."""
+    from sqlglot import exp
+
+    for call in list(tree.find_all(exp.TsOrDsToDate)):
+        if call.args.get("format") and len(_words(call.sql(dialect="spark"))) == len(
+            _words(call.this.sql(dialect="spark"))
+        ):
+            kept = exp.Literal.string("yyyy-MM-dd")
+            call.replace(exp.Anonymous(this="TO_DATE", expressions=[call.this.copy(), kept]))
+
+
+def _defaults(tree: "exp.Select") -> Counter[str]:
+    """Values that are written no more because they are the defaults of their functions."""
+    from sqlglot import exp
+
+    values: Counter[str] = Counter()
+    for call in tree.find_all(exp.RegexpExtract, exp.UnixToStr, exp.StrToUnix):
+        if isinstance(call, exp.RegexpExtract):
+            group = call.args.get("group")
+            values["1"] += group is not None and group.name == "1"
+        elif call.args.get("format"):
+            values["yyyy-mm-dd hh:mm:ss"] += 1
+    return values
 
 
 def check_expression(one: "exp.Expr") -> None:
@@ -186,13 +217,18 @@ def _words(text: str) -> Counter[str]:
     """Names and values, with how often they stand there; names of functions may be others."""
     import sqlglot
 
+    text = _TIME_ZONE.sub(" ", text)
     tokens: list[Any] = sqlglot.tokenize(text, dialect="spark")
     words: Counter[str] = Counter()
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
-        called = following is not None and following.token_type.name == "L_PAREN"
-        word = token.text.lower()
-        if token.token_type.name in _WORDS and not called and word.rstrip("s") not in _UNITS:
-            words[word] += 1
+    kinds = ["", *(token.token_type.name for token in tokens), ""]
+    for token, before, following in zip(tokens, kinds, kinds[2:], strict=False):
+        if token.token_type.name not in _WORDS or following == "L_PAREN":
+            continue
+        word = _FRACTION.sub("", token.text.lower())
+        # INTERVAL '1 hour' becomes INTERVAL '1' HOUR.
+        for one in word.split() if before == "INTERVAL" else [word]:
+            if one.rstrip("s") not in _UNITS:
+                words[one] += 1
     return words
 
 

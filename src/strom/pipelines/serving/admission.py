@@ -36,7 +36,6 @@ _TABLE_FUNCTIONS = frozenset(
         "range",
         "repeat",
         "repeat_row",
-        "summary",
         "unnest",
     }
 )

@@ -4,7 +4,7 @@ import base64
 import io
 import json
 import math
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,53 @@ MEDIA_TYPES = {
     "csv": "text/csv",
     "arrow": "application/vnd.apache.arrow.stream",
 }
+_CALENDAR_US = 146_097 * 86_400_000_000
+_YEAR_2000_US = 946_684_800_000_000
 
 
 def written(table: "pa.Table", form: str) -> bytes:
     """A table as bytes in one of the forms."""
     if form == "arrow":
         return _arrow(table)
-    return _csv(table) if form == "csv" else to_json(table.to_pylist()).encode()
+    names = _distinct(table.column_names)
+    rows = list(zip(*map(_values, table.columns), strict=True))
+    if form == "csv":
+        return _csv(names, rows)
+    return to_json([dict(zip(names, row, strict=True)) for row in rows]).encode()
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names of columns, each once: a join has some twice, and JSON would show one of them only."""
+    taken = set(names)
+    found: list[str] = []
+    for name in names:
+        number, chosen = 0, name
+        while chosen in found or (number and chosen in taken):
+            number += 1
+            chosen = f"{name}_{number}"
+        found.append(chosen)
+    return found
+
+
+def _values(column: "pa.ChunkedArray") -> list[Any]:
+    """The values of a column; times that Python cannot represent, such as the year 55840, as text."""
+    import pyarrow as pa
+
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        if not pa.types.is_timestamp(column.type):
+            raise
+        zone = column.type.tz
+        numbers = column.cast(pa.timestamp("us", zone)).cast(pa.int64()).to_pylist()
+        return [None if one is None else _far_time(one, bool(zone)) for one in numbers]
+
+
+def _far_time(microseconds: int, is_utc: bool) -> str:
+    """A time of any year as ISO 8601: the calendar is the same every 400 years."""
+    cycles, rest = divmod(microseconds - _YEAR_2000_US, _CALENDAR_US)
+    near = datetime(2000, 1, 1) + timedelta(microseconds=rest)  # noqa: DTZ001 - a calendar only
+    return f"{near.year + 400 * cycles:04d}{near.isoformat()[4:]}{'Z' if is_utc else ''}"
 
 
 def to_json(value: Any) -> str:
@@ -73,13 +113,13 @@ def _arrow(table: "pa.Table") -> bytes:
     return sink.getvalue()
 
 
-def _csv(table: "pa.Table") -> bytes:
+def _csv(names: list[str], rows: list[tuple[Any, ...]]) -> bytes:
     import csv
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.column_names)
-    for row in table.to_pylist():
+    writer.writerow(names)
+    for row in rows:
         writer.writerow(
             to_json(value)
             if isinstance(value, list | dict)
@@ -88,6 +128,6 @@ def _csv(table: "pa.Table") -> bytes:
             else value
             if isinstance(value, str | int | float)
             else plain(value)
-            for value in row.values()
+            for value in row
         )
     return text.getvalue().encode()
