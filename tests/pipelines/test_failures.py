@@ -37,7 +37,7 @@ def of_spark(kind, condition, state, text="it failed"):
     return error
 
 
-class FailedJob(Py4JJavaError):
+class FailedJob(Py4JJavaError):  # type: ignore[misc]
     """A failed job of Spark without a condition, without Java."""
 
     def __init__(self, *causes):

@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Put a text in the place of a file, durably. Writers of the same file hold a lock."""
+def write_atomically(path: Path, content: bytes) -> None:
+    """Put a file in the place of another, durably. Processes that write the same one hold a lock."""
     fresh = path.with_suffix(f".{os.getpid()}.new")
-    with fresh.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with fresh.open("wb") as file:
+        file.write(content)
         file.flush()
         _sync(file.fileno())
     fresh.replace(path)

@@ -22,5 +22,5 @@ def token_of(data: Path) -> str:
         if len(known) == _LENGTH:
             return known
         token = uuid.uuid4().hex
-        write_atomically(path, f"{token}\n")
+        write_atomically(path, f"{token}\n".encode())
         return token

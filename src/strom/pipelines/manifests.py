@@ -67,7 +67,7 @@ class Manifests:
                 now = time.time_ns() // 1_000_000
                 after = replace(after, retired=(*after.retired, *((file, now) for file in gone)))
             if after != before:
-                write_atomically(self._path(view), json.dumps(to_json(after)))
+                write_atomically(self._path(view), json.dumps(to_json(after)).encode())
         return after
 
     def view_folder(self, view: str) -> Path:
@@ -125,7 +125,7 @@ class Manifests:
             if due:
                 left = tuple(one for one in manifest.retired if one[0] not in due)
                 write_atomically(
-                    self._path(view), json.dumps(to_json(replace(manifest, retired=left)))
+                    self._path(view), json.dumps(to_json(replace(manifest, retired=left))).encode()
                 )
             for written in done:
                 _remove_without_states(written)

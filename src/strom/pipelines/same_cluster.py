@@ -44,7 +44,7 @@ def check_same_cluster(data: Path, kafka: "KafkaLog") -> None:
         known = path.read_text("utf-8").strip() if path.exists() else ""
         # Without data, the one before was only tried, as with a wrong address.
         if not known or (known != seen and not _has_data(data)):
-            write_atomically(path, f"{seen}\n")
+            write_atomically(path, f"{seen}\n".encode())
             return
     if known != seen:
         raise UserError(

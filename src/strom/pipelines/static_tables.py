@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from strom.model.errors import UserError
+from strom.pipelines.atomic_files import sync_folder
 from strom.pipelines.definitions.place import DefinitionError
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.view import View
@@ -52,10 +53,11 @@ def kept(table: Table, project: Project) -> Table:
         fresh = copies / f".{uuid.uuid4().hex}"
         try:
             _copy(project.folder, table, fresh)
-            # Of what was copied: somebody may be writing to the files just now.
+            # Of what was copied: another program may be writing to the files just now.
             content = _content(copies, replace(table, path=fresh.name))
             with contextlib.suppress(OSError):  # another process has made the same copy
                 fresh.rename(copies / content)
+            sync_folder(copies)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     os.utime(copies / content)

@@ -6,13 +6,13 @@ loaded by who goes on computing with an earlier definition, as the project's own
 
 import dataclasses
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from strom.model.errors import UserError
 from strom.pipelines import measures as _all_measures  # noqa: F401 - makes their classes known
+from strom.pipelines.atomic_files import write_atomically
 from strom.pipelines.definitions.keys import Window
 from strom.pipelines.definitions.place import Place
 from strom.pipelines.definitions.stream import Stream, Table
@@ -29,19 +29,9 @@ def store(view: View, folder: Path) -> None:
     """Write a definition into a folder."""
     functions = [step.prepare for step in view.steps if step.prepare]
     if functions:
-        _replace(folder / FUNCTIONS, pickled(functions))
+        write_atomically(folder / FUNCTIONS, pickled(functions))
     text = json.dumps(to_json(view), indent=1, ensure_ascii=False)
-    _replace(folder / DEFINITION, text.encode())
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file whole: a reader, and a start after a crash, see the one before or this one."""
-    fresh = path.with_name(f"{path.name}.new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
+    write_atomically(folder / DEFINITION, text.encode())
 
 
 def load(folder: Path, *, to_compute: bool) -> View:

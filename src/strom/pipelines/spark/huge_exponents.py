@@ -26,9 +26,9 @@ def has_huge_exponent(
     from pyspark.sql import functions as sf
     from pyspark.sql.types import StructType
 
-    schema = StructType.fromDDL(stream.ddl)
+    schema: StructType = StructType.fromDDL(stream.ddl)  # type: ignore[assignment]
     texts = _decimals_as_text(schema)
-    if texts is None:
+    if not isinstance(texts, StructType):
         return None
     text = value.cast("string")
     if stream.format == "json":
