@@ -58,13 +58,17 @@ def append(manifests, segment):
 def served_manifests(folder):
     """A view with two segments."""
     manifests = Manifests(folder / "data" / "views")
+    compute(manifests, ROWS)
+    return manifests
+
+
+def compute(manifests, rows):
+    """Begin the view, and fold these rows of a log of ten offsets."""
     new_version(manifests, view, Offsets((0,)), states([]), clicks.columns)
     for start, end in ((0, 6), (6, 10)):
         file = f"v1/{start}.parquet"
-        pq.write_table(states(ROWS[start:end]), manifests.view_folder("page_minutes") / file)
-        segment = Segment(Offsets((start,)), Offsets((end,)), (file,))
-        append(manifests, segment)
-    return manifests
+        pq.write_table(states(rows[start:end]), manifests.view_folder("page_minutes") / file)
+        append(manifests, Segment(Offsets((start,)), Offsets((end,)), (file,)))
 
 
 def get(address, path, **parameters):

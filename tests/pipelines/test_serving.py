@@ -18,7 +18,7 @@ from strom.pipelines.serving.http import HttpServer
 from strom.pipelines.serving.queries import Server
 from strom.pipelines.versions import new_version
 from tests.http.pages import check_foreign_pages_are_refused
-from tests.pipelines.served import clicks, get, served_manifests, states, view
+from tests.pipelines.served import ROWS, clicks, compute, get, served_manifests, states, view
 
 
 @pytest.fixture
@@ -150,3 +150,19 @@ def test_strom_itself_imports_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr
+
+
+def test_a_dropped_view_is_gone_and_computed_again_from_the_beginning(tmp_path):
+    manifests = served_manifests(tmp_path)
+    server = Server(manifests)
+    total = "SELECT sum(views) AS n FROM page_minutes"
+    assert server.query(total).to_pylist() == [{"n": 10}]
+    manifests.drop("page_minutes")
+    with pytest.raises(UserError, match="page_minutes"):
+        server.query(total)
+    compute(manifests, ROWS[:3])
+    assert server.query(total).to_pylist() == [{"n": 3}]
+    manifests.drop("page_minutes")  # and again, without a query between
+    compute(manifests, ROWS[:4])
+    assert server.query(total).to_pylist() == [{"n": 4}]
+    server.close()

@@ -6,6 +6,7 @@ What is too large for memory stays in its files, and is merged while it is read.
 """
 
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,8 @@ _SCHEMA = "strom_states"
 class Picture:
     """What of a version a connection has before it."""
 
-    version: int
-    fingerprint: str
+    identity: str
+    """Of the version. Its number does not suffice: a view that was dropped begins with 1 again."""
     batches: tuple[str, ...]
     files: tuple[str, ...]
     position: Offsets
@@ -41,11 +42,7 @@ class Picture:
 
         Compaction changes files and not states. A batch is another computation: it is read anew.
         """
-        same = (version.number, version.fingerprint, _batches(version)) == (
-            self.version,
-            self.fingerprint,
-            self.batches,
-        )
+        same = (version.identity, _batches(version)) == (self.identity, self.batches)
         if not same or self.table is None:
             return None
         if self.position in version.boundaries:
@@ -79,7 +76,7 @@ class MergedStates:
         """Let queries see this version of a view, with all that its manifest lists."""
         with self._lock:
             known = self._pictures.get(manifest.view)
-            if known and (known.version, known.files) == (version.number, tuple(version.files)):
+            if known and known.files == tuple(version.files):
                 return
             cursor = self._connection.cursor()
             try:
@@ -89,6 +86,15 @@ class MergedStates:
             finally:
                 cursor.close()  # which rolls back what was not committed
             self._pictures[manifest.view] = picture
+
+    def hide_dropped(self, views: Collection[str]) -> None:
+        """Let queries see no view but these."""
+        with self._lock:
+            for view in self._pictures.keys() - set(views):
+                with self._connection.cursor() as cursor:
+                    cursor.execute(f'DROP VIEW "{view}"')
+                    if table := self._pictures.pop(view).table:
+                        cursor.execute(f"DROP TABLE {table}")
 
     def _drawn(
         self,
@@ -110,8 +116,7 @@ class MergedStates:
         if known and known.table and known.table != table:
             cursor.execute(f"DROP TABLE {known.table}")
         return Picture(
-            version.number,
-            version.fingerprint,
+            version.identity,
             _batches(version),
             tuple(version.files),
             version.position,

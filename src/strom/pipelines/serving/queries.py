@@ -93,7 +93,9 @@ class Server:
 
     def _named_in(self, sql: str) -> list[Manifest]:
         words = set(_WORD.findall(sql.casefold()))  # names in SQL have no capitals
-        named = [name for name in self._manifests.names() if name.casefold() in words]
+        names = self._manifests.names()
+        self._states.hide_dropped(names)
+        named = [name for name in names if name.casefold() in words]
         found = [self._manifests.read(name) for name in named]
         return [manifest for manifest in found if manifest is not None and manifest.active]
 
