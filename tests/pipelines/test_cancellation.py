@@ -127,3 +127,14 @@ def test_a_query_keeps_its_snapshot_while_states_are_refreshed(manifests, server
         assert server.query(total).to_pylist() == [{"n": 20}]
         refreshed.set()
         assert asked.result().to_pylist() == [{"n": 10}]
+
+
+def test_a_client_that_does_not_read_its_response_does_not_keep_the_server(http, monkeypatch):
+    monkeypatch.setattr("strom.pipelines.serving.http.STOP_SECONDS", 0.2)
+    address = urllib.parse.urlsplit(http.start())
+    query = urllib.parse.urlencode({"sql": "SELECT repeat('x', 20000000) AS text"})
+    with socket.create_connection((address.hostname, address.port)) as client:
+        request = f"GET /query?{query} HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n"
+        client.sendall(request.encode())
+        assert client.recv(12) == b"HTTP/1.1 200"
+        http.stop()

@@ -24,6 +24,7 @@ _COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte":
 _OWN = {"select", "order", "limit", "format"}
 _START_SECONDS = 20
 _CANCEL_AGAIN_S = 0.05
+STOP_SECONDS = 5.0
 
 
 def make_app(manifests: Manifests, server: Server, guard: Guard) -> "Starlette":
@@ -164,11 +165,14 @@ class HttpServer:
         return f"http://{self._host}:{port}"
 
     def stop(self) -> None:
-        """Stop; running statements are cancelled."""
+        """Stop; running statements are cancelled, and clients that do not read their responses left."""
         self._server.should_exit = True
-        while self._thread.is_alive():  # it waits for requests, which wait for their statements
+        deadline = time.monotonic() + STOP_SECONDS
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            # It waits for requests, which wait for their statements.
             self._statements.cancel_running()
             self._thread.join(_CANCEL_AGAIN_S)
+        self._server.force_exit = True
 
 
 def _answer(
