@@ -4,6 +4,8 @@ import contextlib
 import os
 import signal
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -39,6 +41,21 @@ def test_a_second_command_attaches_to_the_projects_own_broker(tmp_path, port):
         assert cluster_id_of(second) == cluster_id_in(project.data / "broker")
     with log_of(project) as again:
         assert again.topics()["clicks"] == 2
+
+
+def test_of_two_commands_that_begin_at_once_one_starts_the_broker(tmp_path, port):
+    project = Project(tmp_path, Settings(port=port))
+    both = threading.Barrier(2, timeout=30)
+
+    def command():
+        both.wait()
+        with log_of(project) as kafka:
+            both.wait()
+            return cluster_id_of(kafka)
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.submit(command), pool.submit(command)
+    assert first.result() == second.result() == cluster_id_in(project.data / "broker")
 
 
 def test_an_attached_command_keeps_the_broker_running_after_the_one_that_started_it(

@@ -14,6 +14,7 @@ from strom.model.errors import UserError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from strom.cli.embedded_broker import EmbeddedBroker
     from strom.pipelines.kafka_log import KafkaLog
     from strom.pipelines.project import Project
 
@@ -102,25 +103,31 @@ def log_of(project: "Project") -> Iterator["KafkaLog"]:
     """
     from strom.cli.embedded_broker import EmbeddedBroker, listens
     from strom.pipelines.kafka_log import KafkaLog
+    from strom.pipelines.locks import locked
     from strom.pipelines.same_cluster import check_same_cluster
 
     kafka = KafkaLog(project.servers, project.settings.kafka)
     with contextlib.ExitStack() as open_, contextlib.closing(kafka):
         if project.settings.servers is None:
-            is_there = listens(project.settings.port)
-            if is_there:
-                _check_own_broker(project, kafka)
             broker = EmbeddedBroker(_broker_folder(project), project.settings.port)
             open_.callback(broker.stop)
-            if not is_there:
-                try:
-                    broker.start()
-                except RuntimeError as error:
-                    raise UserError(str(error)) from None
+            # Of two commands that begin at once, the second one finds the broker of the first.
+            with locked(project.data / "broker.lock"):
+                if listens(project.settings.port):
+                    _check_own_broker(project, kafka)
+                else:
+                    _start(broker)
             broker.keep_running()
         kafka.topics()
         check_same_cluster(project.data, kafka)
         yield kafka
+
+
+def _start(broker: "EmbeddedBroker") -> None:
+    try:
+        broker.start()
+    except RuntimeError as error:
+        raise UserError(str(error)) from None
 
 
 def _broker_folder(project: "Project") -> Path:
