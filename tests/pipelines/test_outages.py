@@ -11,11 +11,10 @@ from strom.pipelines import Project, Stream, View, count
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.outages import Outage
 from strom.pipelines.runner import Runner
-from strom.pipelines.serving.queries import Server
 from strom.pipelines.set_aside import reason_set_aside
 from strom.pipelines.settings import Settings
 from strom.testing import BrokerProcess
-from tests.pipelines.test_runner import eventually
+from tests.pipelines.running import RunningProject, eventually
 from tests.pipelines.world import fresh_topic, send
 
 
@@ -34,7 +33,7 @@ def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(caplog):
     assert outage.failed(KafkaUnavailable("again")) == 1
 
 
-class Running:
+class Running(RunningProject):
     """A project of two topics at work, in kappa mode."""
 
     def __init__(self, spark, servers, folder):
@@ -48,17 +47,6 @@ class Running:
         for stream in self.streams:
             self.kafka.create(stream.topic, 1)
         self.runner = Runner(self.project, spark, self.kafka, "kappa", backoff=Backoff(0.05, 0.2))
-
-    def __enter__(self):
-        self.runner.prepare()
-        self.server = Server(self.project.manifests)
-        self.runner.start()
-        return self
-
-    def __exit__(self, *error):
-        self.runner.stop()
-        self.server.close()
-        self.kafka.close()
 
     def send(self, number, rows=1):
         send(self.kafka.servers, self.streams[number], [{"n": 1}] * rows)

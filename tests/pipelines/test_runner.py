@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-import time
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -16,28 +15,15 @@ from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.replay import replay
 from strom.pipelines.runner import Runner, lag_of, refuse_changed
-from strom.pipelines.serving.queries import Server
 from strom.pipelines.settings import Settings
 from strom.pipelines.versions import rolled_back
 from tests.pipelines.oracle import SCHEMA
+from tests.pipelines.running import RunningProject, eventually
 from tests.pipelines.shop import clicks
 from tests.pipelines.world import fresh_topic, send
 
-WAIT_S = 90
 
-
-def eventually(true, runner):
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        if runner.failed:
-            raise runner.failed
-        if true():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-class Shop:
+class Shop(RunningProject):
     """A project on a topic of its own, with a runner and a server."""
 
     def __init__(self, spark, servers, folder, mode):
@@ -54,18 +40,6 @@ class Shop:
         self.kafka.create(self.stream.topic, 3)
         self.spark = spark
         self.runner = Runner(self.project, spark, self.kafka, mode)
-        self.server = None
-
-    def __enter__(self):
-        self.runner.prepare()
-        self.server = Server(self.project.manifests)
-        self.runner.start()
-        return self
-
-    def __exit__(self, *error):
-        self.runner.stop()
-        self.server.close()
-        self.kafka.close()
 
     def send(self, rows):
         send(self.kafka.servers, self.stream, rows)

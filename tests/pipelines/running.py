@@ -1,0 +1,33 @@
+"""A project at work in a test: runner and server begin and end together."""
+
+import time
+
+from strom.pipelines.serving.queries import Server
+
+WAIT_S = 90
+
+
+def eventually(true, runner):
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        if runner.failed:
+            raise runner.failed
+        if true():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+class RunningProject:
+    """Begins to work when it is entered. Who derives from it makes `project`, `kafka` and `runner`."""
+
+    def __enter__(self):
+        self.runner.prepare()
+        self.server = Server(self.project.manifests)
+        self.runner.start()
+        return self
+
+    def __exit__(self, *error):
+        self.runner.stop()
+        self.server.close()
+        self.kafka.close()
