@@ -107,6 +107,6 @@ def test_a_run_continues_the_active_version_and_reports_the_truth(
     found, is_being_built, kind, text
 ):
     decided = continuation(found, PRESENT, is_being_built=is_being_built)
-    told = decided.refusal if kind == "refused" else decided.notice
+    message = decided.refusal if kind == "refused" else decided.notice
     assert (decided.refusal is not None) == (kind == "refused")
-    assert told is None if text is None else re.search(text, told), told
+    assert message is None if text is None else re.search(text, message), message

@@ -256,14 +256,14 @@ def test_a_fingerprint_is_the_same_in_another_process_and_with_other_bytecode(tm
 
 
 @pytest.mark.parametrize(
-    ("used", "told"),
+    ("used", "message"),
     [
         ("threading.Lock()", "uses USED, a lock"),
         ("eval('lambda rows: rows')", "source of <lambda> .* is not in a file"),
         ("(one for one in [])", "uses USED, a generator"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_by_name(tmp_path, monkeypatch, used, told):
+def test_what_cannot_be_compared_is_refused_by_name(tmp_path, monkeypatch, used, message):
     views = f"""
         import threading
         from strom.pipelines import Stream, View
@@ -278,7 +278,7 @@ def test_what_cannot_be_compared_is_refused_by_name(tmp_path, monkeypatch, used,
         v = View(reads=Stream("clicks", schema="ms INT"), prepare=prepare)
     """
     folder = write(tmp_path / "shop", **{"views.py": textwrap.dedent(views)})
-    with pytest.raises(UserError, match=rf"views\.py:\d+: View v: .*{told}"):
+    with pytest.raises(UserError, match=rf"views\.py:\d+: View v: .*{message}"):
         fingerprint(loaded(folder, monkeypatch).views["v"])
 
 

@@ -52,17 +52,17 @@ def test_an_expectation_that_must_hold_sets_its_view_aside_with_the_place(
         speed.step()
         world.send([{**clicks(1)[0], "ms": 50}])
         speed.step()
-        told = speed.states.reasons["strict", 1]
-        assert "Expectation short of view strict does not hold: ms < 40" in told
-        assert "partition 0 offset 2" in told
-        assert "Exception" not in told
-        assert reason_set_aside(world.manifests, "strict") == told
+        message = speed.states.reasons["strict", 1]
+        assert "Expectation short of view strict does not hold: ms < 40" in message
+        assert "partition 0 offset 2" in message
+        assert "Exception" not in message
+        assert reason_set_aside(world.manifests, "strict") == message
         assert reason_set_aside(world.manifests, "other") is None
         assert world.query("SELECT n FROM strict") == [{"n": 6}]
         assert world.query("SELECT n FROM other") == [{"n": 7}]
         world.archive()
         with pytest.raises(PySparkException) as caught:
             world.batch("strict")
-        assert str(plain_error(caught.value)) == told
+        assert str(plain_error(caught.value)) == message
     finally:
         world.close()

@@ -191,8 +191,8 @@ NOT_ROW_BY_ROW = {
 
 @pytest.mark.parametrize("name", NOT_ROW_BY_ROW)
 def test_what_looks_at_several_rows_is_refused(spark, folder, name):
-    prepare, told = NOT_ROW_BY_ROW[name]
-    with pytest.raises(UserError, match=rf"test_row_level\.py:\d+: View v {told}"):
+    prepare, message = NOT_ROW_BY_ROW[name]
+    with pytest.raises(UserError, match=rf"test_row_level\.py:\d+: View v {message}"):
         bind_with_spark(spark, make_view(prepare), folder)
 
 
@@ -216,7 +216,7 @@ def read_again(rows):
 
 
 @pytest.mark.parametrize(
-    ("prepare", "told"),
+    ("prepare", "message"),
     [
         (lambda rows: rows.sample(0.5), "View v takes rows by chance"),
         (lambda rows, pages: rows.join(pages.sample(0.5), "page"), "View v takes rows by chance"),
@@ -235,8 +235,8 @@ def read_again(rows):
         ),
     ],
 )
-def test_what_cannot_be_seen_through_is_refused(spark, folder, prepare, told):
-    with pytest.raises(UserError, match=rf"test_row_level\.py:\d+: {told}"):
+def test_what_cannot_be_seen_through_is_refused(spark, folder, prepare, message):
+    with pytest.raises(UserError, match=rf"test_row_level\.py:\d+: {message}"):
         bind_with_spark(spark, make_view(prepare), folder)
 
 
@@ -262,8 +262,8 @@ CHANGING = [
 
 @pytest.mark.parametrize("text", CHANGING)
 def test_what_is_another_each_time_is_refused(spark, folder, text):
-    told = r"View v uses .*, which returns something else each time"
-    with pytest.raises(UserError, match=told):
+    message = r"View v uses .*, which returns something else each time"
+    with pytest.raises(UserError, match=message):
         bind_with_spark(spark, make_view(lambda rows: rows.withColumn("x", sf.expr(text))), folder)
 
 
@@ -291,6 +291,6 @@ def nondeterministic(rows):
     ],
 )
 def test_no_part_of_a_view_may_be_another_each_time(spark, folder, view):
-    told = r"row_level\.py:\d+: View v(: Non-deterministic expression| uses .*something else each time)"
-    with pytest.raises(UserError, match=told):
+    message = r"row_level\.py:\d+: View v(: Non-deterministic expression| uses .*something else each time)"
+    with pytest.raises(UserError, match=message):
         bind_with_spark(spark, make_view(**view), folder)

@@ -147,7 +147,7 @@ def test_what_a_view_cannot_mean_is_refused_with_its_line(select):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ("time = at", r"WITH \(time = at\) is not understood"),
         ("time = 'at', topic", r"WITH \(topic\) is not understood"),
@@ -159,8 +159,8 @@ def test_what_a_view_cannot_mean_is_refused_with_its_line(select):
         ("schema = 'a INT'", "columns twice"),
     ],
 )
-def test_options_that_are_not_understood_are_refused(options, told):
-    with pytest.raises(UserError, match=rf"views\.sql:1: .*{told}"):
+def test_options_that_are_not_understood_are_refused(options, message):
+    with pytest.raises(UserError, match=rf"views\.sql:1: .*{message}"):
         views_of(
             "SELECT page FROM clicks",
             f"CREATE STREAM clicks (page STRING, at TIMESTAMP) WITH ({options});\n",
