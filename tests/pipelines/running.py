@@ -2,6 +2,9 @@
 
 import time
 
+from strom.pipelines import Project
+from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.runner import Runner
 from strom.pipelines.serving.queries import Server
 
 WAIT_S = 90
@@ -19,7 +22,11 @@ def eventually(true, runner):
 
 
 class RunningProject:
-    """Begins to work when it is entered. Who derives from it makes `project`, `kafka` and `runner`."""
+    """Begins to work when it is entered."""
+
+    project: Project
+    kafka: KafkaLog
+    runner: Runner
 
     def __enter__(self):
         self.runner.prepare()

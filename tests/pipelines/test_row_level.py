@@ -291,6 +291,8 @@ def nondeterministic(rows):
     ],
 )
 def test_no_part_of_a_view_may_be_another_each_time(spark, folder, view):
-    message = r"row_level\.py:\d+: View v(: Non-deterministic expression| uses .*something else each time)"
+    message = (
+        r"_level\.py:\d+: View v(: Non-deterministic expression| uses .*something else each time)"
+    )
     with pytest.raises(UserError, match=message):
         bind_with_spark(spark, make_view(**view), folder)
