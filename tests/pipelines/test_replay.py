@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strom.pipelines import Stream, View, atomic_files, count, handover, replay, window
+from strom.pipelines import Stream, View, atomic_files, count, handover, manifests, replay, window
 from strom.pipelines.batch import run_batch
 from strom.pipelines.feeds import append_segment, feed_of
 from strom.pipelines.speed import Target
@@ -96,7 +96,7 @@ def test_a_replay_that_dies_at_every_step_is_resumed_and_changes_no_result(world
     sent = clicks(90)
     world.send(sent)
     world.speed().step()
-    sync = atomic_files._sync
+    sync, write = atomic_files._sync, atomic_files.write_atomically
     deaths: list[dict[int, str]] = []
 
     def dying(times):
@@ -110,8 +110,13 @@ def test_a_replay_that_dies_at_every_step_is_resumed_and_changes_no_result(world
 
         return sync_or_die
 
+    def write_or_die(path, content):
+        with monkeypatch.context() as patched:
+            patched.setattr(atomic_files, "_sync", dying(1 + len(deaths) % 2))
+            write(path, content)
+
+    monkeypatch.setattr(manifests, "write_atomically", write_or_die)
     while world.manifests.existing("pages").active == 1:
-        monkeypatch.setattr(atomic_files, "_sync", dying(1 + len(deaths) % 2))
         with pytest.raises(Died):
             world.replay(changed(world), chunk=45)
         deaths.append(states(world))
