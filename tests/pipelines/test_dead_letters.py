@@ -150,7 +150,7 @@ def test_more_letters_than_the_local_queue_holds_are_all_sent_in_slices(world, m
     folder = world.manifests.view_folder(name)
     (segment,) = world.manifests.existing(name).active_version.segments
     sizes = [pq.read_metadata(folder / file).num_rows for file in segment.files]
-    assert len(sizes) == 4
+    assert len(sizes) == 3
     assert max(sizes) < 400
 
 

@@ -1,6 +1,6 @@
 """Parts of a range of records, and SQL conditions that select them among parsed rows."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -59,20 +59,24 @@ def one_of(records: Iterable[Record], *, partition: str, offset: str) -> str:
 
 def in_slices(sizes: Sequence[tuple[int, int, int]], most_bytes: int) -> Iterator[str]:
     """Conditions for slices of at most so many bytes, of records with partition, offset and size."""
-    for partition, same in groupby(sorted(sizes), key=lambda record: record[0]):
-        first = last = -1
-        held = 0
-        for _, offset, size in same:
-            if first >= 0 and held + size > most_bytes:
-                yield _slice(partition, first, last)
-                first, held = -1, 0
-            first = offset if first < 0 else first
-            last, held = offset, held + size
-        yield _slice(partition, first, last)
+    spans: dict[int, tuple[int, int]] = {}
+    held = 0
+    for partition, offset, size in sorted(sizes):
+        if spans and held + size > most_bytes:
+            yield _within(spans)
+            spans, held = {}, 0
+        first, _ = spans.get(partition, (offset, offset))
+        spans[partition] = first, offset
+        held += size
+    if spans:
+        yield _within(spans)
 
 
-def _slice(partition: int, first: int, last: int) -> str:
-    return f"_partition = {partition} AND _offset BETWEEN {first} AND {last}"
+def _within(spans: Mapping[int, tuple[int, int]]) -> str:
+    return _any_of(
+        f"_partition = {partition} AND _offset BETWEEN {first} AND {last}"
+        for partition, (first, last) in spans.items()
+    )
 
 
 def _any_of(conditions: Iterable[str]) -> str:

@@ -265,7 +265,7 @@ class SpeedLayer:
         sizes = [(p, offset, size + _LETTER_BYTES) for p, offset, size in malformed]
         segment = Segment(piece.start, piece.end, ())
         for condition in in_slices(sizes, DEAD_SLICE_BYTES):
-            dead = dead_rows(piece.parsed.where(condition)).toArrow().sort_by("_offset")
+            dead = dead_rows(piece.parsed.where(condition)).toArrow()
             self._send_dead_letters(dead)
             written = write_small_segment(
                 self._manifests, target.feed, target.number, dead, piece.start, piece.end
@@ -274,21 +274,21 @@ class SpeedLayer:
         return segment
 
     def _send_dead_letters(self, dead: "pa.Table") -> None:
-        """Send a slice of one partition, unless it was confirmed before a later one was refused."""
+        """Send a slice, without what was confirmed before a later one was refused."""
         # Python's datetime ends with the year 9999; what a producer takes for the time need not.
-        dead = dead.drop_columns("_timestamp")
-        last = dead.slice(dead.num_rows - 1).to_pylist()[0]
-        partition, offset = last["_partition"], last["_offset"]
-        if offset <= self._confirmed.get(partition, -1):
-            return
+        dead = dead.drop_columns("_timestamp").sort_by(
+            [("_partition", "ascending"), ("_offset", "ascending")]
+        )
         letters = (
             DeadLetter(row["_partition"], row["_offset"], row["_key"], row["value"], row["reason"])
             for some in dead.to_batches(max_chunksize=1_000)
             for row in some.to_pylist()
-            if row["_offset"] > self._confirmed.get(partition, -1)
+            if row["_offset"] > self._confirmed.get(row["_partition"], -1)
         )
         self._log.send_dead_letters(self._stream.topic, self._stream.dead_letter_topic, letters)
-        self._confirmed[partition] = offset
+        for row in dead.group_by("_partition").aggregate([("_offset", "max")]).to_pylist():
+            known = self._confirmed.get(row["_partition"], -1)
+            self._confirmed[row["_partition"]] = max(known, row["_offset_max"])
 
     def _publish(self, target: Target, segment: Segment) -> bool:
         """Make the states visible, and tell the view's progress."""
