@@ -16,7 +16,7 @@ from strom.pipelines import Project
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.master import MasterDataset
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.same_cluster import FILE, check_same_cluster, cluster_id_of
+from strom.pipelines.same_cluster import FILE, check_same_cluster
 from strom.pipelines.settings import Settings
 from strom.testing import BrokerProcess
 
@@ -38,7 +38,7 @@ def test_a_second_command_attaches_to_the_projects_own_broker(tmp_path, port):
     with log_of(project) as first, log_of(project) as second:
         first.create("clicks", 2)
         assert second.topics()["clicks"] == 2
-        assert cluster_id_of(second) == cluster_id_in(project.data / "broker")
+        assert second.cluster_id() == cluster_id_in(project.data / "broker")
     with log_of(project) as again:
         assert again.topics()["clicks"] == 2
 
@@ -51,7 +51,7 @@ def test_of_two_commands_that_begin_at_once_one_starts_the_broker(tmp_path, port
         both.wait()
         with log_of(project) as kafka:
             both.wait()
-            return cluster_id_of(kafka)
+            return kafka.cluster_id()
 
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.submit(command), pool.submit(command)
@@ -102,7 +102,7 @@ def test_a_foreign_broker_at_the_port_is_refused(tmp_path, foreign):
 
 
 def test_another_program_at_the_port_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("strom.pipelines.same_cluster.RESPONSE_SECONDS", 0.5)
+    monkeypatch.setitem(KafkaLog.__init__.__kwdefaults__, "response_seconds", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         project = Project(tmp_path, Settings(port=listener.getsockname()[1]))
         with pytest.raises(UserError, match="does not respond as a Kafka broker"), log_of(project):
@@ -112,9 +112,9 @@ def test_another_program_at_the_port_is_refused(tmp_path, monkeypatch):
 def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker, port):
     attached = Project(tmp_path, Settings(servers=broker.bootstrap_servers))
     with log_of(attached) as kafka:
-        known = cluster_id_of(kafka)
+        known = kafka.cluster_id()
     with log_of(attached) as kafka:
-        assert cluster_id_of(kafka) == known
+        assert kafka.cluster_id() == known
     assert (attached.data / FILE).read_text() == f"{known}\n"
     MasterDataset(attached.data / "master", "clicks").create(Offsets((0,)))
     embedded = Project(tmp_path, Settings(port=port))
@@ -132,11 +132,11 @@ def test_a_cluster_of_which_nothing_was_computed_is_forgotten(tmp_path, broker):
     project.data.mkdir(parents=True)
     (project.data / FILE).write_text("wrong-address\n")
     with log_of(project) as kafka:
-        assert (project.data / FILE).read_text() == f"{cluster_id_of(kafka)}\n"
+        assert (project.data / FILE).read_text() == f"{kafka.cluster_id()}\n"
 
 
 def test_a_cluster_without_an_id_is_accepted(tmp_path, broker, monkeypatch):
-    monkeypatch.setattr("strom.pipelines.same_cluster.cluster_id_of", lambda kafka: None)
+    monkeypatch.setattr(KafkaLog, "cluster_id", lambda kafka: None)
     (tmp_path / FILE).write_text("another\n")
     with closing(KafkaLog(broker.bootstrap_servers)) as kafka:
         check_same_cluster(tmp_path, kafka)

@@ -40,7 +40,7 @@ def http(manifests, server):
 
 
 def until(condition):
-    """Wait; whoever waits for nothing is ended by the test's own time limit."""
+    """Wait; the time limit of the test ends a wait for nothing."""
     while not condition():
         time.sleep(0.005)
 

@@ -183,7 +183,7 @@ def test_steps_of_one_record_reach_the_end(ends):
 
 
 def test_a_partition_that_lies_behind_is_not_hidden_by_others():
-    """A topic that was made anew: the caller compares, and has to notice."""
+    """A topic that was recreated: the caller compares, and has to notice."""
     assert Offsets((500, 2)).at_most(Offsets((0, 7)), 10) == Offsets((10, 2))
 
 

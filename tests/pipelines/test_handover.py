@@ -11,7 +11,7 @@ from strom.pipelines.chain import Manifest, Segment, Version
 from strom.pipelines.handover import (
     PAUSE_S,
     Pace,
-    Round,
+    ReplayRound,
     hand_over,
     is_paused,
     paused,
@@ -49,7 +49,7 @@ class LiveStream:
             self.longest_pause = max(self.longest_pause, seconds)
         else:
             self.active = self.end
-        return Round(int(records), seconds, int(seconds * self.grows))
+        return ReplayRound(int(records), seconds, int(seconds * self.grows))
 
     def try_switch(self):
         return self.active <= self.position
@@ -102,7 +102,7 @@ def test_a_quiet_log_needs_no_pause():
 def test_the_pace_counts_rounds_that_are_not_shorter():
     pace = Pace()
     for records in (1_000, 400, 100, 60, 60):
-        pace = pace.after(Round(records, 11.0, 0))
+        pace = pace.after(ReplayRound(records, 11.0, 0))
     assert pace.has_caught_up
     assert pace.stalled == 1
     assert pace.may_pause

@@ -9,8 +9,7 @@ import pytest
 from strom.model.errors import UserError
 from strom.pipelines import Table, View, compaction, count
 from strom.pipelines.feeds import feed_of
-from strom.pipelines.folder_names import check_folder
-from strom.pipelines.project import Project
+from strom.pipelines.project import Project, check_folder
 from strom.pipelines.static_tables import kept, with_tables
 from strom.pipelines.versions import definition_of
 from tests.pipelines.shop import clicks, make_stream

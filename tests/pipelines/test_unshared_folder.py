@@ -76,7 +76,7 @@ class Cluster:
 
 
 class Driver:
-    """A project's process, which works when it is told to."""
+    """A project's process, which executes one command after another."""
 
     def __init__(self, folder, servers, topic, master, started):
         self._process = subprocess.Popen(

@@ -44,7 +44,7 @@ def opened(folder: Path) -> "Project":
 def opened_to_compute(folder: Path) -> "Project":
     """The project of a folder, with the schemas that its streams have in a registry, and its tables."""
     project = opened(folder)
-    from strom.pipelines.folder_names import check_folder
+    from strom.pipelines.project import check_folder
     from strom.pipelines.schemas import with_schemas
     from strom.pipelines.static_tables import sweep_tables, with_tables
 
@@ -136,12 +136,10 @@ def _broker_folder(project: "Project") -> Path:
 
 def _check_own_broker(project: "Project", kafka: "KafkaLog") -> None:
     """Raise UserError if the broker at the project's port is not the one of its data folder."""
-    from strom.pipelines.same_cluster import cluster_id_of
-
     port = project.settings.port
     way_out = "Choose another `port` under [kafka] in strom.toml"
     try:
-        seen = cluster_id_of(kafka)
+        seen = kafka.cluster_id()
     except UserError:
         raise UserError(
             f"Port {port} is in use by a program that does not respond as a Kafka broker. {way_out}."

@@ -12,7 +12,7 @@ from strom.cli.run import plain_error
 from strom.model.errors import StromError
 
 if TYPE_CHECKING:
-    from strom.pipelines.handover import Round
+    from strom.pipelines.handover import ReplayRound
     from strom.pipelines.manifests import Manifests
 
 
@@ -89,7 +89,7 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     click.echo(f"Version {number} of {view} {then}")
 
 
-def _outpaced(done: "Round") -> str:
+def _outpaced(done: "ReplayRound") -> str:
     grows = human_count(done.arrived / done.seconds)
     reads = human_count(done.records / done.seconds)
     return (

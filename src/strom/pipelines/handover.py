@@ -25,7 +25,7 @@ PAUSED_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Round:
+class ReplayRound:
     """One pass of a replay, up to the end that the log had when it began."""
 
     records: int
@@ -38,13 +38,13 @@ class Round:
 class Pace:
     """How the rounds of a replay develop."""
 
-    last: Round | None = None
+    last: ReplayRound | None = None
     has_caught_up: bool = False
     """Whether another round would hardly be shorter."""
     stalled: int = 0
     """Rounds that were not shorter than nine tenths of the one before."""
 
-    def after(self, done: Round) -> "Pace":
+    def after(self, done: ReplayRound) -> "Pace":
         """The pace with one more round."""
         if self.last is None:
             return Pace(done, has_caught_up=not done.records)
@@ -66,10 +66,10 @@ class Pace:
 
 
 def hand_over(
-    fold_round: Callable[[], Round],
+    fold_round: Callable[[], ReplayRound],
     try_switch: Callable[[], bool],
     pause: Callable[[], AbstractContextManager[None]],
-    on_outpaced: Callable[[Round], None],
+    on_outpaced: Callable[[ReplayRound], None],
 ) -> None:
     """Fold rounds until the version has reached the active one, and has taken its place."""
     pace = Pace()

@@ -29,6 +29,7 @@ _PASSING = frozenset(
     }
 )
 """A partition may have no leader for a moment, or another one than was known."""
+_NO_RESPONSE = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
 KEEP_FOREVER = {"retention.ms": "-1"}
 
 
@@ -82,6 +83,18 @@ class KafkaLog:
         except KafkaException:
             raise self._unavailable() from None
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
+
+    def cluster_id(self) -> str | None:
+        """The id that the cluster has given itself; None if it is too old for that."""
+        from confluent_kafka import KafkaException
+
+        try:
+            found = self.admin.describe_cluster(request_timeout=self._response_seconds).result()
+        except KafkaException as error:
+            if error.args[0].name() in _NO_RESPONSE:
+                raise self._unavailable() from None
+            return None
+        return found.cluster_id or None
 
     def incarnation(self, topic: str) -> int:
         """A number that a topic keeps, and another one of its name has not; 0 where Kafka gives no ids.

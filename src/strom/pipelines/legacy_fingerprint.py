@@ -61,7 +61,7 @@ def _sources(function: Callable[..., Any], seen: frozenset[int] = frozenset()) -
 
 
 def _text_of(function: Callable[..., Any], code: CodeType) -> str:
-    """A function's source, written anew from its syntax tree so that layout does not matter."""
+    """A function's source, unparsed from its syntax tree so that layout does not matter."""
     try:
         tree = ast.parse(Path(code.co_filename).read_text("utf-8"))
     except (OSError, SyntaxError):

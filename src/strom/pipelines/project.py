@@ -1,6 +1,7 @@
 """A project: a folder with `strom.toml` and the files that define streams and views."""
 
 import importlib.util
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,9 @@ from strom.pipelines.settings import FILE, Settings, read_settings
 
 if TYPE_CHECKING:
     from strom.pipelines.serving.view_reader import ViewReader
+
+# Patterns of file names to DuckDB; and what delta-rs cannot put into an address, or decodes in one.
+_IMPOSSIBLE = re.compile(r"[*?\[\]|^\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,15 @@ def files_not_loaded(project: Project) -> str:
         f" Not loaded: {', '.join(beside)}. Views are defined by views.py, or by the files that "
         f"`files` under [project] in {FILE} names."
     )
+
+
+def check_folder(data: Path) -> None:
+    """Raise UserError if a project's data cannot lie in a folder of this name."""
+    if found := _IMPOSSIBLE.search(str(data)):
+        raise UserError(
+            f"The path {data} contains {found[0]!r}, which Delta Lake and DuckDB cannot have in names of "
+            "folders. Rename the folder, or set `data` in strom.toml to another one."
+        )
 
 
 def check_names(project: Project) -> None:

@@ -28,7 +28,7 @@ Plain = Any
 
 
 class CannotBeCompared(UserError):
-    """A value or a function of which nobody could say whether it has changed."""
+    """A value or a function whose changes could not be recognised."""
 
 
 _as_loaded: "weakref.WeakKeyDictionary[Any, Plain]" = weakref.WeakKeyDictionary()
@@ -42,17 +42,17 @@ def remember(function: Any) -> None:
     with contextlib.suppress(
         CannotBeCompared, TypeError
     ):  # TypeError: it cannot be referenced weakly
-        _as_loaded[function] = _Walk().value(function, "prepare")
+        _as_loaded[function] = _CodeWalk().value(function, "prepare")
 
 
 def reached(function: Any) -> Plain:
-    """What a function is made of, and all that it reaches; CannotBeCompared names what cannot be told."""
+    """What a function is made of, and all that it reaches; CannotBeCompared names what cannot be."""
     with contextlib.suppress(KeyError, TypeError):
         return _as_loaded[function]
-    return _Walk().value(function, "prepare")
+    return _CodeWalk().value(function, "prepare")
 
 
-class _Walk:
+class _CodeWalk:
     """Goes from value to value, each function and class once."""
 
     def __init__(self, within: Iterable[int] = ()) -> None:
@@ -129,7 +129,7 @@ class _Walk:
     def _order(self, value: Any, name: str) -> str:
         """What to sort a value by: the same whichever values were met before."""
         plain = plain_value(value)
-        return repr(_Walk(self._within).value(value, name) if plain is None else plain)
+        return repr(_CodeWalk(self._within).value(value, name) if plain is None else plain)
 
     def _instance(self, value: Any, name: str) -> Plain:
         kind = type(value)

@@ -17,7 +17,7 @@ from strom.pipelines.building import resumed, sole_builder
 from strom.pipelines.chain import Manifest, OutOfPlace, Segment, Version, VersionState
 from strom.pipelines.definitions.view import View
 from strom.pipelines.feeds import Feed, append_segment, feed_of
-from strom.pipelines.handover import Pace, Round, hand_over, paused, switch_if_reached
+from strom.pipelines.handover import Pace, ReplayRound, hand_over, paused, switch_if_reached
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
@@ -46,7 +46,7 @@ class Step:
     done: int
     total: int
     seconds: float
-    outpaced: Round | None = None
+    outpaced: ReplayRound | None = None
     """A round during which more records arrived than it has read."""
 
 
@@ -127,7 +127,7 @@ class LogFold:
         while not pace.has_caught_up:
             pace = pace.after(self.round())
 
-    def round(self) -> Round:
+    def round(self) -> ReplayRound:
         """Fold what is missing up to the present end of the log."""
         began = time.perf_counter()
         topic = self.feed.view.stream.topic
@@ -149,13 +149,13 @@ class LogFold:
             position = segment.end
             self._report(end)
         arrived = self.kafka.ends(topic) - end
-        return Round(self._version().position - first, time.perf_counter() - began, arrived)
+        return ReplayRound(self._version().position - first, time.perf_counter() - began, arrived)
 
-    def report_outpaced(self, done: Round) -> None:
+    def report_outpaced(self, done: ReplayRound) -> None:
         """Report that the stream is faster than the replay."""
         self._report(self.kafka.ends(self.feed.view.stream.topic), done)
 
-    def _report(self, end: Offsets, outpaced: Round | None = None) -> None:
+    def _report(self, end: Offsets, outpaced: ReplayRound | None = None) -> None:
         version = self._version()
         done, total = version.position - version.base, end - version.base
         self.report(Step(self.number, done, total, time.perf_counter() - self.began, outpaced))
@@ -166,7 +166,7 @@ class LogFold:
     def _computed(self, start: Offsets, end: Offsets) -> Segment:
         """The states between two positions, by many small jobs of one task each: nothing is shuffled.
 
-        A key may have a state in each of them; whoever reads merges.
+        A key may have a state in each of them; readers merge them.
         """
 
         def part(ends: tuple[Offsets, Offsets]) -> Segment:

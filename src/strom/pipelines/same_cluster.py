@@ -14,29 +14,11 @@ if TYPE_CHECKING:
     from strom.pipelines.kafka_log import KafkaLog
 
 FILE = "kafka.cluster"
-RESPONSE_SECONDS = 15.0
-_NO_RESPONSE = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
-
-
-def cluster_id_of(kafka: "KafkaLog") -> str | None:
-    """The id that a cluster has given itself; None if it is too old for that.
-
-    UserError if nothing responds.
-    """
-    from confluent_kafka import KafkaException
-
-    try:
-        found = kafka.admin.describe_cluster(request_timeout=RESPONSE_SECONDS).result()
-    except KafkaException as error:
-        if error.args[0].name() in _NO_RESPONSE:
-            raise UserError(f"No Kafka broker responds at {kafka.servers}.") from None
-        return None
-    return found.cluster_id or None
 
 
 def check_same_cluster(data: Path, kafka: "KafkaLog") -> None:
     """Remember the cluster in the data folder; UserError if what lies there is of another one."""
-    seen = cluster_id_of(kafka)
+    seen = kafka.cluster_id()
     if seen is None:
         return
     path = data / FILE

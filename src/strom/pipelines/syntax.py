@@ -47,7 +47,7 @@ def function_node(code: CodeType) -> ast.AST | None:
     if around and any(None not in position for position in code.co_positions()):
         # Of lambdas within each other, the innermost that still has all of the code.
         return min(around, key=_size)
-    # Python was told to keep no positions: all lambdas of the line count.
+    # Python keeps no positions (-X no_debug_ranges): all lambdas of the line count.
     return ast.Tuple(elts=list(starting)) if starting else None
 
 
