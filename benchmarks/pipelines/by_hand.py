@@ -3,7 +3,7 @@
 import time
 
 from benchmarks.pipelines.stage import SCHEMA, Stage
-from strom.pipelines.replay import CHUNK
+from strom.pipelines.layers.replay import CHUNK
 
 
 def count_by_hand(stage: Stage, topic: str, key: str) -> float:

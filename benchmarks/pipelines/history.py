@@ -14,11 +14,11 @@ from benchmarks.pipelines.stage import (
     Scale,
     Stage,
 )
-from strom.pipelines.batch import run_batch
 from strom.pipelines.definitions.view import View
-from strom.pipelines.feeds import feed_of
-from strom.pipelines.master import MasterDataset
-from strom.pipelines.replay import begin_version, replay
+from strom.pipelines.layers.batch import run_batch
+from strom.pipelines.layers.compiled_views import compile_view
+from strom.pipelines.layers.master import MasterDataset
+from strom.pipelines.layers.replay import begin_version, replay
 
 # View, target of its replay, target beside the one by hand.
 _REPLAYS = ((FEW_KEYS, 300_000, 1.0), (MANY_KEYS, 300_000, 3.0), (PAGE_MINUTES, 300_000, None))
@@ -49,7 +49,7 @@ def measure_batch(stage: Stage, scale: Scale) -> Iterator[Figure]:
     manifests = stage.manifests("batch")
     master = MasterDataset(stage.folder / "master", TOPIC)
     master.create(BEGINNING)
-    feed = feed_of(stage.spark, PAGE_MINUTES, stage.folder)
+    feed = compile_view(stage.spark, PAGE_MINUTES, stage.folder)
     version = begin_version(stage.spark, manifests, feed, BEGINNING)
     quarter = scale.history // 4
     for _ in range(4):

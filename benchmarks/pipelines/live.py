@@ -12,7 +12,7 @@ from benchmarks.pipelines.stage import FEW_KEYS, MANY_KEYS, PAGE_MINUTES, SCHEMA
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.project import Project
 from strom.pipelines.runner import Runner
-from strom.pipelines.serving.queries import Server
+from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.settings import Settings
 
 TOPIC = "live"
@@ -56,7 +56,7 @@ def measure_live(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 
 @contextmanager
-def _project(stage: Stage) -> Iterator[tuple[Runner, Server]]:
+def _project(stage: Stage) -> Iterator[tuple[Runner, QueryEngine]]:
     stage.kafka.create(TOPIC, 3)
     stream = Stream(TOPIC, schema=SCHEMA, time="at")
     views = {v.name: replace(v, reads=stream) for v in (PAGE_MINUTES, FEW_KEYS, MANY_KEYS)}
@@ -65,7 +65,7 @@ def _project(stage: Stage) -> Iterator[tuple[Runner, Server]]:
     runner = Runner(project, stage.spark, stage.kafka)
     runner.prepare()
     runner.start()
-    server = Server(project.manifests)
+    server = QueryEngine(project.manifests)
     try:
         yield runner, server
     finally:
@@ -78,7 +78,7 @@ def _visitors(stage: Stage, rate: int, seconds: float) -> "subprocess.Popen[byte
     return subprocess.Popen([*command, str(rate), str(seconds)], stdout=subprocess.DEVNULL)
 
 
-def _ask_while(visitors: "subprocess.Popen[bytes]", server: Server) -> dict[str, list[float]]:
+def _ask_while(visitors: "subprocess.Popen[bytes]", server: QueryEngine) -> dict[str, list[float]]:
     """Ask in turns while clicks come; how long each answer took."""
     took: dict[str, list[float]] = {name: [] for name in QUERIES}
     while visitors.poll() is None:

@@ -10,9 +10,9 @@ from benchmarks.pipelines.figures import Figure
 from benchmarks.pipelines.stage import BEGINNING, MANY_KEYS, SCHEMA, Scale, Stage
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
-from strom.pipelines.feeds import feed_of
-from strom.pipelines.replay import begin_version
-from strom.pipelines.speed import SpeedLayer, Target
+from strom.pipelines.layers.compiled_views import compile_view
+from strom.pipelines.layers.replay import begin_version
+from strom.pipelines.layers.speed import SpeedLayer, Target
 
 _CHUNK = 50_000
 
@@ -42,7 +42,7 @@ def _by_strom(stage: Stage, topic: str) -> None:
     stream = Stream(topic, schema=SCHEMA, time="at")
     view = View(reads=stream, keys=MANY_KEYS.keys, measures=MANY_KEYS.measures, name="by_user")
     manifests = stage.manifests("memory")
-    feed = feed_of(stage.spark, view, stage.folder)
+    feed = compile_view(stage.spark, view, stage.folder)
     number = begin_version(stage.spark, manifests, feed, BEGINNING).number
     layer = SpeedLayer(
         stage.spark, stage.kafka, manifests, stream, group="bench", max_records=250_000

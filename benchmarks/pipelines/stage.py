@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from strom.cli.clickstream import Visitors
 from strom.pipelines import Stream, View, count, distinct, mean, window
 from strom.pipelines.kafka_log import KafkaLog
-from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.session import DEFAULTS, java_options, start_session
+from strom.pipelines.views.manifests import Manifests
 from strom.testing import BrokerProcess
 
 SCHEMA = "user STRING, page STRING, ms INT, at TIMESTAMP"

@@ -14,7 +14,7 @@ from strom.broker.broker import Broker
 from strom.broker.fetch_sessions import FetchSessions
 from strom.broker.groups import Groups
 from strom.broker.housekeeping import STATE_CHECK_MS, Housekeeping
-from strom.broker.queues.hub import MessageQueues
+from strom.broker.queues.hub import QueueBroker
 from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
 from strom.http.guard import Guard
@@ -25,7 +25,7 @@ from strom.server.amqp.listener import AmqpListener
 from strom.server.event_loop import loop_factory
 from strom.server.kafka.context import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
-from strom.server.listener import Listener
+from strom.server.kafka.listener import Listener
 from strom.server.management.calls import ManagementCalls
 from strom.server.management.http import HttpServer
 from strom.server.process_limits import (
@@ -84,7 +84,7 @@ class Node:
         self._transactions: Transactions | None = None
         self._listener: Listener | None = None
         self._housekeeping: Housekeeping | None = None
-        self._queues: MessageQueues | None = None
+        self._queues: QueueBroker | None = None
         self._amqp: AmqpListener | None = None
         self._management: HttpServer | None = None
 
@@ -152,7 +152,7 @@ class Node:
         )
 
     async def _start_queues(self, broker: Broker) -> None:
-        self._queues = MessageQueues(broker)
+        self._queues = QueueBroker(broker)
         await self._queues.load()
         self._amqp = AmqpListener(self.settings, self._queues, self._slots)
         await self._amqp.start()

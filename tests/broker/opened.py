@@ -47,10 +47,10 @@ class Opened:
 
 async def safe(partition: Partition, appended: Appended) -> ErrorCode:
     """Wait for the disk; what a producer would be told."""
-    if partition.is_safe(appended):
+    if partition.is_durable(appended):
         return ErrorCode.NONE
     told: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-    partition.when_safe(appended, told.set_result)
+    partition.on_durable(appended, told.set_result)
     return await asyncio.wait_for(told, 10)
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from strom.broker.queues.declaring import Declarations
-from strom.broker.queues.hub import DEFAULT_VHOST, MessageQueues
+from strom.broker.queues.hub import DEFAULT_VHOST, QueueBroker
 from strom.broker.queues.store import QueueStore
 from strom.broker.queues.to_topic import TopicFeed
 from strom.broker.topics import HostedTopic
@@ -36,7 +36,7 @@ class Confirmation(BatchReceipt):
 class QueueWorld:
     """Queues, exchanges and topics of one broker."""
 
-    def __init__(self, hub: MessageQueues, files: MemoryFiles, clock: ManualClock) -> None:
+    def __init__(self, hub: QueueBroker, files: MemoryFiles, clock: ManualClock) -> None:
         self.hub = hub
         self.broker = hub.broker
         self.files = files
@@ -138,7 +138,7 @@ async def queue_world(
 ) -> AsyncIterator[QueueWorld]:
     files, clock = files or MemoryFiles(), clock or ManualClock()
     async with opened(files, clock, **settings) as broker:
-        hub = MessageQueues(broker.broker)
+        hub = QueueBroker(broker.broker)
         await hub.load()
         try:
             yield QueueWorld(hub, files, clock)

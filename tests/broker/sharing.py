@@ -8,9 +8,9 @@ from strom.broker.groups import Groups
 from strom.broker.partition import Partition
 from strom.broker.share_groups import ShareGroups
 from strom.broker.shared_partition import Handout, SharedPartition
-from strom.coordination.groups.share.rules import ShareHeartbeat
-from strom.coordination.shares.acquisition import Acquired, Wish
-from strom.coordination.shares.share_partition import Acknowledgement
+from strom.coordination.groups.share.partitions.acquisition import Acquired, AcquireLimits
+from strom.coordination.groups.share.partitions.share_partition import Acknowledgement
+from strom.coordination.groups.share.protocol import ShareHeartbeat
 from strom.model.errors import ErrorCode
 from strom.storage.region import Region
 from strom.testing import ManualClock, MemoryFiles
@@ -61,7 +61,7 @@ class Sharing:
 
     def take(self, member: str = MEMBER, most: int = 500, max_bytes: int = 1 << 20) -> Handout:
         """Acquire what there is."""
-        return self.shared.acquire(member, Wish(most, most), max_bytes, at_least_one=True)
+        return self.shared.acquire(member, AcquireLimits(most, most), max_bytes, at_least_one=True)
 
     def acquired(self, member: str = MEMBER, most: int = 500) -> list[Acquired]:
         """The same, without the bytes."""

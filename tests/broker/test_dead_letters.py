@@ -7,9 +7,9 @@ import pytest
 
 from strom.broker import share_groups
 from strom.broker.replaying import records_of
-from strom.coordination.shares.acquisition import Acquired
-from strom.coordination.shares.ranges import RecordState
-from strom.coordination.shares.share_partition import Verdict
+from strom.coordination.groups.share.partitions.acquisition import Acquired
+from strom.coordination.groups.share.partitions.ranges import RecordState
+from strom.coordination.groups.share.partitions.share_partition import Verdict
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.testing import MemoryFiles
 from strom.wire.kafka.records import Record, build_batch

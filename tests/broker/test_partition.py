@@ -48,7 +48,7 @@ def test_with_flush_os_readers_see_records_at_once():
             partition.wait_for_records(reader)
             appended = world.append(partition, b"1")
             assert (reader.looks, partition.log.high_watermark) == (1, 1)
-            assert partition.is_safe(appended)
+            assert partition.is_durable(appended)
 
     run(test())
 
@@ -92,12 +92,12 @@ def test_with_flush_messages_every_so_many_records_are_synced_before_the_answer(
     async def test():
         async with opened() as world:
             partition = await new_partition(world, flush="os", flush_messages="3")
-            assert partition.is_safe(world.append(partition, b"1", b"2"))
+            assert partition.is_durable(world.append(partition, b"1", b"2"))
             third = world.append(partition, b"3")
-            assert not partition.is_safe(third)
+            assert not partition.is_durable(third)
             await asyncio.sleep(0)
             await world.broker.commit.finish_round()
-            assert partition.is_safe(third)
+            assert partition.is_durable(third)
             assert partition.log.flushed_offset == 3
 
     run(test())
@@ -108,7 +108,7 @@ def test_whoever_waits_for_a_topic_that_is_deleted_is_told_so():
         async with opened() as world:
             partition = await new_partition(world)
             told: list[ErrorCode] = []
-            partition.when_safe(world.append(partition, b"1"), told.append)
+            partition.on_durable(world.append(partition, b"1"), told.append)
             reader = Reader()
             partition.wait_for_records(reader)
             partition.mark_deleted()
@@ -160,7 +160,7 @@ def test_a_damaged_partition_fails_its_own_producers_and_no_others():
         async with opened() as world:
             damaged, healthy = await new_partition(world, "a"), await new_partition(world, "b")
             told: list[ErrorCode] = []
-            damaged.when_safe(world.append(damaged, b"1"), told.append)
+            damaged.on_durable(world.append(damaged, b"1"), told.append)
             damaged.log.quarantined = "found damaged while it was read"
             await world.produce(healthy, b"2")
             assert told == [ErrorCode.KAFKA_STORAGE_ERROR]

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from strom.broker.queues.declaring import Declarations
-from strom.broker.queues.hub import DEFAULT_VHOST, MessageQueues
+from strom.broker.queues.hub import DEFAULT_VHOST, QueueBroker
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import ErrorCode
 from strom.queues.definitions import QueueDefinition
@@ -28,7 +28,7 @@ TO_LAST = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "last"}
 class World:
     """Queues on a disk that can lose its power."""
 
-    def __init__(self, hub: MessageQueues, clock: ManualClock) -> None:
+    def __init__(self, hub: QueueBroker, clock: ManualClock) -> None:
         self.hub = hub
         self.clock = clock
         self.vhost = hub.vhosts[DEFAULT_VHOST]
@@ -74,7 +74,7 @@ class World:
 @asynccontextmanager
 async def queues(files: MemoryFiles, clock: ManualClock) -> AsyncIterator[World]:
     async with opened(files, clock) as broker:
-        hub = MessageQueues(broker.broker)
+        hub = QueueBroker(broker.broker)
         await hub.load()
         try:
             yield World(hub, clock)

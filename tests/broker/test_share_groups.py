@@ -9,10 +9,10 @@ import pytest
 
 from strom.broker import share_groups, share_state_log
 from strom.broker.replaying import records_of
-from strom.coordination.groups.share.rules import ShareHeartbeat
-from strom.coordination.shares.acquisition import Acquired, Wish
-from strom.coordination.shares.records import Snapshot, decode
-from strom.coordination.shares.share_partition import Acknowledgement, Verdict
+from strom.coordination.groups.share.partitions.acquisition import Acquired, AcquireLimits
+from strom.coordination.groups.share.partitions.records import Snapshot, decode
+from strom.coordination.groups.share.partitions.share_partition import Acknowledgement, Verdict
+from strom.coordination.groups.share.protocol import ShareHeartbeat
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.topics import SHARE_STATE_TOPIC
 from strom.storage.region import Region
@@ -234,14 +234,14 @@ def test_no_more_bytes_than_asked_for_but_one_batch_in_any_case():
                 await put(it, b"x" * 1000)
             assert it.take(max_bytes=10).acquired == [Acquired(0, 0, 1)]
             assert it.take(max_bytes=2500).acquired == [Acquired(1, 2, 1)]
-            nothing = it.shared.acquire(MEMBER, _wish(5), 10, at_least_one=False)
+            nothing = it.shared.acquire(MEMBER, _limits(5), 10, at_least_one=False)
             assert nothing.acquired == []
 
     run(test())
 
 
-def _wish(most: int) -> Wish:
-    return Wish(most, most)
+def _limits(most: int) -> AcquireLimits:
+    return AcquireLimits(most, most)
 
 
 def test_records_that_the_log_has_lost_are_passed_over():
@@ -267,7 +267,7 @@ def test_a_deleted_topic_is_forgotten_and_another_of_its_name_is_new():
             old = it.shared
             await it.world.broker.delete_topic("t")
             with pytest.raises(ApiError):
-                old.acquire(MEMBER, _wish(5), 100, at_least_one=True)
+                old.acquire(MEMBER, _limits(5), 100, at_least_one=True)
             await it.world.broker.create_topic("t", 1, {})
             await it.join()
             await put(it, b"new")

@@ -14,7 +14,7 @@ from strom.cli.project import cluster_id_in, log_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
-from strom.pipelines.master import MasterDataset
+from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.same_cluster import FILE, check_same_cluster
 from strom.pipelines.settings import Settings

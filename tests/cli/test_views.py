@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from strom.pipelines import load_project
-from strom.pipelines.building import sole_builder
+from strom.pipelines.layers.building import sole_builder
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.versions import new_version
+from strom.pipelines.views.versions import new_version
 
 
 @pytest.fixture

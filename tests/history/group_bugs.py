@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from strom.broker import groups
-from strom.coordination.groups import membership
+from strom.coordination.groups.classic import membership
 from strom.coordination.groups.offsets import Offsets
 from strom.coordination.groups.records import OffsetCommitted
 from tests.history.planting import Plant, around

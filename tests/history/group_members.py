@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from strom.testing.history import Commit, Outcome, Owns, Recorder, Told
+from strom.testing.history import Commit, OffsetFetch, Outcome, Owns, Recorder
 from tests.history.plain_clients import CONSUMER, poll
 from tests.history.workers import (
     PATIENCE_SECONDS,
@@ -126,7 +126,9 @@ def note_committed(
     running.end(
         Outcome.OK,
         [
-            Told(GROUP, key_of(one.partition, one.topic), one.offset if one.offset >= 0 else None)
+            OffsetFetch(
+                GROUP, key_of(one.partition, one.topic), one.offset if one.offset >= 0 else None
+            )
             for one in told
             if one.error is None
         ],

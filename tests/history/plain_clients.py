@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from strom.sound_producer import SoundProducer
+from strom.client.transactional_producer import TransactionalProducer
 from strom.testing.history import Outcome, Read, Recorder, Running, Send
 from tests.history.workers import (
     PATIENCE_SECONDS,
@@ -47,7 +47,7 @@ class Sender(Worker):
         super().__init__(name, recorder, chance)
         self._settings = client_settings(address, **PRODUCER)
         self._partitions = partitions
-        self._producer = SoundProducer(self._settings)
+        self._producer = TransactionalProducer(self._settings)
         self._number = 0
 
     def turn(self) -> None:
@@ -60,7 +60,7 @@ class Sender(Worker):
             self._producer.poll(0)
         except KafkaException:
             # What was under way stays of unknown outcome.
-            self._producer = SoundProducer(self._settings)
+            self._producer = TransactionalProducer(self._settings)
             self.begin_new_life()
 
     def finish(self) -> None:

@@ -21,8 +21,8 @@ def answer_before_writing() -> None:
     """A batch is acknowledged while it is still in memory only."""
     held: defaultdict[Partition, list[bytearray]] = defaultdict(list)
 
-    @around(Partition, "is_safe")
-    def is_safe(original, self, appended):
+    @around(Partition, "is_durable")
+    def is_durable(original, self, appended):
         return is_ours(self.log) or original(self, appended)
 
     @around(Partition, "append")
@@ -53,8 +53,8 @@ def records_in(batch) -> int:
 def answer_before_syncing() -> None:
     """A batch is acknowledged when it is written, and not when it is on disk."""
 
-    @around(Partition, "is_safe")
-    def is_safe(original, self, appended):
+    @around(Partition, "is_durable")
+    def is_durable(original, self, appended):
         return is_ours(self.log) or original(self, appended)
 
 

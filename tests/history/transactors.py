@@ -5,8 +5,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from strom.sound_producer import SoundProducer
-from strom.testing.history import Commit, Outcome, Recorder, Send, Step, Told
+from strom.client.transactional_producer import TransactionalProducer
+from strom.testing.history import Commit, OffsetFetch, Outcome, Recorder, Send, Step
 from tests.history.plain_clients import CONSUMER, PRODUCER, poll, told_offset
 from tests.history.workers import (
     PATIENCE_SECONDS,
@@ -132,7 +132,9 @@ class Transactor(Worker):
         running.end(
             Outcome.OK,
             [
-                Told(self._group, key_of(one.partition), one.offset if one.offset >= 0 else None)
+                OffsetFetch(
+                    self._group, key_of(one.partition), one.offset if one.offset >= 0 else None
+                )
                 for one in told
                 if one.error is None
             ],
@@ -144,7 +146,7 @@ def new_producer(address: str, transactional_id: str) -> Producer:
     settings = {**PRODUCER, "transactional.id": transactional_id}
     settings["transaction.timeout.ms"] = TRANSACTION_TIMEOUT_MS
     settings["delivery.timeout.ms"] = TRANSACTION_TIMEOUT_MS
-    producer = SoundProducer(client_settings(address, **settings))
+    producer = TransactionalProducer(client_settings(address, **settings))
     for _ in range(ATTEMPTS):
         try:
             producer.init_transactions(CALL_SECONDS)

@@ -9,7 +9,8 @@ import signal
 import sys
 from pathlib import Path
 
-from strom.pipelines import atomic_files, batch, compaction, master, speed
+from strom.pipelines import atomic_files
+from strom.pipelines.layers import batch, compaction, master, speed
 from strom.pipelines.spark.session import start_session
 from tests.pipelines.shop import make_stream, make_views
 from tests.pipelines.world import World

@@ -3,11 +3,12 @@
 import sys
 from pathlib import Path
 
-from strom.pipelines import Stream, replay
+from strom.pipelines import Stream
+from strom.pipelines.layers import replay
 from strom.pipelines.spark.session import start_session
 from tests.pipelines.killed_driver import die_in
+from tests.pipelines.layers.test_replay import changed
 from tests.pipelines.oracle import SCHEMA
-from tests.pipelines.test_replay import changed
 from tests.pipelines.world import World
 
 

@@ -5,7 +5,7 @@ import time
 from strom.pipelines import Project
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.runner import Runner
-from strom.pipelines.serving.queries import Server
+from strom.pipelines.serving.queries import QueryEngine
 
 WAIT_S = 90
 
@@ -30,7 +30,7 @@ class RunningProject:
 
     def __enter__(self):
         self.runner.prepare()
-        self.server = Server(self.project.manifests)
+        self.server = QueryEngine(self.project.manifests)
         self.runner.start()
         return self
 

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strom.pipelines import Stream, View, count, distinct, top_k, window
-from strom.pipelines.chain import Segment
-from strom.pipelines.fold import bind
-from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.partials import partial_statement
-from strom.pipelines.versions import new_version
+from strom.pipelines.views.chain import Segment
+from strom.pipelines.views.fold import bind
+from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.versions import new_version
 from tests.pipelines.oracle import SCHEMA, START
 
 clicks = Stream("clicks", schema=SCHEMA, time="at")

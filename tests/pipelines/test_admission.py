@@ -4,7 +4,7 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines.serving import queries
-from strom.pipelines.serving.queries import Server
+from strom.pipelines.serving.queries import QueryEngine
 from tests.pipelines.served import served_manifests
 
 TOTAL = "SELECT sum(views) AS n FROM page_minutes"
@@ -17,7 +17,7 @@ def manifests(tmp_path):
 
 @pytest.fixture
 def server(manifests):
-    server = Server(manifests)
+    server = QueryEngine(manifests)
     assert server.query(TOTAL).to_pylist() == [{"n": 10}]
     yield server
     assert server.query(TOTAL).to_pylist() == [{"n": 10}]

@@ -6,7 +6,7 @@ import pytest
 
 from strom.cli.project_files import DEFINITIONS, SQL_DEFINITIONS, settings_text
 from strom.pipelines import load_project
-from strom.pipelines.feeds import feed_of
+from strom.pipelines.layers.compiled_views import compile_view
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.statements import finish_statement
 from strom.pipelines.spark.parsing import parse
@@ -28,7 +28,7 @@ def answers(spark, folder, file, text):
     connection = connect()
     found = {}
     for name, view in load_project(folder).views.items():
-        feed = feed_of(spark, view, folder)
+        feed = compile_view(spark, view, folder)
         connection.register("given", feed.states(parse(view.stream, raw)).toArrow())
         statement = f"SELECT * FROM ({finish_statement(feed.fold, 'given')}) ORDER BY ALL"
         found[name] = connection.sql(statement).to_arrow_table().to_pylist()

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from strom.pipelines.chain import Segment
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.http import HttpServer
-from strom.pipelines.serving.queries import Server
+from strom.pipelines.serving.queries import QueryEngine
+from strom.pipelines.views.chain import Segment
 from tests.pipelines.served import append, get, served_manifests
 
 ENDLESS = "SELECT count(*) FROM range(1000000000000) AS r(i), page_minutes"
@@ -27,7 +27,7 @@ def manifests(tmp_path):
 
 @pytest.fixture
 def server(manifests):
-    server = Server(manifests)
+    server = QueryEngine(manifests)
     yield server
     server.close()
 
@@ -88,7 +88,7 @@ def test_stopping_the_http_server_cancels_statements(http, server):
 
 
 def test_closing_a_server_cancels_statements_and_admits_no_others(manifests):
-    server = Server(manifests)
+    server = QueryEngine(manifests)
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(server.query, ENDLESS)
         until(lambda: server.running == 1)

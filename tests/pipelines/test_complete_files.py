@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from strom.pipelines import Stream, View, count
-from strom.pipelines.batch import ArchiveTooShort
+from strom.pipelines.layers.batch import ArchiveTooShort
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark import writing
 from strom.pipelines.spark.writing import FolderNotShared
@@ -121,7 +121,7 @@ def test_an_archive_of_positions_without_files_is_not_published(world):
 
 def test_an_archive_of_no_records_whose_files_were_compacted_is_accepted(world, monkeypatch):
     """As of a topic with nothing but aborted transactions."""
-    monkeypatch.setattr("strom.pipelines.master.SMALL_FILES", 2)
+    monkeypatch.setattr("strom.pipelines.layers.master.SMALL_FILES", 2)
     path, master = world.master.path, world.master
     schema = pa.schema(master._table().schema().to_arrow())
     for number in range(2):
@@ -147,7 +147,7 @@ def test_a_micro_batch_of_a_view_without_measures_is_one_file(world, monkeypatch
         layer.step()
     segments = world.manifests.existing("lines").active_version.segments
     assert [len(segment.files) for segment in segments] == [1, 1, 1]
-    monkeypatch.setattr("strom.pipelines.feeds.RECORDS_PER_FILE", 2)
+    monkeypatch.setattr("strom.pipelines.layers.compiled_views.RECORDS_PER_FILE", 2)
     world.send([b"a", b"b", b"c"])
     layer.step()
     large = world.manifests.existing("lines").active_version.segments[-1]

@@ -18,14 +18,14 @@ from pyspark.errors import (
 )
 
 from strom.model.errors import StorageError, UserError
-from strom.pipelines.batch import ArchiveTooShort
-from strom.pipelines.chain import OutOfPlace
-from strom.pipelines.dead_letters import DeadLettersRefused
 from strom.pipelines.definitions.place import DefinitionError
 from strom.pipelines.failures import REASON_CHARACTERS, kind_of, plain_reason
 from strom.pipelines.kafka_log import KafkaUnavailable, LogTruncated
-from strom.pipelines.skipping import ViewFailed
+from strom.pipelines.layers.batch import ArchiveTooShort
+from strom.pipelines.layers.dead_letters import DeadLettersRefused
+from strom.pipelines.layers.skipping import ViewFailed
 from strom.pipelines.spark.preparing import NOT_AS_EXPECTED
+from strom.pipelines.views.chain import ChainConflict
 from strom.registry.client import RegistryUnreachable
 
 
@@ -59,7 +59,7 @@ KINDS = [
     (RegistryUnreachable("http://127.0.0.1:9 does not respond"), "transient"),
     (OSError(errno.ENOSPC, "No space left on device"), "transient"),
     (MemoryError(), "transient"),
-    (OutOfPlace("someone else was faster"), "transient"),
+    (ChainConflict("someone else was faster"), "transient"),
     (StorageError("a disk"), "transient"),
     (DeltaError("a commit failed"), "transient"),
     (duckdb.OutOfMemoryException("no memory"), "transient"),

@@ -5,9 +5,9 @@ import socket
 import pytest
 
 from strom.model.errors import UserError
-from strom.pipelines.dead_letters import DeadLetter
 from strom.pipelines.java_clients import java_client_settings
 from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.layers.dead_letters import DeadLetter
 from strom.pipelines.spark.reading import read_log
 
 

@@ -74,7 +74,7 @@ def test_dying_at_any_point_changes_nothing(world, monkeypatch, point):
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, deadly)
         if "compaction" in point:
-            patch.setattr("strom.pipelines.compaction.plan.__defaults__", (2,))
+            patch.setattr("strom.pipelines.layers.compaction.plan.__defaults__", (2,))
         with pytest.raises(Died):
             work(world)
     work(world)

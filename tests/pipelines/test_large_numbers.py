@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom import pipelines as p
-from strom.pipelines.fold import bind
 from strom.pipelines.measures.measure import Rows
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.formats import written
 from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.serving.statements import finish_statement, merge_statement
+from strom.pipelines.views.fold import bind
 from tests.pipelines.oracle import START
 from tests.pipelines.world import World, fresh_topic
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom.pipelines import Stream, View, window
-from strom.pipelines.fold import bind
 from strom.pipelines.serving import sketch_functions
 from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.serving.statements import finish_statement, merge_statement
+from strom.pipelines.views.fold import bind
 from tests.pipelines.oracle import (
     EXACT,
     SCHEMA,

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from strom.pipelines import Stream, Table, View, window
-from strom.pipelines.feeds import feed_of
+from strom.pipelines.layers.compiled_views import compile_view
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.statements import finish_statement
 from strom.pipelines.spark.parsing import parse
@@ -40,7 +40,7 @@ def feed(spark, tmp_path_factory):
         measures={**EXACT, **SKETCHES},
         name="page_minutes",
     )
-    return feed_of(spark, view, tmp_path_factory.mktemp("project"))
+    return compile_view(spark, view, tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def composed(spark, feed, tmp_path_factory):
         measures=rolled_up({**EXACT, **SKETCHES}),
         name="kinds",
     )
-    return feed_of(spark, view, folder)
+    return compile_view(spark, view, folder)
 
 
 @pytest.fixture(scope="module")

@@ -13,13 +13,13 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines import Stream, View, window
-from strom.pipelines.batch import _pin
-from strom.pipelines.chain import OutOfPlace
+from strom.pipelines.layers.batch import _pin
+from strom.pipelines.layers.skipping import write_computable
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.skipping import write_computable
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.spark.session import in_pool, java_options
+from strom.pipelines.views.chain import ChainConflict
 from tests.pipelines.oracle import EXACT, SCHEMA, SKETCHES, START, agrees, expected
 from tests.pipelines.world import World, as_text, fresh_topic
 
@@ -95,7 +95,7 @@ def test_small_files_of_the_archive_are_made_one_and_stay_until_nobody_reads_the
         pass
     small, position = world.master.files(), world.master.position()
     assert not world.master.compact()  # they are too few
-    monkeypatch.setattr("strom.pipelines.master.SMALL_FILES", len(small))
+    monkeypatch.setattr("strom.pipelines.layers.master.SMALL_FILES", len(small))
     with monkeypatch.context() as full_disk:
         full_disk.setattr("deltalake.table.TableOptimizer.compact", _no_room)
         assert not world.master.compact()
@@ -110,8 +110,8 @@ def test_small_files_of_the_archive_are_made_one_and_stay_until_nobody_reads_the
     world.speed().step()
     assert world.batch("page_minutes").records == 350
     check(world, sent + more)
-    monkeypatch.setattr("strom.pipelines.master.SMALL_FILES", 2)
-    monkeypatch.setattr("strom.pipelines.master.READERS_HOURS", 0)
+    monkeypatch.setattr("strom.pipelines.layers.master.SMALL_FILES", 2)
+    monkeypatch.setattr("strom.pipelines.layers.master.READERS_HOURS", 0)
     assert world.master.compact()
     assert not any(Path(file).exists() for file in small)
     assert world.batch("page_minutes").records == 350
@@ -136,7 +136,7 @@ def test_a_batch_whose_end_the_speed_layer_passes_meanwhile_is_right(
             passed.append(speed.step())
         return write_computable(*arguments, **named)
 
-    monkeypatch.setattr("strom.pipelines.batch.write_computable", passing)
+    monkeypatch.setattr("strom.pipelines.layers.batch.write_computable", passing)
     published = world.batch("page_minutes", beside_speed=beside_speed)
     assert passed == [100]
     assert published.records == 200
@@ -144,7 +144,7 @@ def test_a_batch_whose_end_the_speed_layer_passes_meanwhile_is_right(
 
 
 def test_a_compaction_leaves_a_batch_that_began_meanwhile_its_end(world, monkeypatch):
-    monkeypatch.setattr("strom.pipelines.compaction.plan.__defaults__", (2,))
+    monkeypatch.setattr("strom.pipelines.layers.compaction.plan.__defaults__", (2,))
     sent = clicks(60)
     speed = world.speed()
     world.send(sent[:30])
@@ -161,7 +161,7 @@ def test_a_compaction_leaves_a_batch_that_began_meanwhile_its_end(world, monkeyp
         return merge(*arguments)
 
     monkeypatch.setattr(world.compactor, "_merge", merging)
-    with pytest.raises(OutOfPlace, match="a batch has begun"):
+    with pytest.raises(ChainConflict, match="a batch has begun"):
         world.compactor.compact(target.feed.fold, target.number)
     assert world.batch("page_minutes", beside_speed=True).records == 30
     check(world, sent)
@@ -204,7 +204,7 @@ def test_batch_speed_and_replay_agree(world, monkeypatch):
     assert layers == ["batch", "speed"]
 
     view = world.targets["page_minutes"].feed.view
-    monkeypatch.setattr("strom.pipelines.replay.PART", 30)
+    monkeypatch.setattr("strom.pipelines.layers.replay.PART", 30)
     number = world.replay(view, chunk=100)
     assert world.manifests.read("page_minutes").active == number == 2
     assert answer(world) == by_lambda
@@ -223,7 +223,7 @@ def test_compacted_segments_answer_the_same(world):
 
 
 def test_a_row_view_piles_up_no_files(spark, kafka_servers, tmp_path, monkeypatch):
-    monkeypatch.setattr("strom.pipelines.compaction.plan.__defaults__", (2,))
+    monkeypatch.setattr("strom.pipelines.layers.compaction.plan.__defaults__", (2,))
     stream = Stream(fresh_topic(), schema=SCHEMA, time="at")
     world = World(spark, kafka_servers, tmp_path, stream, [View(reads=stream, name="rows")])
     try:

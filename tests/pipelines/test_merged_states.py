@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from strom.pipelines import Stream, View, count, distinct, first, mean, top_k, window
 from strom.pipelines import max as largest
-from strom.pipelines.chain import Segment
-from strom.pipelines.compaction import Compactor
-from strom.pipelines.fold import bind
-from strom.pipelines.manifests import Manifests
+from strom.pipelines.layers.compaction import Compactor
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.partials import partial_statement
-from strom.pipelines.serving.queries import Server
-from strom.pipelines.versions import new_version
+from strom.pipelines.serving.queries import QueryEngine
+from strom.pipelines.views.chain import Segment
+from strom.pipelines.views.fold import bind
+from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.versions import new_version
 from tests.pipelines.oracle import SCHEMA, START
 
 clicks = Stream("clicks", schema=SCHEMA, time="at")
@@ -91,7 +91,7 @@ class Views:
 
     def compact(self):
         compactor = Compactor(self.manifests)
-        with patch("strom.pipelines.compaction.plan.__defaults__", (3,)):
+        with patch("strom.pipelines.layers.compaction.plan.__defaults__", (3,)):
             for fold in self.folds.values():
                 while compactor.compact(fold, 1):
                     pass
@@ -121,10 +121,10 @@ STEPS = st.lists(
 @given(STEPS)
 def test_kept_states_answer_as_the_files_do(tmp_path_factory, steps):
     views = Views(tmp_path_factory.mktemp("views"))
-    kept = Server(views.manifests)
+    kept = QueryEngine(views.manifests)
     for step, *arguments in [*steps, ("ask",)]:
         if step == "ask":
-            from_files = Server(views.manifests, in_memory=0)
+            from_files = QueryEngine(views.manifests, in_memory=0)
             assert answers(kept) == answers(from_files)
             from_files.close()
         else:
@@ -139,7 +139,7 @@ def views(tmp_path):
 
 def test_only_what_is_new_is_read(views):
     views.micro_batch(5)
-    server = Server(views.manifests)
+    server = QueryEngine(views.manifests)
     assert server.query("SELECT sum(views) AS n FROM pages").to_pylist() == [{"n": 5}]
     for segment in views.manifests.existing("pages").version(1).segments:
         for file in segment.files:
@@ -150,7 +150,7 @@ def test_only_what_is_new_is_read(views):
 
 
 def test_a_query_sees_whole_micro_batches_while_they_come(views):
-    server = Server(views.manifests)
+    server = QueryEngine(views.manifests)
     views.micro_batch(10)
     seen, stop = [], threading.Event()
 

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Producer
 
 from strom.pipelines import Stream, View, count, max, sum  # noqa: A004
+from strom.pipelines.layers.skipping import ViewFailed
 from strom.pipelines.set_aside import reason_set_aside
-from strom.pipelines.skipping import ViewFailed
-from tests.pipelines.test_dead_letters import headers_of, letters_in
+from tests.pipelines.layers.test_dead_letters import headers_of, letters_in
 from tests.pipelines.world import BEGINNING, World, fresh_topic
 
 
@@ -73,7 +73,7 @@ def test_a_batch_ahead_of_the_speed_layer_finds_failing_records_itself(
     world.send(texts("1", "n/a", "2"))
     world.archive()
     with monkeypatch.context() as limited:
-        limited.setattr("strom.pipelines.skipping.MOST_PER_VERSION", 0)
+        limited.setattr("strom.pipelines.layers.skipping.MOST_PER_VERSION", 0)
         with pytest.raises(ViewFailed, match="exceed the limit of 0"):
             world.batch("numbers")
 
@@ -81,7 +81,7 @@ def test_a_batch_ahead_of_the_speed_layer_finds_failing_records_itself(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as full:  # after the letter was sent, as a crash might be
-        full.setattr("strom.pipelines.skipping._noted", no_space)
+        full.setattr("strom.pipelines.layers.skipping._noted", no_space)
         with pytest.raises(OSError, match="No space left"):
             world.batch("numbers")
     assert world.manifests.existing("numbers").active_version.segments == ()
@@ -97,7 +97,7 @@ def test_a_batch_ahead_of_the_speed_layer_finds_failing_records_itself(
 def test_a_view_with_too_many_failing_records_is_set_aside_and_others_go_on(
     spark, kafka_servers, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("strom.pipelines.skipping.MOST_PER_STEP", 1)
+    monkeypatch.setattr("strom.pipelines.layers.skipping.MOST_PER_STEP", 1)
     world = make_world(spark, kafka_servers, tmp_path, numbers, everything)
     world.send(texts("n/a", "n/a", "5"))
     speed = world.speed()

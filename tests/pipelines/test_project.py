@@ -5,9 +5,9 @@ import textwrap
 import pytest
 
 from strom.model.errors import UserError
-from strom.pipelines.fingerprints import fingerprint
 from strom.pipelines.plan import as_mermaid, as_svg, as_text, plan_of
 from strom.pipelines.project import load_project
+from strom.pipelines.views.fingerprints import fingerprint
 
 VIEWS = """
 from strom.pipelines import Stream, View, count

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from strom.model.errors import UserError
-from strom.pipelines import stored
-from strom.pipelines.feeds import feed_of
+from strom.pipelines.layers.compiled_views import compile_view
 from strom.pipelines.project import load_project
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import RAW_SCHEMA
+from strom.pipelines.views import stored_definitions as stored
 from tests.pipelines.oracle import START
 
 STREAM = """
@@ -102,7 +102,7 @@ def write_project(folder, views=STREAM, **modules):
 
 def computed(spark, view, folder):
     record = ("clicks", 0, 0, START, None, b'{"ms": 10}', None)
-    feed = feed_of(spark, view, folder)
+    feed = compile_view(spark, view, folder)
     [row] = feed.states(parse(view.stream, spark.createDataFrame([record], RAW_SCHEMA))).collect()
     return {name: value for name, value in row.asDict().items() if name in EXPECTED}
 

@@ -11,12 +11,12 @@ from strom.pipelines import Project, count, window
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import KafkaLog
-from strom.pipelines.master import MasterDataset
+from strom.pipelines.layers.master import MasterDataset
+from strom.pipelines.layers.replay import replay
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.replay import replay
 from strom.pipelines.runner import Runner, lag_of, refuse_changed
 from strom.pipelines.settings import Settings
-from strom.pipelines.versions import rolled_back
+from strom.pipelines.views.versions import rolled_back
 from tests.pipelines.oracle import SCHEMA
 from tests.pipelines.running import RunningProject, eventually
 from tests.pipelines.shop import clicks
@@ -227,7 +227,7 @@ def test_a_view_that_is_dropped_stops_nothing(spark, kafka_servers, tmp_path):
 def test_dead_letters_are_maintained_and_may_be_dropped(
     spark, kafka_servers, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("strom.pipelines.compaction.plan.__defaults__", (2,))
+    monkeypatch.setattr("strom.pipelines.layers.compaction.plan.__defaults__", (2,))
     monkeypatch.setattr("strom.pipelines.runner.UPKEEP_S", 0.05)
     with Shop(spark, kafka_servers, tmp_path, "kappa") as shop:
         manifests, name = shop.project.manifests, shop.stream.dead_letter_view

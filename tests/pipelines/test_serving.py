@@ -12,11 +12,11 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines import Project
-from strom.pipelines.chain import Segment
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.http import HttpServer
-from strom.pipelines.serving.queries import Server
-from strom.pipelines.versions import new_version
+from strom.pipelines.serving.queries import QueryEngine
+from strom.pipelines.views.chain import Segment
+from strom.pipelines.views.versions import new_version
 from tests.http.pages import check_foreign_pages_are_refused
 from tests.pipelines.served import ROWS, clicks, compute, get, served_manifests, states, view
 
@@ -28,7 +28,7 @@ def manifests(tmp_path):
 
 @pytest.fixture
 def address(manifests):
-    server = Server(manifests)
+    server = QueryEngine(manifests)
     http = HttpServer(manifests, server, "127.0.0.1", 0)
     yield http.start()
     http.stop()
@@ -111,14 +111,14 @@ def test_a_wrong_question_is_answered_with_what_is_wrong(address, path, paramete
     ],
 )
 def test_a_query_reads_no_other_files(manifests, sql):
-    server = Server(manifests)
+    server = QueryEngine(manifests)
     with pytest.raises(UserError):
         server.query(sql)
     server.close()
 
 
 def test_a_reader_sees_all_of_a_change_or_nothing(manifests):
-    server = Server(manifests)
+    server = QueryEngine(manifests)
     before = manifests.read("page_minutes").active_version
     merged = Segment(Offsets((0,)), Offsets((10,)), before.files[1:], "batch")
     manifests.change(
@@ -129,7 +129,7 @@ def test_a_reader_sees_all_of_a_change_or_nothing(manifests):
 
 
 def test_a_name_in_capitals_is_answered_with_the_latest_too(manifests):
-    server = Server(manifests)
+    server = QueryEngine(manifests)
     question = "SELECT count(*) AS n FROM Page_Minutes"
     assert server.query(question).to_pylist() == [{"n": 2}]
     empty = new_version(manifests, view, Offsets((0,)), states([]), clicks.columns)
@@ -154,7 +154,7 @@ def test_strom_itself_imports_nothing_heavy():
 
 def test_a_dropped_view_is_gone_and_computed_again_from_the_beginning(tmp_path):
     manifests = served_manifests(tmp_path)
-    server = Server(manifests)
+    server = QueryEngine(manifests)
     total = "SELECT sum(views) AS n FROM page_minutes"
     assert server.query(total).to_pylist() == [{"n": 10}]
     manifests.drop("page_minutes")

@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from strom.cli.views import describe, list_views
-from strom.pipelines.chain import Manifest, Version
-from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.set_aside import FILE, ViewStates, forget_reason, reason_set_aside
+from strom.pipelines.views.chain import Manifest, Version
+from strom.pipelines.views.manifests import Manifests
 
 PROJECT = """
 from strom.pipelines import Stream, View, count

@@ -6,7 +6,7 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines.definitions.sql_files import read_sql
-from strom.pipelines.feeds import feed_of
+from strom.pipelines.layers.compiled_views import compile_view
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.statements import finish_statement
 from strom.pipelines.spark.parsing import parse
@@ -78,7 +78,7 @@ def plain(rows):
 @pytest.mark.parametrize("select", HONOURED)
 def test_what_is_accepted_means_what_duckdb_understands(spark, parsed, judge, tmp_path, select):
     view = views_of(select)["v"]
-    feed = feed_of(spark, view, tmp_path)
+    feed = compile_view(spark, view, tmp_path)
     states = feed.states(parsed)
     judge.register("given", states.toArrow())
     names = [*view.select] if view.appends else [*view.key_names, *view.measures]

@@ -6,7 +6,7 @@ import pytest
 
 from strom import pipelines as p
 from strom.model.errors import UserError
-from strom.pipelines import stored
+from strom.pipelines.views import stored_definitions as stored
 from tests.pipelines.oracle import EXACT, SCHEMA, SKETCHES, rolled_up
 
 clicks = p.Stream("clicks", schema=SCHEMA, time="at")

@@ -6,16 +6,16 @@ from datetime import UTC, datetime
 
 from confluent_kafka import Producer
 
-from strom.pipelines.batch import run_batch
-from strom.pipelines.compaction import Compactor
-from strom.pipelines.feeds import dead_letter_feed, feed_of
 from strom.pipelines.kafka_log import KafkaLog
-from strom.pipelines.manifests import Manifests
-from strom.pipelines.master import MasterDataset
+from strom.pipelines.layers.batch import run_batch
+from strom.pipelines.layers.compaction import Compactor
+from strom.pipelines.layers.compiled_views import compile_view, dead_letter_feed
+from strom.pipelines.layers.master import MasterDataset
+from strom.pipelines.layers.replay import begin_version, replay
+from strom.pipelines.layers.speed import SpeedLayer, Target
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.replay import begin_version, replay
-from strom.pipelines.serving.queries import Server
-from strom.pipelines.speed import SpeedLayer, Target
+from strom.pipelines.serving.queries import QueryEngine
+from strom.pipelines.views.manifests import Manifests
 
 BEGINNING = Offsets()
 _numbers = itertools.count()
@@ -38,11 +38,11 @@ class World:
         self.master.create(Offsets((0,) * stream.partitions))
         self.targets = {view.name: self.begin(view) for view in views}
         self.dead = self._target(dead_letter_feed(stream))
-        self.server = Server(self.manifests)
+        self.server = QueryEngine(self.manifests)
         self.compactor = Compactor(self.manifests)
 
     def begin(self, view):
-        return self._target(feed_of(self.spark, view, self.folder))
+        return self._target(compile_view(self.spark, view, self.folder))
 
     def _target(self, feed):
         """The version that is there already, as after a crash, or a new one."""

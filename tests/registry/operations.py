@@ -13,7 +13,7 @@ from strom.registry.deleting import LATEST, delete_subject, delete_version
 from strom.registry.formats.schema import Kind, Reference
 from strom.registry.records import Content, Record, decode, encode
 from strom.registry.refusals import Refusal
-from strom.registry.registering import Wish, register
+from strom.registry.registering import SchemaRequest, register
 from strom.registry.subjects import Subjects
 
 SUBJECTS = ["a", "ref/b"]
@@ -87,9 +87,9 @@ def _operation(function: Any, *arguments: Any, **named: Any) -> Operation:
     return lambda subjects: function(subjects, *arguments, **named)
 
 
-def _wishes() -> st.SearchStrategy[Wish]:
+def _wishes() -> st.SearchStrategy[SchemaRequest]:
     return st.builds(
-        Wish,
+        SchemaRequest,
         _subjects,
         st.builds(content, st.integers(1, 3), _references),
         st.just(False),

@@ -7,7 +7,7 @@ from strom.registry.configuring import set_config, set_mode
 from strom.registry.deleting import delete_subject, delete_version
 from strom.registry.formats.schema import Kind, Reference
 from strom.registry.records import Content, SchemaVersion
-from strom.registry.registering import Wish, register
+from strom.registry.registering import SchemaRequest, register
 from strom.registry.subjects import Subjects
 from tests.registry.operations import OPERATIONS, Played, compacted, content, replayed
 
@@ -63,7 +63,9 @@ def test_what_is_referred_to_is_always_there(operations):
 
 
 def wish(live, subject, number, references=(), **given):
-    return live.play(lambda now: register(now, Wish(subject, content(number, references), **given)))
+    return live.play(
+        lambda now: register(now, SchemaRequest(subject, content(number, references), **given))
+    )
 
 
 def test_an_id_is_not_given_again_when_its_schema_is_out_of_the_log_for_good():

@@ -9,9 +9,10 @@ import pytest
 
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ProtocolError
-from strom.server.connection import Answer, Connection, Pending
 from strom.server.event_loop import loop_factory
-from strom.server.listener import Listener
+from strom.server.kafka.connection import Answer, Connection
+from strom.server.kafka.listener import Listener
+from strom.server.kafka.pending_response import PendingResponse
 
 LOOPS = [
     pytest.param(asyncio.new_event_loop, id="asyncio"),
@@ -37,7 +38,9 @@ class Commands:
         """What waits may begin while others wait."""
         return bytes(frame[:4]) == b"wait"
 
-    def __call__(self, connection: Connection, frame: memoryview) -> Answer | Pending | None:
+    def __call__(
+        self, connection: Connection, frame: memoryview
+    ) -> Answer | PendingResponse[Answer] | None:
         self.largest = max(self.largest, len(frame))
         word, _, rest = bytes(frame[:64]).partition(b" ")
         self.begun.append(word)
@@ -45,7 +48,7 @@ class Commands:
             case b"wait":
                 future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
                 self.waiting[rest] = future
-                return Pending(future, lambda text: [framed(text)])
+                return PendingResponse(future, lambda text: [framed(text)])
             case b"big":
                 size = int(rest)
                 return [size.to_bytes(4, "big"), bytes(size)]
@@ -58,7 +61,7 @@ class Commands:
             case b"unwritable":
                 future = asyncio.get_running_loop().create_future()
                 future.set_result(b"")
-                return Pending(future, _unwritable)
+                return PendingResponse(future, _unwritable)
         return [framed(bytes(frame[:64]))]
 
 

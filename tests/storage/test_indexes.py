@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom.model.errors import CorruptData
+from strom.storage.checksummed import sign
 from strom.storage.offset_index import IndexEntry, OffsetIndex
-from strom.storage.signed_bytes import sign
 from strom.storage.time_index import TimeEntry, TimeIndex
 from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.topics import HostedTopic
-from strom.coordination.shares.share_partition import DeadReason, DeadRecords
+from strom.coordination.groups.share.partitions.share_partition import DeadReason, DeadRecords
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode, MalformedRecords
 from strom.model.group_settings import GroupSettings
 from strom.storage.log import Appended, Log
@@ -187,10 +187,10 @@ def _batches(letters: Iterator[Record]) -> Iterator[list[Record]]:
 
 
 async def _safe(partition: Partition, appended: Appended) -> None:
-    if partition.is_safe(appended):
+    if partition.is_durable(appended):
         return
     safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-    partition.when_safe(appended, safe.set_result)
+    partition.on_durable(appended, safe.set_result)
     partition.sync_soon()
     code = await safe
     if code is not ErrorCode.NONE:

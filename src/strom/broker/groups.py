@@ -104,7 +104,7 @@ class Groups:
         partition = self._partition_of(group)
         seen = look(self._coordinator)
         safe: asyncio.Future[ErrorCode] = self._loop.create_future()
-        self._topic.when_safe(partition, safe.set_result)
+        self._topic.on_durable(partition, safe.set_result)
         code = await safe
         if code is not ErrorCode.NONE:
             raise ApiError(told_as(code))
@@ -144,7 +144,7 @@ class Groups:
             _give(outcome.answers, error.code)
             return
         if outcome.answers:
-            self._topic.when_safe(partition, lambda code: _give(outcome.answers, code))
+            self._topic.on_durable(partition, lambda code: _give(outcome.answers, code))
 
     def _write(self, partition: Partition, outcome: Outcome) -> None:
         now_ms = self._broker.clock.now_ms()

@@ -129,12 +129,12 @@ class Writing:
             log.warning("%s cannot be told how a transaction ended: %s", name, error)
             self._again.add(name)
             return
-        if not self._is_durable and partition.is_safe(appended):
+        if not self._is_durable and partition.is_durable(appended):
             return
         self._unsafe += 1
         # On the disk even where a topic promises less than the coordinator's: what is complete there
         # would stay open for ever here.
-        partition.when_safe(appended, lambda code: self._one_is_safe(name, code))
+        partition.on_durable(appended, lambda code: self._one_is_safe(name, code))
         partition.sync_soon()
 
     def _one_is_safe(

@@ -33,7 +33,7 @@ class MetadataLog:
             ]
         )
         appended = self.partition.append(batch, now_ms, from_client=False)
-        while not self.partition.is_safe(appended):
+        while not self.partition.is_durable(appended):
             if not await self._is_flushed(appended):
                 # It is in the log, so there is no way back: a shortage has to be waited out.
                 await asyncio.sleep(RETRY_S)
@@ -43,7 +43,7 @@ class MetadataLog:
     async def _is_flushed(self, appended: Appended) -> bool:
         """Whether it has reached the disk; False if a shortage has kept it from that for now."""
         flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self.partition.when_safe(appended, flushed.set_result)
+        self.partition.on_durable(appended, flushed.set_result)
         self.partition.sync_soon()
         if await flushed is ErrorCode.NONE:
             return True

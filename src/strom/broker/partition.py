@@ -61,14 +61,14 @@ class Partition:
             self._wake_readers()
         return appended
 
-    def is_safe(self, appended: Appended) -> bool:
+    def is_durable(self, appended: Appended) -> bool:
         """Whether what was appended is already as safe as the topic promises."""
         settings = self.log.settings
         if settings.flush == "os" and self._unflushed_records < settings.flush_messages:
             return True
         return self.log.flushed_offset > appended.last_offset
 
-    def when_safe(self, appended: Appended, callback: WhenFlushed) -> None:
+    def on_durable(self, appended: Appended, callback: WhenFlushed) -> None:
         """Call back when what was appended is on disk, or never will be."""
         self._waiting_for_disk.append((appended.last_offset, callback))
 

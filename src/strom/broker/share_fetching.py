@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from strom.broker.share_sessions import ShareSession, TopicIdPartition
 from strom.broker.shared_partition import SharedPartition
-from strom.coordination.shares.acquisition import Acquired, Wish
+from strom.coordination.groups.share.partitions.acquisition import Acquired, AcquireLimits
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.storage.region import Region
 
@@ -30,7 +30,7 @@ class ShareLimits:
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
-    wish: Wish
+    acquire: AcquireLimits
 
 
 @dataclass
@@ -74,13 +74,13 @@ class ShareFetch:
             return []  # whatever it acquired would be locked for nobody
         memory_free = self.memory_free()
         budget = min(self.limits.max_bytes, memory_free)
-        wish = self.limits.wish
+        acquire = self.limits.acquire
         answers: list[ShareFetched] = []
         nothing_yet = memory_free > 0
         for partition in self.session.turn():
-            if wish.max_records <= 0:
+            if acquire.max_records <= 0:
                 break
-            fetched = self._read_one(partition, wish, budget, at_least_one=nothing_yet)
+            fetched = self._read_one(partition, acquire, budget, at_least_one=nothing_yet)
             if fetched is None:
                 continue
             answers.append(fetched)
@@ -88,16 +88,21 @@ class ShareFetch:
                 nothing_yet = False
                 budget -= len(fetched.records)
                 taken = sum(one.last - one.first + 1 for one in fetched.acquired)
-                wish = wish._replace(max_records=wish.max_records - taken)
+                acquire = acquire._replace(max_records=acquire.max_records - taken)
         return answers
 
     def _read_one(
-        self, partition: TopicIdPartition, wish: Wish, budget: int, *, at_least_one: bool
+        self,
+        partition: TopicIdPartition,
+        acquire: AcquireLimits,
+        budget: int,
+        *,
+        at_least_one: bool,
     ) -> ShareFetched | None:
         try:
             shared = self.find(partition)
             handout = shared.acquire(
-                self.session.key.member, wish, max(0, budget), at_least_one=at_least_one
+                self.session.key.member, acquire, max(0, budget), at_least_one=at_least_one
             )
         except ApiError as error:
             return ShareFetched(partition, error=error.code, message=error.message)

@@ -17,9 +17,9 @@ from strom.broker.partition import Partition
 from strom.broker.share_sessions import ShareSession, ShareSessions, TopicIdPartition
 from strom.broker.share_state_log import ShareStateLog
 from strom.broker.shared_partition import SharedPartition, WhenDone
-from strom.coordination.shares.records import Forgotten, ShareKey
-from strom.coordination.shares.share_partition import NOT_BEGUN, DeadRecords
-from strom.coordination.shares.share_states import SharedState, ShareStates
+from strom.coordination.groups.share.partitions.records import Forgotten, ShareKey
+from strom.coordination.groups.share.partitions.share_partition import NOT_BEGUN, DeadRecords
+from strom.coordination.groups.share.partitions.share_states import SharedState, ShareStates
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
@@ -128,7 +128,7 @@ class ShareGroups:
         for one in dead:
             partition.write(partition.shared.partition.buried(one.first, one.last), _ignore)
         try:
-            self.state_log.when_safe(partition.shared.key, done)
+            self.state_log.on_durable(partition.shared.key, done)
         except ApiError as error:
             done(error.code)
 
@@ -231,7 +231,7 @@ class ShareGroups:
     async def _safe(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:
             safe: asyncio.Future[ErrorCode] = self.loop.create_future()
-            self.state_log.when_safe(key, safe.set_result)
+            self.state_log.on_durable(key, safe.set_result)
             code = await safe
             if code is not ErrorCode.NONE:
                 raise ApiError(code)

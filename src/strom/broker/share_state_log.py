@@ -11,7 +11,7 @@ from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic
-from strom.coordination.shares.records import ShareKey, ShareRecord, decode, encode
+from strom.coordination.groups.share.partitions.records import ShareKey, ShareRecord, decode, encode
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import MIB
 from strom.model.topics import SHARE_STATE_TOPIC
@@ -63,14 +63,14 @@ class ShareStateLog:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     def append(self, key: ShareKey, record: ShareRecord) -> int:
-        """Write a record; the offset that it got. Whether it is on disk tells `when_safe`."""
+        """Write a record; the offset that it got. Whether it is on disk tells `on_durable`."""
         now_ms = self._broker.clock.now_ms()
         batch = build_batch([Record(0, now_ms, *encode(record))])
         return self._topic.append(self.place_of(key), batch).last_offset
 
-    def when_safe(self, key: ShareKey, callback: Callable[[ErrorCode], None]) -> None:
+    def on_durable(self, key: ShareKey, callback: Callable[[ErrorCode], None]) -> None:
         """Call back when everything that was appended so far for this place is safe."""
-        self._topic.when_safe(self.place_of(key), callback)
+        self._topic.on_durable(self.place_of(key), callback)
 
     @property
     def record_count(self) -> int:

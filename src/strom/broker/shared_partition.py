@@ -6,16 +6,20 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from strom.broker.partition import Partition, RecordsWaiter
 from strom.broker.share_state_log import ShareStateLog
-from strom.coordination.shares.acquisition import Acquired, Acquisition, Wish
-from strom.coordination.shares.records import Snapshot, Update
-from strom.coordination.shares.share_partition import (
+from strom.coordination.groups.share.partitions.acquisition import (
+    Acquired,
+    AcquireLimits,
+    Acquisition,
+)
+from strom.coordination.groups.share.partitions.records import Snapshot, Update
+from strom.coordination.groups.share.partitions.share_partition import (
     NOT_BEGUN,
     Acknowledgement,
     Changes,
     DeadRecords,
     Rules,
 )
-from strom.coordination.shares.share_states import SharedState
+from strom.coordination.groups.share.partitions.share_states import SharedState
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
@@ -115,7 +119,9 @@ class SharedPartition:
             return 0
         return self.log.bytes_after(offset, committed_only=self._committed_only(), limit=limit)
 
-    def acquire(self, member: str, wish: Wish, max_bytes: int, *, at_least_one: bool) -> Handout:
+    def acquire(
+        self, member: str, limits: AcquireLimits, max_bytes: int, *, at_least_one: bool
+    ) -> Handout:
         """Give a member what is available, within its limits."""
         self._look_at_the_log()
         rules = self.rules()
@@ -124,7 +130,7 @@ class SharedPartition:
             offset = state.next_fetch_offset(rules.max_in_flight)
             if offset is None:
                 break
-            taking = Acquisition(state, member, wish, rules, self._now_ms())
+            taking = Acquisition(state, member, limits, rules, self._now_ms())
             first, length = self._offer_batches(taking, offset, max_bytes, at_least_one)
             acquired = taking.finish()
             if first is not None:
@@ -223,7 +229,7 @@ class SharedPartition:
             if changes.dead:
                 self._around.bury(self, changes.dead, done)
             elif changes.need_writing:
-                self._around.state_log.when_safe(self.shared.key, done)
+                self._around.state_log.on_durable(self.shared.key, done)
             else:
                 done(ErrorCode.NONE)
         except ApiError as error:

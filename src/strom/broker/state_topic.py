@@ -97,7 +97,7 @@ class StateTopic:
         return partition
 
     def append(self, partition: Partition, batch: bytearray) -> Appended:
-        """Append a batch; whether it is on disk tells `when_safe`."""
+        """Append a batch; whether it is on disk tells `on_durable`."""
         try:
             appended = partition.append(batch, self._broker.clock.now_ms(), from_client=False)
         except DirectoryOffline as error:
@@ -106,18 +106,18 @@ class StateTopic:
         self._last_appended[partition] = appended
         return appended
 
-    def is_safe(self, partition: Partition) -> bool:
+    def is_durable(self, partition: Partition) -> bool:
         """Whether everything that was appended so far is on disk."""
         last = self._last_appended.get(partition)
-        return last is None or partition.is_safe(last)
+        return last is None or partition.is_durable(last)
 
-    def when_safe(self, partition: Partition, callback: WhenFlushed) -> None:
+    def on_durable(self, partition: Partition, callback: WhenFlushed) -> None:
         """Call back when everything that was appended so far is on disk, or never will be."""
         last = self._last_appended.get(partition)
-        if last is None or partition.is_safe(last):
+        if last is None or partition.is_durable(last):
             callback(ErrorCode.NONE)
         else:
-            partition.when_safe(last, callback)
+            partition.on_durable(last, callback)
             partition.sync_soon()
 
 

@@ -116,7 +116,7 @@ class Transactions:
     ) -> None:
         """Let a producer write to a partition, or raise why not; with `adds` it becomes part of it.
 
-        The partition counts as added at once, but the write may be acknowledged only `when_safe`.
+        The partition counts as added at once, but the write may be acknowledged only `on_durable`.
         """
         home = self._partition_of(transactional_id)
         code = self._coordinator.check_part_of(transactional_id, producer_id, epoch, partition)
@@ -142,17 +142,17 @@ class Transactions:
         """After a crash, a batch of the same epoch could be taken for one of the transaction before."""
         end = self._same_epoch_next.get(transactional_id)
         if end is not None:
-            if not home.is_safe(end):
+            if not home.is_durable(end):
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
             del self._same_epoch_next[transactional_id]
 
-    def is_safe(self, transactional_id: str) -> bool:
+    def is_durable(self, transactional_id: str) -> bool:
         """Whether all that was written down of a transactional id is on disk."""
-        return self._topic.is_safe(self._partition_of(transactional_id))
+        return self._topic.is_durable(self._partition_of(transactional_id))
 
-    def when_safe(self, transactional_id: str, callback: WhenFlushed) -> None:
+    def on_durable(self, transactional_id: str, callback: WhenFlushed) -> None:
         """Call back when all that was written down of a transactional id is on disk, or never will be."""
-        self._topic.when_safe(self._partition_of(transactional_id), callback)
+        self._topic.on_durable(self._partition_of(transactional_id), callback)
 
     def look(self) -> TransactionCoordinator:
         """All transactions, as they are now."""
@@ -203,7 +203,7 @@ class Transactions:
             self._note_end(outcome, appended)
             _give(outcome.answers)
         else:
-            self._topic.when_safe(
+            self._topic.on_durable(
                 partition, lambda code: self._is_written(partition, outcome, code)
             )
 
@@ -224,7 +224,7 @@ class Transactions:
             again = Outcome(outcome.transactional_id, markers=markers)
             self._loop.call_later(
                 RETRY_S,
-                self._topic.when_safe,
+                self._topic.on_durable,
                 partition,
                 lambda code: self._is_written(partition, again, code),
             )

@@ -23,14 +23,14 @@ def batch(view: str, folder: Path) -> None:
     """
     project = opened_to_compute(folder)
     definition = project.defined_view(view)
-    from strom.pipelines.batch import run_batch
-    from strom.pipelines.building import sole_builder
-    from strom.pipelines.feeds import feed_of
     from strom.pipelines.kafka_log import KafkaLog
-    from strom.pipelines.master import MasterDataset
-    from strom.pipelines.replay import begin_version, switch
+    from strom.pipelines.layers.batch import run_batch
+    from strom.pipelines.layers.building import sole_builder
+    from strom.pipelines.layers.compiled_views import compile_view
+    from strom.pipelines.layers.master import MasterDataset
+    from strom.pipelines.layers.replay import begin_version, switch
     from strom.pipelines.spark.session import stop_session
-    from strom.pipelines.versions import current_version
+    from strom.pipelines.views.versions import current_version
 
     master = MasterDataset(project.data / "master", definition.stream.topic)
     base = master.base()
@@ -38,7 +38,7 @@ def batch(view: str, folder: Path) -> None:
     spark = spark_of(project)
     began = time.perf_counter()
     try:
-        feed = feed_of(spark, definition, project.folder)
+        feed = compile_view(spark, definition, project.folder)
         version = current_version(project.manifests.read(view), definition)
         with contextlib.ExitStack() as holding:
             if version is None or version.state == "building":

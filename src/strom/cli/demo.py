@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from strom.pipelines.kafka_log import KafkaLog
     from strom.pipelines.project import Project
     from strom.pipelines.runner import Runner
-    from strom.pipelines.serving.queries import Server
+    from strom.pipelines.serving.queries import QueryEngine
 
 TOPIC = "clicks"
 WARM_UP_RATE, WARM_UP_S = 20_000, 15
@@ -98,7 +98,7 @@ class Stage:
     spark: "SparkSession"
     kafka: "KafkaLog"
     runner: "Runner"
-    server: "Server"
+    server: "QueryEngine"
     query_seconds: list[float] = field(default_factory=list)
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
@@ -114,12 +114,12 @@ def _running(folder: Path) -> Iterator[Stage]:
     project = opened(folder)
     with log_of(project) as kafka:
         from strom.pipelines.runner import Runner
-        from strom.pipelines.serving.queries import Server
+        from strom.pipelines.serving.queries import QueryEngine
 
         spark = spark_of(project)
         runner = Runner(project, spark, kafka)
         runner.prepare()
-        server = Server(project.manifests)
+        server = QueryEngine(project.manifests)
         runner.start()
         try:
             yield Stage(project, spark, kafka, runner, server)
@@ -184,7 +184,7 @@ def _compare(stage: Stage, wanted: int) -> str:
     rows = served["shop"]
     if rows[0]["clicks"] != wanted:
         raise UserError(f"The views hold {rows[0]['clicks']} clicks, but {wanted} were sent.")
-    from strom.pipelines.replay import replay
+    from strom.pipelines.layers.replay import replay
 
     for view in stage.project.views.values():
         _replayed(stage, replay, view)
@@ -203,8 +203,8 @@ def _snapshot(stage: Stage) -> dict[str, list[dict[str, Any]]]:
 
 
 def _replay_changed(stage: Stage) -> str:
+    from strom.pipelines.layers.replay import replay
     from strom.pipelines.project import load_project
-    from strom.pipelines.replay import replay
 
     views = stage.project.folder / "views.py"
     views.write_text(views.read_text("utf-8").replace(*CHANGED), "utf-8")

@@ -13,7 +13,7 @@ from strom.cli.printing import human_count
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from strom.pipelines.speed import Progress
+    from strom.pipelines.layers.speed import Progress
 
 _EVERY_S = 0.5
 _LINE_EVERY_S = 10.0

@@ -46,7 +46,7 @@ def opened_to_compute(folder: Path) -> "Project":
     project = opened(folder)
     from strom.pipelines.project import check_folder
     from strom.pipelines.schemas import with_schemas
-    from strom.pipelines.static_tables import sweep_tables, with_tables
+    from strom.pipelines.views.static_tables import sweep_tables, with_tables
 
     check_folder(project.data)
     sweep_tables(project)

@@ -27,13 +27,13 @@ def query(sql: str, folder: Path, form: str) -> None:
     Batch and speed layer together, the latest record included.
     """
     require_packages()
-    from strom.pipelines.manifests import Manifests
     from strom.pipelines.serving.formats import plain, written
-    from strom.pipelines.serving.queries import Server
+    from strom.pipelines.serving.queries import QueryEngine
     from strom.pipelines.settings import FILE, read_settings
+    from strom.pipelines.views.manifests import Manifests
 
     settings = read_settings(folder / FILE)
-    server = Server(Manifests((folder / settings.data / "views").resolve()))
+    server = QueryEngine(Manifests((folder / settings.data / "views").resolve()))
     try:
         table = server.query(sql)
     finally:

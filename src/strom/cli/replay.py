@@ -12,8 +12,8 @@ from strom.cli.run import plain_error
 from strom.model.errors import StromError
 
 if TYPE_CHECKING:
-    from strom.pipelines.handover import ReplayRound
-    from strom.pipelines.manifests import Manifests
+    from strom.pipelines.layers.handover import ReplayRound
+    from strom.pipelines.views.manifests import Manifests
 
 
 @click.command()
@@ -38,8 +38,8 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     project = opened_to_compute(folder)
     definition = project.defined_view(view)
     with log_of(project) as kafka:
-        from strom.pipelines.building import sole_builder
-        from strom.pipelines.replay import Step, replay, starting_point
+        from strom.pipelines.layers.building import sole_builder
+        from strom.pipelines.layers.replay import Step, replay, starting_point
         from strom.pipelines.spark.session import stop_session
 
         base = starting_point(kafka, definition.stream.topic, start)
@@ -99,7 +99,7 @@ def _outpaced(done: "ReplayRound") -> str:
 
 
 def _tell_interrupted(manifests: "Manifests", view: str) -> None:
-    from strom.pipelines.building import building_version
+    from strom.pipelines.layers.building import building_version
 
     version = building_version(manifests.read(view))
     if version is not None:

@@ -60,13 +60,13 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         prepare_topics(project, kafka)  # before connectors write to them
         connect = open_.enter_context(connectors_of(project, kafka.servers))
         from strom.pipelines.serving.http import HttpServer
-        from strom.pipelines.serving.queries import Server
+        from strom.pipelines.serving.queries import QueryEngine
         from strom.pipelines.spark.session import stop_session
 
         spark = spark_of(project)
         runner = Runner(project, spark, kafka, mode)
         runner.prepare()
-        server = Server(project.manifests)
+        server = QueryEngine(project.manifests)
         settings = project.settings
         http = HttpServer(
             project.manifests,

@@ -11,7 +11,7 @@ from strom.cli.project import opened, project_option
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:
-    from strom.pipelines.chain import Manifest
+    from strom.pipelines.views.chain import Manifest
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -133,7 +133,7 @@ def versions(name: str, as_json: bool, folder: Path) -> None:
 def rollback(name: str, to: int | None, folder: Path) -> None:
     """Let queries see an earlier version again; a running project goes on with it."""
     project = opened(folder)
-    from strom.pipelines.versions import rolled_back
+    from strom.pipelines.views.versions import rolled_back
 
     topic = project.manifests.existing(name).topic
     manifest = project.manifests.change(name, topic, lambda before: rolled_back(before, to))
@@ -148,8 +148,8 @@ def rollback(name: str, to: int | None, folder: Path) -> None:
 def drop(name: str, number: int | None, yes: bool, folder: Path) -> None:
     """Remove a version of a view, or, without --version, all that was computed of it."""
     project = opened(folder)
-    from strom.pipelines.building import is_being_built
-    from strom.pipelines.static_tables import sweep_tables
+    from strom.pipelines.layers.building import is_being_built
+    from strom.pipelines.views.static_tables import sweep_tables
 
     manifest = project.manifests.existing(name)
     what = f"version {number} of {name}" if number else f"everything computed of {name}"

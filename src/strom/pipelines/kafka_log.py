@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from strom.model.errors import UserError
-from strom.pipelines.dead_letters import DEFAULT_LIMIT, DeadLetter, DeadLetterProducer
 from strom.pipelines.failures import Transient
 from strom.pipelines.java_clients import java_client_settings
+from strom.pipelines.layers.dead_letters import DEFAULT_LIMIT, DeadLetter, DeadLetterProducer
 from strom.pipelines.offsets import Offsets
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from html import escape
 from typing import Literal
 
 from strom.pipelines.project import Project
-from strom.pipelines.versions import summary
+from strom.pipelines.views.versions import summary
 
 Mode = Literal["lambda", "kappa"]
 _COLUMN_WIDTH, _BOX_WIDTH, _ROW_HEIGHT, _BOX_HEIGHT, _MARGIN = 250, 210, 64, 44, 20

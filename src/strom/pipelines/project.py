@@ -14,11 +14,11 @@ from strom.pipelines.definitions.place import DefinitionError, Place, raised_at
 from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
-from strom.pipelines.manifests import Manifests
 from strom.pipelines.project_code import MODULE_PREFIX, forget_imported, loading, without_session
 from strom.pipelines.quality import quality_view
-from strom.pipelines.reached_code import remember
 from strom.pipelines.settings import FILE, Settings, read_settings
+from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.reached_code import remember
 
 if TYPE_CHECKING:
     from strom.pipelines.serving.view_reader import ViewReader

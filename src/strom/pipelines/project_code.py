@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from strom.pipelines.definitions.place import own_code
-from strom.pipelines.syntax import forget_trees, module_tree
+from strom.pipelines.views.syntax import forget_trees, module_tree
 
 MODULE_PREFIX = "strom_project_"
 """Definition files are loaded under names that no library has."""

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING
 
 from strom.model.backoff import Backoff
 from strom.model.errors import StromError, UserError
-from strom.pipelines.batch import ArchiveTooShort, Published, run_batch
-from strom.pipelines.building import is_being_built
-from strom.pipelines.chain import OutOfPlace, Version
-from strom.pipelines.compaction import Compactor
-from strom.pipelines.continuation import continuation
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.failures import kind_of, plain_reason
-from strom.pipelines.feeds import Feed, dead_letter_feed, feed_of
-from strom.pipelines.fingerprints import adopt, is_made_by
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
-from strom.pipelines.master import MasterDataset
+from strom.pipelines.layers.batch import ArchiveTooShort, Published, run_batch
+from strom.pipelines.layers.building import is_being_built
+from strom.pipelines.layers.compaction import Compactor
+from strom.pipelines.layers.compiled_views import CompiledView, compile_view, dead_letter_feed
+from strom.pipelines.layers.master import MasterDataset
+from strom.pipelines.layers.replay import begin_version, switch
+from strom.pipelines.layers.speed import SpeedLayer, Target
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.outages import BACKOFF, Outage
 from strom.pipelines.plan import Mode
 from strom.pipelines.project import Project
-from strom.pipelines.replay import begin_version, switch
-from strom.pipelines.same_topic import is_same, replay_again
 from strom.pipelines.set_aside import forget_reason
 from strom.pipelines.spark.session import in_pool
-from strom.pipelines.speed import SpeedLayer, Target
+from strom.pipelines.topic_identity import is_same, replay_again
 from strom.pipelines.topics import prepare_topics
-from strom.pipelines.versions import definition_of
+from strom.pipelines.views.chain import ChainConflict, Version
+from strom.pipelines.views.continuation import continuation
+from strom.pipelines.views.fingerprints import adopt, is_made_by
+from strom.pipelines.views.versions import definition_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +90,7 @@ class Runner:
     def prepare(self) -> None:
         """Check and make everything that is needed; UserError before anything runs."""
         feeds = {
-            name: feed_of(self._spark, view, self.project.folder)
+            name: compile_view(self._spark, view, self.project.folder)
             for name, view in self.project.views.items()
         }
         prepare_topics(self.project, self._kafka)
@@ -178,7 +178,7 @@ class Runner:
         master.sweep()
         self.masters[stream.topic] = master
 
-    def _target(self, feed: Feed) -> Target:
+    def _target(self, feed: CompiledView) -> Target:
         """The version to feed: the active one, by the definition that it was made by."""
         manifest = self._manifests.read(feed.name)
         active = manifest.active_version if manifest else None
@@ -192,7 +192,7 @@ class Runner:
         self._first_batch(target, active)
         return target
 
-    def _first_version(self, feed: Feed) -> Version:
+    def _first_version(self, feed: CompiledView) -> Version:
         topic = feed.view.stream.topic
         master = self.masters.get(topic)
         base = master.base() if master else self._kafka.starts(topic)
@@ -240,7 +240,7 @@ class Runner:
         seen = self._kafka.incarnation(topic)
         return is_same(version, seen) and self._kafka.holds(topic, version.position)
 
-    def _new_dead_letters(self, feed: Feed) -> Version:
+    def _new_dead_letters(self, feed: CompiledView) -> Version:
         topic = feed.view.stream.topic
         version = begin_version(
             self._spark,
@@ -321,7 +321,7 @@ class Runner:
     def _by_stored_definition(self, name: str, version: Version) -> Target:
         view = definition_of(self._manifests, name, version, to_compute=True)
         log.info("view %s goes on with version %d", name, version.number)
-        return Target(feed_of(self._spark, view, self.project.folder), version.number)
+        return Target(compile_view(self._spark, view, self.project.folder), version.number)
 
     def _archive(self) -> None:
         if self._speed_is_behind() and time.monotonic() < self._archive_by:
@@ -423,7 +423,7 @@ class Runner:
                     return
                 if not self._compactor.compact(target.feed.fold, target.number):
                     return
-        except OutOfPlace:
+        except ChainConflict:
             log.debug("discarded a stale compaction of %s", target.feed.name)
         except Exception as error:
             # It is upkeep: the segments stay as they are, and those of other views are merged.

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from strom.pipelines.manifests import Manifests
 from strom.pipelines.outages import BACKOFF
+from strom.pipelines.views.manifests import Manifests
 
 log = logging.getLogger(__name__)
 

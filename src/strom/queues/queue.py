@@ -85,7 +85,7 @@ class Host(Protocol):
         ...
 
 
-class Departure:
+class PendingRemoval:
     """Notes a message as gone when what became of it is safe elsewhere, and not before.
 
     Else a power cut could take the new copy of a message, and leave the note that the old one is gone.
@@ -121,7 +121,7 @@ class Departure:
             self._store.gone(self._position)
 
 
-class Got(NamedTuple):
+class GetResult(NamedTuple):
     """A message that was asked for singly."""
 
     position: int
@@ -290,7 +290,7 @@ class Queue:
         if not self.unacked:  # else one with an expiration may come back
             self._may_expire = self.rules.message_ttl_ms is not None
 
-    def get(self, now_ms: int, *, no_ack: bool) -> Got | None:
+    def get(self, now_ms: int, *, no_ack: bool) -> GetResult | None:
         """Take one message, if there is one that can be read now; none while `is_paused`."""
         if self.is_paused or (self._may_expire and not self.expire(now_ms)):
             return None
@@ -309,7 +309,7 @@ class Queue:
                 self._note_unacked(position, message)
             if self._may_expire:
                 self.expire(now_ms)  # the next head may have waited for its turn to expire
-            return Got(position, self._shown(position, message), redelivered, len(self.ready))
+            return GetResult(position, self._shown(position, message), redelivered, len(self.ready))
         return None
 
     def _take(self) -> tuple[int, Message, bool] | None:
@@ -411,7 +411,7 @@ class Queue:
 
     def _give_up(self, position: int, message: Message, reason: str) -> None:
         self._returns.pop(position, None)
-        departure = Departure(self.store, position)
+        departure = PendingRemoval(self.store, position)
         self._host.give_up(self, message, reason, departure)
         departure.settle(safe=True)
 

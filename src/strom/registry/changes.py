@@ -8,7 +8,7 @@ Answer = TypeVar("Answer", covariant=True)
 
 
 class Change(NamedTuple, Generic[Answer]):
-    """The entries that bring a wish about, and what is answered when they are safe."""
+    """The entries that bring a request about, and what is answered when they are safe."""
 
     entries: list[Entry]
     answer: Answer

@@ -21,7 +21,7 @@ READONLY_MODES = {"READONLY", "READONLY_OVERRIDE"}
 HIGHEST_NUMBER = 2**31 - 1
 
 
-class Wish(NamedTuple):
+class SchemaRequest(NamedTuple):
     """A schema that shall be a version of a subject."""
 
     subject: str
@@ -32,33 +32,35 @@ class Wish(NamedTuple):
     version: int | None = None
 
 
-def register(subjects: Subjects, wish: Wish) -> Change[SchemaVersion]:
+def register(subjects: Subjects, request: SchemaRequest) -> Change[SchemaVersion]:
     """Make the schema a version of the subject, unless it is one already."""
-    _check_subject(wish.subject)
-    _check_mode(subjects, wish)
-    parsed = meaning(subjects, wish.content)
-    content = stored(wish.content, parsed, normalize=_normalizes(subjects, wish))
-    if wish.version is None:
-        known = find(subjects, wish.subject, parsed, content)
-        if known is not None and wish.id in (None, known.id):
+    _check_subject(request.subject)
+    _check_mode(subjects, request)
+    parsed = meaning(subjects, request.content)
+    content = stored(request.content, parsed, normalize=_normalizes(subjects, request))
+    if request.version is None:
+        known = find(subjects, request.subject, parsed, content)
+        if known is not None and request.id in (None, known.id):
             return Change([], known)
-    if wish.id is None:
+    if request.id is None:
         problems = compatibility_problems(
-            subjects, wish.subject, parsed, subjects.versions(wish.subject)
+            subjects, request.subject, parsed, subjects.versions(request.subject)
         )
         if problems:
-            incompatible(wish.subject, problems)
+            incompatible(request.subject, problems)
     entry = SchemaVersion(
-        wish.subject, _version(subjects, wish), _id(subjects, wish, content), content
+        request.subject, _version(subjects, request), _id(subjects, request, content), content
     )
     return Change([*_forgotten(subjects, entry), *_kept_highest(subjects, entry), entry], entry)
 
 
-def lookup(subjects: Subjects, wish: Wish, *, deleted: bool = False) -> SchemaVersion | None:
+def lookup(
+    subjects: Subjects, request: SchemaRequest, *, deleted: bool = False
+) -> SchemaVersion | None:
     """The version of the subject that the schema is; None if it is none."""
-    parsed = meaning(subjects, wish.content)
-    content = stored(wish.content, parsed, normalize=_normalizes(subjects, wish))
-    return find(subjects, wish.subject, parsed, content, deleted=deleted)
+    parsed = meaning(subjects, request.content)
+    content = stored(request.content, parsed, normalize=_normalizes(subjects, request))
+    return find(subjects, request.subject, parsed, content, deleted=deleted)
 
 
 def find(
@@ -104,8 +106,8 @@ def _canonical(subjects: Subjects, entry: SchemaVersion) -> str | None:
         return None
 
 
-def _normalizes(subjects: Subjects, wish: Wish) -> bool:
-    return wish.normalize or subjects.setting(wish.subject, "normalize") is True
+def _normalizes(subjects: Subjects, request: SchemaRequest) -> bool:
+    return request.normalize or subjects.setting(request.subject, "normalize") is True
 
 
 def _check_subject(subject: str) -> None:
@@ -117,38 +119,40 @@ def _is_control(character: str) -> bool:
     return ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0
 
 
-def _check_mode(subjects: Subjects, wish: Wish) -> None:
-    mode = subjects.mode(wish.subject)
+def _check_mode(subjects: Subjects, request: SchemaRequest) -> None:
+    mode = subjects.mode(request.subject)
     if mode in READONLY_MODES:
-        not_permitted(f"Subject '{wish.subject}' is in read-only mode.")
-    if wish.id is not None and mode != "IMPORT":
-        not_permitted(f"Subject '{wish.subject}' is not in import mode: an id cannot be chosen.")
-    if wish.id is None and mode == "IMPORT":
-        not_permitted(f"Subject '{wish.subject}' is in import mode: a schema must bring its id.")
+        not_permitted(f"Subject '{request.subject}' is in read-only mode.")
+    if request.id is not None and mode != "IMPORT":
+        not_permitted(f"Subject '{request.subject}' is not in import mode: an id cannot be chosen.")
+    if request.id is None and mode == "IMPORT":
+        not_permitted(f"Subject '{request.subject}' is in import mode: a schema must bring its id.")
 
 
-def _version(subjects: Subjects, wish: Wish) -> int:
-    latest = subjects.latest(wish.subject, deleted=True)
+def _version(subjects: Subjects, request: SchemaRequest) -> int:
+    latest = subjects.latest(request.subject, deleted=True)
     following = 1 if latest is None else latest.version + 1
-    if wish.version is None:
+    if request.version is None:
         return following
-    if wish.version != following and wish.id is None:
-        invalid_schema(f"The next version of '{wish.subject}' is {following}, not {wish.version}.")
-    if not 0 < wish.version <= HIGHEST_NUMBER:
-        invalid_schema(f"{wish.version} is no version.")
-    return wish.version
+    if request.version != following and request.id is None:
+        invalid_schema(
+            f"The next version of '{request.subject}' is {following}, not {request.version}."
+        )
+    if not 0 < request.version <= HIGHEST_NUMBER:
+        invalid_schema(f"{request.version} is no version.")
+    return request.version
 
 
-def _id(subjects: Subjects, wish: Wish, content: Content) -> int:
-    if wish.id is None:
+def _id(subjects: Subjects, request: SchemaRequest, content: Content) -> int:
+    if request.id is None:
         known = subjects.id_of(content)
         return subjects.highest_id + 1 if known is None else known
-    if not 0 < wish.id <= HIGHEST_NUMBER:
-        invalid_schema(f"{wish.id} is no id of a schema.")
-    known_content = subjects.content(wish.id)
+    if not 0 < request.id <= HIGHEST_NUMBER:
+        invalid_schema(f"{request.id} is no id of a schema.")
+    known_content = subjects.content(request.id)
     if known_content is not None and known_content != content:
-        not_permitted(f"The id {wish.id} belongs to another schema.")
-    return wish.id
+        not_permitted(f"The id {request.id} belongs to another schema.")
+    return request.id
 
 
 def _kept_highest(subjects: Subjects, entry: SchemaVersion) -> list[Entry]:

@@ -17,7 +17,7 @@ from strom.registry.records import (
     decode,
 )
 from strom.registry.refusals import Refusal
-from strom.registry.registering import Wish, lookup, register
+from strom.registry.registering import SchemaRequest, lookup, register
 from strom.registry.schemas_log import TOPIC, SchemasLog
 from strom.registry.subjects import Subjects
 
@@ -59,14 +59,14 @@ class Registry:
 
         return self.log.change(decided)
 
-    def register(self, wish: Wish) -> SchemaVersion:
+    def register(self, request: SchemaRequest) -> SchemaVersion:
         """Make a schema a version of a subject. One that is there already costs no write."""
-        self.prepare(wish.content)
+        self.prepare(request.content)
         with self._lock:
-            known = self._known(wish)
+            known = self._known(request)
         if known is not None:
             return known
-        return self.change(lambda subjects: register(subjects, wish))
+        return self.change(lambda subjects: register(subjects, request))
 
     def prepare(self, content: Content) -> None:
         """Parse a schema while nobody has to wait for it: what was parsed is remembered."""
@@ -91,11 +91,11 @@ class Registry:
         with self._lock:
             return meaning(self._subjects, content)
 
-    def _known(self, wish: Wish) -> SchemaVersion | None:
-        if wish.id is not None or wish.version is not None:
+    def _known(self, request: SchemaRequest) -> SchemaVersion | None:
+        if request.id is not None or request.version is not None:
             return None
         try:
-            return lookup(self._subjects, wish)
+            return lookup(self._subjects, request)
         except Refusal:  # what it refers to may be known to another instance: the change will tell
             return None
 

@@ -231,10 +231,10 @@ class SchemasLog:
         """The one producer that may write. A new one ends what earlier ones had in the air, and all of
         that has been read when it is returned.
         """
-        from strom.sound_producer import SoundProducer
+        from strom.client.transactional_producer import TransactionalProducer
 
         if self._producer is None:
-            producer = SoundProducer(
+            producer = TransactionalProducer(
                 {
                     **self._settings,
                     "transactional.id": f"strom-registry-{self.topic}",

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from strom.model.errors import CorruptData
 from strom.model.settings import INT_MAX
 from strom.storage.batch_walk import DamagedBatch, walk_headers
+from strom.storage.checksummed import SIGNATURE_BYTES
 from strom.storage.disk import Disk
 from strom.storage.files import File, read_whole, write_whole
 from strom.storage.offset_index import ENTRY_BYTES, OffsetIndex
 from strom.storage.region import Region
-from strom.storage.signed_bytes import SIGNATURE_BYTES
 from strom.storage.time_index import TimeIndex
 from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
 from strom.wire.kafka.batch import (

@@ -13,7 +13,7 @@ from operator import lt
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
-from strom.storage.signed_bytes import sign, unsign
+from strom.storage.checksummed import sign, unsign
 
 ENTRY_BYTES = 12
 

@@ -7,7 +7,7 @@ checksum. Without aborted transactions there is no file.
 import struct
 from typing import NamedTuple
 
-from strom.storage.signed_bytes import sign, unsign
+from strom.storage.checksummed import sign, unsign
 
 _ENTRY = struct.Struct(">qqqq")
 

@@ -168,7 +168,7 @@ def test_nothing_is_made_to_validate(monkeypatch):
     def made(*_, **__):
         raise AssertionError("a client was made")
 
-    for name in ("Producer", "Consumer", "AdminClient", "SoundProducer"):
+    for name in ("Producer", "Consumer", "AdminClient", "TransactionalProducer"):
         monkeypatch.setattr(f"strom.connect.runtime.clients.{name}", made)
     config = {
         **SOURCE,

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from strom.coordination.groups.classic.states import GroupState
 from strom.coordination.groups.commands import (
     Commit,
     Heartbeat,
@@ -25,7 +26,6 @@ from strom.coordination.groups.commands import (
 from strom.coordination.groups.log_format import decode
 from strom.coordination.groups.outcome import Joined, Synced
 from strom.coordination.groups.records import CommittedOffset, GroupMetadata
-from strom.coordination.groups.states import GroupState
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from tests.coordination.groups.world import GroupWorld

@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from strom.coordination.shares.acquisition import Acquisition, Wish
-from strom.coordination.shares.ranges import RecordState, StateBatch
-from strom.coordination.shares.share_partition import (
+from strom.coordination.groups.share.partitions.acquisition import AcquireLimits, Acquisition
+from strom.coordination.groups.share.partitions.ranges import RecordState, StateBatch
+from strom.coordination.groups.share.partitions.share_partition import (
     Acknowledgement,
     Changes,
     Rules,
@@ -107,7 +107,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         offset = self.partition.next_fetch_offset(self.group_rules.max_in_flight)
         if offset is None:
             return
-        wish = Wish(wanted, batch_size, strict)
+        wish = AcquireLimits(wanted, batch_size, strict)
         taking = Acquisition(self.partition, member, wish, self.group_rules, self.now_ms)
         unfinished_before = self.partition.ranges.unfinished
         for batch in self.log:

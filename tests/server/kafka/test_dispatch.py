@@ -8,7 +8,8 @@ import struct
 import pytest
 
 from strom.model.errors import ErrorCode
-from strom.server.kafka.registry import HANDLERS, ToCome
+from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.registry import HANDLERS
 from strom.testing import ManualClock
 from strom.wire.kafka.messages.k01_fetch import FetchPartition, FetchRequest, FetchTopic
 from strom.wire.kafka.messages.k03_metadata import MetadataRequest
@@ -94,13 +95,13 @@ async def _answers_nonsense_later(request, context):
 def _fails_to_respond(request, context):
     result = asyncio.get_running_loop().create_future()
     result.set_result(0)
-    return ToCome(result, lambda answered: _fails_now(answered, context))
+    return PendingResponse(result, lambda answered: _fails_now(answered, context))
 
 
 def _fails_to_respond_later(request, context):
     result = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_later(0.01, result.set_result, 0)
-    return ToCome(result, lambda answered: _fails_now(answered, context))
+    return PendingResponse(result, lambda answered: _fails_now(answered, context))
 
 
 @pytest.mark.parametrize(

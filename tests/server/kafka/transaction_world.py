@@ -21,7 +21,8 @@ from strom.model.broker_settings import BrokerSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.server.kafka import handlers
 from strom.server.kafka.context import Context, Endpoint, Services
-from strom.server.kafka.registry import HANDLERS, ToCome
+from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.registry import HANDLERS
 from strom.server.memory import MemoryPool
 from strom.storage.log import Log
 from strom.testing import ManualClock, MemoryFiles
@@ -185,8 +186,8 @@ class World:
 
 
 async def _finished(outcome: Any) -> Any:
-    if isinstance(outcome, ToCome):
-        return outcome.response(await outcome.result)
+    if isinstance(outcome, PendingResponse):
+        return outcome.convert(await outcome.result)
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 

@@ -8,6 +8,7 @@ from random import Random
 
 from strom.testing.history import (
     Commit,
+    OffsetFetch,
     Operation,
     Outcome,
     Read,
@@ -15,7 +16,6 @@ from strom.testing.history import (
     Running,
     Send,
     Step,
-    Told,
 )
 
 KEYS = ("clicks-0", "clicks-1")
@@ -142,4 +142,4 @@ class ReferenceLog:
 
     def _ask(self) -> None:
         key = self.chance.choice(KEYS)
-        self.recorder.note("n", Told(GROUP, key, self.committed.get(key)))
+        self.recorder.note("n", OffsetFetch(GROUP, key, self.committed.get(key)))

@@ -7,10 +7,10 @@ import pytest
 from strom.testing.history import (
     Anomaly,
     Commit,
+    OffsetFetch,
     Operation,
     Outcome,
     Owns,
-    Told,
     check_history,
 )
 from tests.testing.history.telling import KEY, OTHER, at_once, in_turn
@@ -23,7 +23,7 @@ def committed(process, offset, *, key=KEY, outcome=Outcome.OK, group="g"):
 
 
 def told(process, offset, *, key=KEY, group="g"):
-    return Operation(process, (Told(group, key, offset),))
+    return Operation(process, (OffsetFetch(group, key, offset),))
 
 
 def owns(process, generation, *keys, group="g"):

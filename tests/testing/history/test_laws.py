@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from strom.testing.history import (
     Anomaly,
     Commit,
+    OffsetFetch,
     Operation,
     Outcome,
     Owns,
     Read,
     Send,
-    Told,
     check_history,
 )
 from tests.testing.history.reference_log import GROUP, KEYS, ReferenceLog
@@ -220,13 +220,13 @@ def send_backwards_within(history, chance):
 def take_offset_back(history, chance):
     key = chance.choice(KEYS)
     add(history, "m", Commit(GROUP, key, 30_000))
-    add(history, "n", Told(GROUP, key, chance.choice([None, 0, 29_999])))
+    add(history, "n", OffsetFetch(GROUP, key, chance.choice([None, 0, 29_999])))
 
 
 def keep_aborted_offset(history, chance):
     key = chance.choice(KEYS)
     add(history, "m", Commit(GROUP, key, 30_000), outcome=Outcome.FAILED)
-    add(history, "n", Told(GROUP, key, 30_000))
+    add(history, "n", OffsetFetch(GROUP, key, 30_000))
 
 
 def give_twice(history, chance):

@@ -5,13 +5,13 @@ import threading
 from strom.testing.history import (
     NEVER,
     Commit,
+    OffsetFetch,
     Operation,
     Outcome,
     Owns,
     Read,
     Recorder,
     Send,
-    Told,
     read_lines,
 )
 
@@ -41,7 +41,7 @@ def test_lines_hold_the_whole_history():
     lines: list[str] = []
     recorder = Recorder(write=lines.append)
     recorder.note("a", Send("k", 1), Read("k", 0, "x"), Commit("g", "k", 4), moved=["k"])
-    recorder.note("a", Told("g", "k", None), Owns("g", 3, "k"))
+    recorder.note("a", OffsetFetch("g", "k", None), Owns("g", 3, "k"))
     recorder.note("b", Send("k", 2, 5), outcome=Outcome.FAILED)
     recorder.begin("c", Send("k", 3)).add(Send("k", 4, 7), Send("k", 5))
     assert recorder.history()[3].steps == (Send("k", 3), Send("k", 4, 7), Send("k", 5))

@@ -13,7 +13,7 @@ from strom.queues.virtual_host import DEAD_LETTER_TOPIC, Exchange
 from strom.wire.kafka.records import Record
 
 if TYPE_CHECKING:
-    from strom.broker.queues.hub import MessageQueues
+    from strom.broker.queues.hub import QueueBroker
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ ROOM_FOR_NOTES = 64 * 1024
 class BridgeLetters:
     """The dead letter topic of an exchange that a topic feeds."""
 
-    def __init__(self, queues: "MessageQueues", exchange: Exchange, source: str) -> None:
+    def __init__(self, queues: "QueueBroker", exchange: Exchange, source: str) -> None:
         self._queues = queues
         self._exchange = exchange.name
         self._source = source

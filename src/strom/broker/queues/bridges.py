@@ -30,7 +30,7 @@ from strom.wire.amqp.protocol import AmqpError
 from strom.wire.kafka.records import Record
 
 if TYPE_CHECKING:
-    from strom.broker.queues.hub import MessageQueues
+    from strom.broker.queues.hub import QueueBroker
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class JoinedTopic(NamedTuple):
 class Bridges:
     """What joins exchanges and topics."""
 
-    def __init__(self, queues: "MessageQueues") -> None:
+    def __init__(self, queues: "QueueBroker") -> None:
         self._queues = queues
         self._feeds: dict[Exchange, TopicFeed] = {}
         self._joined: dict[Exchange, JoinedTopic] = {}

@@ -7,7 +7,7 @@ import asyncio
 import secrets
 from typing import Any
 
-from strom.broker.queues.hub import MessageQueues, storage_refusal
+from strom.broker.queues.hub import QueueBroker, storage_refusal
 from strom.broker.queues.naming import topic_of
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import ApiError
@@ -38,7 +38,7 @@ RESERVED = "amq."
 class Declarations:
     """What clients ask for about the topology."""
 
-    def __init__(self, queues: MessageQueues) -> None:
+    def __init__(self, queues: QueueBroker) -> None:
         self._queues = queues
         self._changing = asyncio.Lock()
         self._expiry: dict[Queue, asyncio.TimerHandle] = {}

@@ -13,7 +13,7 @@ from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.queues.delays import Delays, delay_of, released
 from strom.queues.message import Message
-from strom.queues.queue import RETRY_MS, Departure, MessageUnavailable
+from strom.queues.queue import RETRY_MS, MessageUnavailable, PendingRemoval
 from strom.queues.receipts import Receipt
 
 BATCH_BYTES = 8 * 1024 * 1024
@@ -31,7 +31,7 @@ class DelayedMessages:
         turn: Turn,
         clock: Clock,
         memory: MemoryShare,
-        publish: Callable[[Message, Departure, bool], bool],
+        publish: Callable[[Message, PendingRemoval, bool], bool],
     ) -> None:
         self.store = QueueStore(
             turn, clock, memory, durable=True, keeps_all=True, batch_bytes=BATCH_BYTES
@@ -96,7 +96,7 @@ class DelayedMessages:
 
     def _leave(self, position: int, message: Message, now_ms: int) -> bool:
         """Publish a message; it is gone from here when it is durable elsewhere."""
-        departure = Departure(self.store, position)
+        departure = PendingRemoval(self.store, position)
         is_committed = not delay_of(message.headers or {})  # it never had to wait
         if not is_committed:
             message = released(message, now_ms)

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
+from strom.queues.cc_headers import BLIND_COPIES, COPIES, further_keys
 from strom.queues.delays import DELAY, delay_of
-from strom.queues.further_keys import BLIND_COPIES, COPIES, further_keys
 from strom.queues.message import Message
 from strom.queues.properties import change_properties
 from strom.queues.queue import Queue

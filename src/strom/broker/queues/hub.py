@@ -14,7 +14,7 @@ from strom.broker.queues.naming import topic_of
 from strom.broker.queues.slices import Slices
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.broker.queues.topology import TopologyLog
-from strom.broker.queues.turn import EndOfTurn
+from strom.broker.queues.turn import TickBatcher
 from strom.model.errors import (
     ApiError,
     CorruptData,
@@ -36,7 +36,7 @@ from strom.queues.definitions import (
 )
 from strom.queues.delays import released
 from strom.queues.message import Message
-from strom.queues.queue import Departure, Queue
+from strom.queues.queue import PendingRemoval, Queue
 from strom.queues.ready import FifoReady
 from strom.queues.receipts import Receipt
 from strom.queues.refusals import precondition_failed
@@ -60,7 +60,7 @@ QUEUE_TOPIC_SETTINGS = {
 }
 
 
-class MessageQueues:
+class QueueBroker:
     """Virtual hosts with their exchanges and queues, at work."""
 
     def __init__(self, broker: Broker) -> None:
@@ -69,7 +69,7 @@ class MessageQueues:
         self.loop = asyncio.get_running_loop()
         self.vhosts: dict[str, VirtualHost] = {}
         self.topology = TopologyLog(broker)
-        self.turn = EndOfTurn(
+        self.turn = TickBatcher(
             self._send_dead_letters, self._give_topic, self._set_blocked, broker.storage_failed
         )
         self.slices = Slices(self.loop)
@@ -297,7 +297,7 @@ class MessageQueues:
         return delayed
 
     def _publish_delayed(
-        self, vhost: str, message: Message, departure: Departure, is_committed: bool
+        self, vhost: str, message: Message, departure: PendingRemoval, is_committed: bool
     ) -> bool:
         """The time of a message has come; its exchange may be gone by now."""
         now_ms = message.timestamp_ms
@@ -350,7 +350,7 @@ class MessageQueues:
             )
 
         def again() -> Message | None:
-            assert isinstance(receipt, Departure)  # noqa: S101 - no other has it
+            assert isinstance(receipt, PendingRemoval)  # noqa: S101 - no other has it
             return None if queue.deleted else letter_of(_still_there(receipt))
 
         letter = letter_of(message)
@@ -359,7 +359,7 @@ class MessageQueues:
                 target.publish(letter, letter.timestamp_ms, receipt)
         if vhost.has_feeds:
             passed = vhost.exchanges_passed(letter.exchange, letter.routing_key, letter.headers)
-            can_repeat = isinstance(receipt, Departure)
+            can_repeat = isinstance(receipt, PendingRemoval)
             self.bridges.feed(passed, letter, receipt, again if can_repeat else None)
 
     # --- time ----------------------------------------------------------------------------------
@@ -455,7 +455,7 @@ class MessageQueues:
             tell(reason)
 
 
-def _still_there(departure: Departure) -> Message:
+def _still_there(departure: PendingRemoval) -> Message:
     """The message that is to leave its place; ApiError if it cannot be read now."""
     message = departure.message()
     if message is None:
@@ -468,7 +468,7 @@ def storage_refusal(error: ApiError | DirectoryOffline) -> AmqpError:
     return AmqpError(ReplyCode.RESOURCE_ERROR, f"the disk does not take it: {error}")
 
 
-def check_vhost(queues: MessageQueues, name: str) -> VirtualHost:
+def check_vhost(queues: QueueBroker, name: str) -> VirtualHost:
     """The virtual host of that name, or NOT_ALLOWED."""
     vhost = queues.vhosts.get(name)
     if vhost is None:
@@ -476,4 +476,4 @@ def check_vhost(queues: MessageQueues, name: str) -> VirtualHost:
     return vhost
 
 
-__all__ = ["MessageQueues", "check_vhost", "precondition_failed", "storage_refusal"]
+__all__ = ["QueueBroker", "check_vhost", "precondition_failed", "storage_refusal"]

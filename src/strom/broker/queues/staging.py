@@ -16,14 +16,14 @@ from strom.queues.refusals import precondition_failed
 from strom.queues.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
-    from strom.broker.queues.hub import MessageQueues
+    from strom.broker.queues.hub import QueueBroker
 
 
 class StagedMessages:
     """What one transaction publishes."""
 
     def __init__(
-        self, queues: "MessageQueues", vhost: VirtualHost, messages: Sequence[Message]
+        self, queues: "QueueBroker", vhost: VirtualHost, messages: Sequence[Message]
     ) -> None:
         """Check everything that can be checked; AmqpError if the transaction cannot be applied."""
         self._queues = queues
@@ -84,7 +84,7 @@ def _check_room(found: Sequence[Destinations]) -> None:
             )
 
 
-def _check_topics(queues: "MessageQueues", found: Sequence[Destinations]) -> None:
+def _check_topics(queues: "QueueBroker", found: Sequence[Destinations]) -> None:
     """PRECONDITION_FAILED if an exchange's topic refuses a message as it is."""
     for one in found:
         for exchange in one.feeding:

@@ -335,7 +335,7 @@ class QueueStore:
                 self._must_write = True
                 self._failed(partition, ApiError(code))
 
-        partition.when_safe(Appended(last, last, -1, 0, False), told)
+        partition.on_durable(Appended(last, last, -1, 0, False), told)
         partition.sync_soon()
 
     def _failed(self, partition: Partition, error: ApiError) -> None:
@@ -398,7 +398,7 @@ class QueueStore:
                 self._must_correct = False
                 partition.delete_before(appended.base_offset)
 
-        partition.when_safe(appended, cut)
+        partition.on_durable(appended, cut)
         partition.sync_soon()
 
     def _append_progress(self, key: bytes, value: bytes) -> Appended | None:
@@ -555,7 +555,7 @@ async def _flushed(partition: Partition) -> bool:
         return True
     last = partition.log.end_offset - 1
     flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-    partition.when_safe(Appended(last, last, -1, 0, False), flushed.set_result)
+    partition.on_durable(Appended(last, last, -1, 0, False), flushed.set_result)
     partition.sync_soon()
     return await flushed is ErrorCode.NONE
 

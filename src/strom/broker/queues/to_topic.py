@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from strom.broker.partition import Partition
-from strom.broker.queues.turn import EndOfTurn
+from strom.broker.queues.turn import TickBatcher
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
@@ -82,7 +82,7 @@ class TopicFeed:
         self,
         name: str,
         topic: Callable[[], HostedTopic | None],
-        turn: EndOfTurn,
+        turn: TickBatcher,
         clock: Clock,
     ) -> None:
         self.name = name
@@ -202,7 +202,7 @@ class TopicFeed:
         if partition.deleted:
             self._refuse(items, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             return
-        if partition.is_safe(appended):
+        if partition.is_durable(appended):
             for item in items:
                 if not item.is_patient:
                     item.settle(safe=True)
@@ -212,7 +212,7 @@ class TopicFeed:
                     item.settle(safe=True)
                 return
         if items:
-            partition.when_safe(
+            partition.on_durable(
                 appended, lambda code: self._synced(partition, appended, items, code)
             )
             partition.sync_soon()

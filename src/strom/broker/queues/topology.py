@@ -53,7 +53,7 @@ class TopologyLog:
         except DirectoryOffline as error:
             self._broker.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        partition.when_safe(appended, safe.set_result)
+        partition.on_durable(appended, safe.set_result)
         code = await safe
         if code is not ErrorCode.NONE:
             raise ApiError(code)

@@ -37,7 +37,7 @@ class Writable(Protocol):
         ...
 
 
-class EndOfTurn:
+class TickBatcher:
     """Gathers what is to be done."""
 
     def __init__(

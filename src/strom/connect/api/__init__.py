@@ -20,10 +20,10 @@ from strom.connect.api.errors import (
     RetriableError,
 )
 from strom.connect.api.positions import StoredPosition, resumed_position
+from strom.connect.api.record_batches import RecordBatch, record_batches
 from strom.connect.api.records import Header, SinkRecord, SourceRecord, TopicPartition
 from strom.connect.api.schema import Field, Schema, Type
 from strom.connect.api.settings import ConnectorSettings, Importance, Kind, setting
-from strom.connect.api.stretches import Stretch, stretches
 
 __all__ = [
     "ConnectError",
@@ -35,6 +35,7 @@ __all__ = [
     "InvalidSettings",
     "Kind",
     "PoisonRecord",
+    "RecordBatch",
     "RetriableError",
     "Schema",
     "SinkConnector",
@@ -46,10 +47,9 @@ __all__ = [
     "SourceRecord",
     "SourceTask",
     "StoredPosition",
-    "Stretch",
     "TopicPartition",
     "Type",
+    "record_batches",
     "resumed_position",
     "setting",
-    "stretches",
 ]

@@ -137,7 +137,7 @@ class SinkTask(ABC, Generic[S]):
     def put(self, records: Sequence[SinkRecord]) -> None:
         """Take records, in order within each partition. They may be kept until `flush`.
 
-        `stretches(records)` has the same in columns, which is faster for those who want columns.
+        `record_batches(records)` has the same in columns, which is faster for those who want columns.
 
         RetriableError: the runtime comes again after a pause, with these records alone if nothing
         was put since the last flush, else with everything since then (see `open`). PoisonRecord:

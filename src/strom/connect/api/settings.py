@@ -104,12 +104,12 @@ class ConnectorSettings(Settings):
         if problems:
             raise InvalidSettings(problems)
         made = cls(**values)
-        clashes = made.clashes()
-        if clashes:
-            raise InvalidSettings({name: [text] for name, text in clashes.items()})
+        validate = made.validate()
+        if validate:
+            raise InvalidSettings({name: [text] for name, text in validate.items()})
         return made
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Override it to say which settings do not go together: name → what is wrong, what to do."""
         return {}
 

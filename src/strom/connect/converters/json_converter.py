@@ -40,7 +40,7 @@ class JsonSettings(ConnectorSettings):
         True,
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """Kafka takes the decimal format in any case."""
         if self.decimal_format.upper() in {"BASE64", "NUMERIC"}:
             return {}

@@ -17,7 +17,7 @@ class StringSettings(ConnectorSettings):
 
     encoding: str = setting("converter.encoding", Kind.STRING, "The text's encoding.", "UTF-8")
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """Refuse an encoding that nobody knows."""
         try:
             "".encode(self.encoding)

@@ -76,7 +76,7 @@ class RegistrySettings(ConnectorSettings):
         "value.subject.name.strategy", Kind.STRING, f"For values. {_STRATEGY_DOC}", _STRATEGIES[0]
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """Strategies must be known, and the address one."""
         for name, given in (
             ("key.subject.name.strategy", self.key_strategy),

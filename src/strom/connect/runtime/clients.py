@@ -11,10 +11,10 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from strom.client.transactional_producer import TransactionalProducer
 from strom.connect.api import InvalidSettings
 from strom.connect.runtime.client_overrides import override_problems, overrides_of
 from strom.connect.runtime.settings import CLIENT_PREFIXES, with_prefix, without
-from strom.sound_producer import SoundProducer
 
 _QUIET = {"log_level": 0}
 _PRODUCER = {
@@ -65,7 +65,7 @@ class Clients:
         made["delivery.report.only.error"] = True
         if on_failure is not None:
             made["on_delivery"] = on_failure
-        return SoundProducer(made)
+        return TransactionalProducer(made)
 
     def reporting_producer(self) -> Producer:
         """A producer for single records whose writing is waited for."""

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
-from strom.connect.runtime.runner import Runner, Surroundings
+from strom.connect.runtime.runner import Runner, RunnerContext
 from strom.connect.runtime.settings import CommonSettings
 from strom.connect.runtime.state import (
     COMMIT_PREFIX,
@@ -45,9 +45,9 @@ class ConnectorRun(Runner):
     """Runs one connector."""
 
     def __init__(
-        self, unit: Unit, job: ConnectorJob, around: Surroundings, common: CommonSettings
+        self, unit: Unit, job: ConnectorJob, context: RunnerContext, common: CommonSettings
     ) -> None:
-        super().__init__(unit, common, around)
+        super().__init__(unit, common, context)
         self._job = job
 
     def work(self) -> None:
@@ -71,20 +71,20 @@ class ConnectorRun(Runner):
         if state.target is Target.STOPPED:
             if state.tasks or state.tasks_offset < 0:
                 self._commit(state, [])
-            self.say("STOPPED")
+            self.report_state("STOPPED")
             return
-        tasks = self.insist(self._job.split, "Splitting the work")
+        tasks = self.retry(self._job.split, "Splitting the work")
         if not state.complete or list(state.tasks) != [dict(task) for task in tasks]:
             self._commit(state, tasks)
         elif state.fenced_offset < state.tasks_offset:
             self._fence(state, len(state.tasks))
-        self.say("PAUSED" if state.target is Target.PAUSED else "RUNNING")
+        self.report_state("PAUSED" if state.target is Target.PAUSED else "RUNNING")
 
     def _commit(self, state: ConnectorState, tasks: Sequence[Mapping[str, str]]) -> None:
         name = self.unit.connector
         for task in tasks:
             own = {key: text for key, text in task.items() if state.config.get(key) != text}
-            if any(self.around.secrets.hide(text) != text for text in own.values()):
+            if any(self.context.secrets.hide(text) != text for text in own.values()):
                 raise ConnectError(
                     f"{name} would store a secret in its tasks' configurations: its connector class "
                     "must not put secrets into task settings."
@@ -94,7 +94,7 @@ class ConnectorRun(Runner):
             for number, task in enumerate(tasks)
         ]
         earlier = max(len(state.tasks), state.fenced_tasks)
-        self.insist(
+        self.retry(
             lambda: self._job.write([*records, (f"{COMMIT_PREFIX}{name}", {"tasks": len(tasks)})]),
             "Storing tasks",
         )
@@ -106,9 +106,9 @@ class ConnectorRun(Runner):
         ids = self._job.transactional_ids(max(known, tasks)) if known else ()
         for transactional_id in ids:
             self.check()
-            self.insist(lambda one=transactional_id: self._shut_out(one), "Fencing")  # type: ignore[misc]
+            self.retry(lambda one=transactional_id: self._shut_out(one), "Fencing")  # type: ignore[misc]
         record = (f"{FENCING_PREFIX}{self.unit.connector}", {"task-count": tasks})
-        self.insist(lambda: self._job.write([record]), "Storing tasks")
+        self.retry(lambda: self._job.write([record]), "Storing tasks")
 
     def _shut_out(self, transactional_id: str) -> None:
         producer = self._job.clients.producer({"transactional.id": transactional_id})

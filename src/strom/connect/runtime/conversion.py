@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Message
 
-from strom.connect.api import Header, RetriableError, Schema, SinkRecord, SourceRecord, Stretch
-from strom.connect.api.stretches import Stretches
+from strom.connect.api import Header, RecordBatch, RetriableError, Schema, SinkRecord, SourceRecord
+from strom.connect.api.record_batches import Stretches
 from strom.connect.converters import (
     Converter,
     HeaderConverter,
@@ -106,7 +106,7 @@ class Conversion:
             offsets = list(map(Message.offset, some))
             stamps = partial(_timestamps, some)
             parts.append(
-                Stretch(
+                RecordBatch(
                     place,
                     offsets,
                     values,

@@ -29,7 +29,7 @@ class Ended(Exception):
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunnerContext:
     """What every runner is given."""
 
     holds_lease: Lease
@@ -41,10 +41,10 @@ class Surroundings:
 class Runner(ABC):
     """One unit's thread, from `start` until it has stopped."""
 
-    def __init__(self, unit: Unit, common: CommonSettings, around: Surroundings) -> None:
+    def __init__(self, unit: Unit, common: CommonSettings, context: RunnerContext) -> None:
         self.unit = unit
         self.common = common
-        self.around = around
+        self.context = context
         self.stopping = threading.Event()
         self.paused = threading.Event()
         self.failed = False
@@ -78,7 +78,7 @@ class Runner(ABC):
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def say(self, state: str, trace: str | None = None) -> None:
+    def report_state(self, state: str, trace: str | None = None) -> None:
         """Report a state, once."""
         if state != self.state or trace is not None:
             self.state = state
@@ -87,10 +87,10 @@ class Runner(ABC):
 
     def _tell_state(self) -> None:
         """Tell a state that is not told yet. Without a lease it is another's to tell."""
-        if self._untold is None or not self.around.holds_lease():
+        if self._untold is None or not self.context.holds_lease():
             return
         try:
-            self.around.report(self.unit, *self._untold)
+            self.context.report(self.unit, *self._untold)
             self._untold = None
         except RetriableError as error:
             self.log.warning("The state of %s is not told yet: %s", self.unit, error)
@@ -98,12 +98,12 @@ class Runner(ABC):
 
     def check(self) -> None:
         """Raise Ended when this runner shall not go on."""
-        if self.stopping.is_set() or not self.around.holds_lease():
+        if self.stopping.is_set() or not self.context.holds_lease():
             raise Ended
         if self._untold is not None and time.monotonic() >= self._tell_again_at:
             self._tell_state()
 
-    def insist(
+    def retry(
         self, call: Callable[[], T], doing: str, pause: Callable[[float], object] | None = None
     ) -> T:
         """Make a call again and again while the other side is away, with growing waits.
@@ -121,10 +121,10 @@ class Runner(ABC):
                         f"{doing}: still impossible after all tries: {error}"
                     ) from error
                 if not told:
-                    waits = f"{doing} waits: {self.around.secrets.hide(str(error))}"
+                    waits = f"{doing} waits: {self.context.secrets.hide(str(error))}"
                     self.log.warning("%s", waits)
                     if self.state == "UNASSIGNED":  # it has not begun yet: say what it waits for
-                        self.say("UNASSIGNED", waits)
+                        self.report_state("UNASSIGNED", waits)
                     told = True
                 (pause or self.stopping.wait)(wait)
                 wait = min(2 * wait, self.common.retry_delay_max_ms / 1000)
@@ -150,12 +150,12 @@ class Runner(ABC):
                 self.stopping.wait()
                 return
             self.stopping.wait(wait)
-            if not self.around.holds_lease():
+            if not self.context.holds_lease():
                 return
             wait = min(2 * wait, self.common.restart_backoff_max_ms / 1000)
 
     def _tell(self, error: BaseException) -> None:
-        hide = self.around.secrets.hide
+        hide = self.context.secrets.hide
         told = isinstance(error, StromError)
         trace = hide(
             f"{type(error).__name__}: {error}"
@@ -164,10 +164,10 @@ class Runner(ABC):
         )
         self.failed = True
         self.log.error("%s failed: %s", self.unit, trace if not told else hide(str(error)))
-        self.say("FAILED", trace)
+        self.report_state("FAILED", trace)
 
 
-def quietly(call: Callable[[], Any], log: logging.LoggerAdapter[logging.Logger]) -> None:
+def log_and_ignore(call: Callable[[], Any], log: logging.LoggerAdapter[logging.Logger]) -> None:
     """Make a call while cleaning up: what fails is logged and does not hide the first error."""
     try:
         call()

@@ -117,7 +117,7 @@ class WorkerSettings(ConnectorSettings):
         "log.lines", Kind.INT, "Last lines kept for each connector.", 500, minimum=0
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Packages are named as in an import."""
         for package in self.plugin_packages:
             if not all(part.isidentifier() for part in package.split(".")):
@@ -286,7 +286,7 @@ class SinkSettings(CommonSettings):
         True,
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Topics are named in one of the two ways."""
         if not self.topics and not self.topics_regex:
             return {"topics": "A sink reads topics: set topics, or topics.regex."}

@@ -24,7 +24,7 @@ from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.conversion import Conversion, StageError
 from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.puts import Puts
-from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
+from strom.connect.runtime.runner import Ended, Runner, RunnerContext, log_and_ignore
 from strom.connect.runtime.settings import SinkSettings
 from strom.connect.runtime.spans import Span, spans_of
 from strom.connect.runtime.topic_ids import AskedIds, TopicIds, topics_of
@@ -83,9 +83,9 @@ class SinkRun(Runner):
     """Runs one sink task."""
 
     def __init__(
-        self, unit: Unit, job: Callable[[], SinkJob], around: Surroundings, common: SinkSettings
+        self, unit: Unit, job: Callable[[], SinkJob], context: RunnerContext, common: SinkSettings
     ) -> None:
-        super().__init__(unit, common, around)
+        super().__init__(unit, common, context)
         self._make_job = job
         self._topics: set[str] = set()
         self._begun_anew: set[TopicPartition] = set()
@@ -96,7 +96,7 @@ class SinkRun(Runner):
     def work(self) -> None:
         """Run the task until told to stop."""
         self._job = self._make_job()
-        self._failures = Failures(self.common, self.unit.task, self.log, self.around.secrets.hide)
+        self._failures = Failures(self.common, self.unit.task, self.log, self.context.secrets.hide)
         self._failures.open(self._job.clients)
         self._assigned: list[TopicPartition] = []
         self._held: set[TopicPartition] = set()
@@ -114,19 +114,19 @@ class SinkRun(Runner):
         self._puts = Puts(self._task, self._failures)
         self._consumer = self._make_consumer()
         try:
-            self.insist(self._task.start, "Opening the sink")
+            self.retry(self._task.start, "Opening the sink")
             self._consumer.subscribe(
                 self._pattern(),
                 on_assign=self._on_assign,
                 on_revoke=self._on_revoke,
                 on_lost=self._on_lost,
             )
-            self.say("RUNNING")
+            self.report_state("RUNNING")
             self._loop()
         finally:
-            quietly(self._consumer.close, self.log)
-            quietly(self._task.stop, self.log)
-            quietly(self._job.conversion.close, self.log)
+            log_and_ignore(self._consumer.close, self.log)
+            log_and_ignore(self._task.stop, self.log)
+            log_and_ignore(self._job.conversion.close, self.log)
 
     def _pattern(self) -> list[str]:
         settings = self._job.settings
@@ -182,10 +182,10 @@ class SinkRun(Runner):
         if self.paused.is_set() and self.state != "PAUSED":
             self._flush_and_commit()
             self._consumer.pause(_native(self._assigned))
-            self.say("PAUSED")
+            self.report_state("PAUSED")
         elif not self.paused.is_set() and self.state == "PAUSED":
             self._consumer.resume(_native(set(self._assigned) - self._held))
-            self.say("RUNNING")
+            self.report_state("RUNNING")
 
     def _good(self, messages: list[Message]) -> list[Message]:
         if not any(map(Message.error, messages)):
@@ -217,7 +217,7 @@ class SinkRun(Runner):
                 return
             except RetriableError as error:
                 if not told:
-                    self.log.warning("The sink waits: %s", self.around.secrets.hide(str(error)))
+                    self.log.warning("The sink waits: %s", self.context.secrets.hide(str(error)))
                     told = True
                 # What it took since the last flush may be gone with its connection.
                 if self._ends or self._puts.is_partial:
@@ -298,7 +298,7 @@ class SinkRun(Runner):
     ) -> Sequence[SinkRecord]:
         convert = self._job.conversion.incoming
         try:
-            return self.insist(lambda: convert(messages, spans), "Converting")
+            return self.retry(lambda: convert(messages, spans), "Converting")
         except ConnectError:
             pass
         except Exception as error:  # noqa: BLE001 - transforms may raise anything; told record by record
@@ -307,7 +307,7 @@ class SinkRun(Runner):
 
     def _converted_alone(self, message: Message) -> SinkRecord | None:
         try:
-            return self.insist(lambda: self._job.conversion.one_incoming(message), "Converting")
+            return self.retry(lambda: self._job.conversion.one_incoming(message), "Converting")
         except StageError as error:
             self._failures.handle(error.stage, error.executor, error.__cause__ or error, message)
             return None
@@ -318,14 +318,14 @@ class SinkRun(Runner):
             return
         if self._rewind_due:
             return  # the task may have lost what it took: that is read again
-        if not self.around.holds_lease():
+        if not self.context.holds_lease():
             raise Ended
         self._failures.flush()
         try:
             self._task.advance(dict(self._ends))
             self._task.flush()
         except RetriableError as error:
-            self.log.warning("The sink waits: %s", self.around.secrets.hide(str(error)))
+            self.log.warning("The sink waits: %s", self.context.secrets.hide(str(error)))
             self._rewind_due = True
             self.stopping.wait(_FIRST_RETRY_S)
             return
@@ -363,7 +363,7 @@ class SinkRun(Runner):
         self._waiting, self._ends, self._reached = [], {}, {}
         if not partitions:
             return
-        quietly(lambda: self._task.close(partitions), self.log)
+        log_and_ignore(lambda: self._task.close(partitions), self.log)
         try:
             places = self._places(partitions, committed=True, pause=self._idle_unopened)
         except _Reassigned:
@@ -387,7 +387,7 @@ class SinkRun(Runner):
         pause: Callable[[float], object] | None = None,
     ) -> list[confluent_kafka.TopicPartition]:
         """Where to go on: where the task says, else where the group was."""
-        own = self.insist(lambda: self._task.open(partitions), "Opening the sink", pause)
+        own = self.retry(lambda: self._task.open(partitions), "Opening the sink", pause)
         native = _native(partitions)
         if committed:
             native = self._consumer.committed(native, timeout=30)
@@ -440,7 +440,7 @@ class SinkRun(Runner):
         self._waiting, self._ends, self._reached, self._uncommitted = [], {}, {}, {}
         asked = topics_of(self._assigned)
         self.topic_ids.learn(
-            self.insist(lambda: self.topic_ids.ask(asked).result(), "Reading topic ids")
+            self.retry(lambda: self.topic_ids.ask(asked).result(), "Reading topic ids")
         )
         consumer.assign(self._places(self._assigned, committed=False) if partitions else [])
         if self.paused.is_set():
@@ -449,15 +449,15 @@ class SinkRun(Runner):
     def _on_revoke(
         self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
-        if self.around.holds_lease():
-            quietly(self._flush_and_commit, self.log)
+        if self.context.holds_lease():
+            log_and_ignore(self._flush_and_commit, self.log)
         self._on_lost(consumer, partitions)
 
     def _on_lost(
         self, consumer: Consumer, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
         if self._assigned:
-            quietly(lambda: self._task.close(self._assigned), self.log)
+            log_and_ignore(lambda: self._task.close(self._assigned), self.log)
         self._assigned, self._waiting, self._ends, self._uncommitted = [], [], {}, {}
         # Another task may read them from here on, and begin with a topic that was recreated.
         self._begun_anew.clear()

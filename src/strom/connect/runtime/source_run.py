@@ -20,7 +20,7 @@ from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.conversion import Conversion, Outgoing, StageError
 from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.offsets import Offsets
-from strom.connect.runtime.runner import Ended, Runner, Surroundings, quietly
+from strom.connect.runtime.runner import Ended, Runner, RunnerContext, log_and_ignore
 from strom.connect.runtime.settings import SourceSettings, with_prefix
 from strom.connect.runtime.transaction_timeouts import (
     BROKER_LIMIT,
@@ -65,9 +65,13 @@ class SourceRun(Runner):
     """Runs one source task."""
 
     def __init__(
-        self, unit: Unit, job: Callable[[], SourceJob], around: Surroundings, common: SourceSettings
+        self,
+        unit: Unit,
+        job: Callable[[], SourceJob],
+        context: RunnerContext,
+        common: SourceSettings,
     ) -> None:
-        super().__init__(unit, common, around)
+        super().__init__(unit, common, context)
         self._make_job = job
         self._failed: list[str] = []
         self._topics: set[str] = set()
@@ -75,23 +79,23 @@ class SourceRun(Runner):
     def work(self) -> None:
         """Run the task until told to stop."""
         self._job = self._make_job()
-        self._failures = Failures(self.common, self.unit.task, self.log, self.around.secrets.hide)
+        self._failures = Failures(self.common, self.unit.task, self.log, self.context.secrets.hide)
         self._failed.clear()
         self._unstored: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._open_transaction = False
         self._job.ready(self)
-        self._producer = self.insist(self._make_producer, "Opening transactions")
+        self._producer = self.retry(self._make_producer, "Opening transactions")
         # After the producer: it has ended whatever transaction an earlier run left open.
-        self.insist(self._job.offsets.catch_up, "Reading offsets")
+        self.retry(self._job.offsets.catch_up, "Reading offsets")
         context = _Context(self.stopping, self._job.offsets, self.unit.connector)
         self._task = self._job.make_task(context)
         try:
-            self.insist(self._task.start, "Opening the source")
+            self.retry(self._task.start, "Opening the source")
             self._loop()
         finally:
-            quietly(self._abort, self.log)
-            quietly(self._task.stop, self.log)
-            quietly(self._job.conversion.close, self.log)
+            log_and_ignore(self._abort, self.log)
+            log_and_ignore(self._task.stop, self.log)
+            log_and_ignore(self._job.conversion.close, self.log)
 
     def _loop(self) -> None:
         interval = self._interval()
@@ -100,7 +104,7 @@ class SourceRun(Runner):
             if self.paused.is_set():
                 self._store_in_between()
                 self._wait_while_paused()
-            self.say("RUNNING")
+            self.report_state("RUNNING")
             if self.stopping.is_set():
                 self._store_in_between()
                 return
@@ -117,7 +121,7 @@ class SourceRun(Runner):
     def _polled(self) -> Sequence[SourceRecord] | None:
         """What the task has read. None: a malformed record was skipped, if it did not fail the task."""
         try:
-            return self.insist(self._poll, "Reading the source")
+            return self.retry(self._poll, "Reading the source")
         except PoisonRecord as error:
             if self.common.tolerance == "none":
                 # First, so that a restart begins at the bad record and repeats nothing.
@@ -153,7 +157,7 @@ class SourceRun(Runner):
         return commit_interval_ms(job.settings, int(job.flush_s * 1000)) / 1000
 
     def _wait_while_paused(self) -> None:
-        self.say("PAUSED")
+        self.report_state("PAUSED")
         while self.paused.is_set() and not self.stopping.is_set():
             self.check()
             self.stopping.wait(0.1)
@@ -197,7 +201,7 @@ class SourceRun(Runner):
     def _converted(self, records: Sequence[SourceRecord]) -> list[Outgoing]:
         convert = self._job.conversion.outgoing
         try:
-            return self.insist(lambda: convert(records), "Converting")
+            return self.retry(lambda: convert(records), "Converting")
         except ConnectError:
             pass
         except Exception as error:  # noqa: BLE001 - transforms may raise anything; told record by record
@@ -206,7 +210,7 @@ class SourceRun(Runner):
 
     def _converted_alone(self, record: SourceRecord) -> Outgoing | None:
         try:
-            return self.insist(lambda: self._job.conversion.one_outgoing(record), "Converting")
+            return self.retry(lambda: self._job.conversion.one_outgoing(record), "Converting")
         except StageError as error:
             self._failures.handle(error.stage, error.executor, error.__cause__ or error)
             return None
@@ -253,7 +257,7 @@ class SourceRun(Runner):
                 self._remember_offset(partition, offset)
         if not self._unstored:
             return
-        if not self.around.holds_lease():
+        if not self.context.holds_lease():
             raise Ended
         pairs = list(self._unstored.values())
         records = self._job.offsets.records(self.unit.connector, pairs)
@@ -261,9 +265,9 @@ class SourceRun(Runner):
             self._commit(records)
         else:
             self._flush()
-            self.insist(lambda: self._job.offsets.write(records), "Storing offsets")
+            self.retry(lambda: self._job.offsets.write(records), "Storing offsets")
         self._unstored = {}
-        self.insist(lambda: self._task.delivered(pairs), "Telling the source")
+        self.retry(lambda: self._task.delivered(pairs), "Telling the source")
 
     def _commit(self, records: Sequence[tuple[str, Mapping[str, Any] | None]]) -> None:
         self._begin()  # if every record was dropped, none is open; the offsets still go on

@@ -20,7 +20,7 @@ from strom.connect.runtime.settings import (
     without,
 )
 from strom.connect.runtime.transaction_timeouts import configured_timeout, timeout_problems
-from strom.connect.runtime.whole_config import wrong_as_a_whole, wrong_topics
+from strom.connect.runtime.unused_settings import wrong_as_a_whole, wrong_topics
 from strom.model.settings import Kind
 
 _OTHERS = ("transforms.", "predicates.", *CONVERTER_PREFIXES, *OVERRIDE_PREFIXES)

@@ -11,11 +11,11 @@ from strom.connect.runtime.assignment import CONNECTOR, Unit
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.connector_run import ConnectorJob, ConnectorRun
 from strom.connect.runtime.conversion import make_conversion
-from strom.connect.runtime.herd import Herd
+from strom.connect.runtime.herder import Herder
 from strom.connect.runtime.logs import ConnectorLogs
 from strom.connect.runtime.masking import secrets_in
 from strom.connect.runtime.membership import Group, Membership, addresses
-from strom.connect.runtime.runner import Ended, Runner, Surroundings
+from strom.connect.runtime.runner import Ended, Runner, RunnerContext
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import (
     CLIENT_PREFIXES,
@@ -64,7 +64,7 @@ class ConnectWorker:
         )
         self.stores = Stores(self.clients, self.settings)
         self.logs = ConnectorLogs(self.settings.log_lines, self.secrets.hide)
-        self.herd = Herd(
+        self.herd = Herder(
             self.stores, self._make_runner, self.worker_id, self.settings.graceful_ms / 1000
         )
         group = Group(
@@ -79,7 +79,7 @@ class ConnectWorker:
         self.herd.holds_lease = self.membership.holds_lease
         self.herd.rejoin = self.membership.rejoin
         self.herd.look = self.membership.look
-        self._around = Surroundings(self.membership.holds_lease, self.secrets, self._report)
+        self._around = RunnerContext(self.membership.holds_lease, self.secrets, self._report)
 
     def __enter__(self) -> Self:
         self.start()
@@ -197,7 +197,7 @@ class ConnectWorker:
 
     def _wait_for_fences(self, runner: Runner, unit: Unit, generation: int) -> None:
         """Wait until runs of older generations are shut out. Ended: ours is older itself."""
-        runner.insist(self.stores.catch_up, "Reading configurations")
+        runner.retry(self.stores.catch_up, "Reading configurations")
         while True:
             runner.check()
             connector = self.stores.connector(unit.connector)

@@ -53,7 +53,7 @@ class CastSettings(NullSettings):
         required=True,
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """Every type must be one, and fields and the whole are not cast at once."""
         for entry in self.spec:
             field, colon, name = entry.rpartition(":")

@@ -30,7 +30,7 @@ class ExtractFieldSettings(NullSettings):
         "V1",
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """The path must be one."""
         if self.syntax_version.upper() not in {"V1", "V2"}:
             return {"field.syntax.version": f"It must be V1 or V2, not {self.syntax_version}."}

@@ -92,7 +92,7 @@ class HeaderFromSettings(NullSettings):
         choices=("move", "copy"),
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """One header for each field."""
         if len(self.fields) == len(self.headers):
             return {}

@@ -45,7 +45,7 @@ class InsertFieldSettings(NullSettings):
     )
     static_value: str | None = setting("static.value", Kind.STRING, "The fixed text.")
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """There must be something to insert."""
         fields = (self.topic_field, self.partition_field, self.offset_field, self.timestamp_field)
         if not any(fields) and not self.static_field:

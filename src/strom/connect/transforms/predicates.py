@@ -47,7 +47,7 @@ class TopicNameMatchesSettings(ConnectorSettings):
         "pattern", Kind.STRING, "What the whole name of the topic must match.", required=True
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """It must be a regular expression."""
         try:
             compile_pattern(self.pattern)

@@ -18,7 +18,7 @@ class RegexRouterSettings(ConnectorSettings):
         "replacement", Kind.STRING, "The new name; $1 is the first group.", required=True
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """Both must be understood."""
         try:
             pattern = compile_pattern(self.regex)

@@ -30,7 +30,7 @@ class ReplaceFieldSettings(NullSettings):
     )
     renames: tuple[str, ...] = setting("renames", Kind.LIST, "New names, as old:new,old:new.", ())
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """Renames are pairs."""
         wrong = [pair for pair in self.renames if len(pair.split(":")) != 2]
         return {"renames": f"{wrong[0]} is not of the form old:new."} if wrong else {}

@@ -22,7 +22,7 @@ class SetSchemaMetadataSettings(NullSettings):
     name: str | None = setting("schema.name", Kind.STRING, "The schema's new name.")
     version: int | None = setting("schema.version", Kind.INT, "The schema's new version.")
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """There must be something to set."""
         if self.name is None and self.version is None:
             return {"schema.name": "Give a name or a version to set."}

@@ -68,7 +68,7 @@ class TimestampConverterSettings(NullSettings):
         choices=tuple(_PER_SECOND),
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """Text needs a format."""
         if self.target == "string" and not self.format.strip():
             return {"format": "The target type string needs a format, such as yyyy-MM-dd."}

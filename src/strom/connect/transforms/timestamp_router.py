@@ -24,7 +24,7 @@ class TimestampRouterSettings(ConnectorSettings):
         "yyyyMMdd",
     )
 
-    def clashes(self) -> dict[str, str]:
+    def validate(self) -> dict[str, str]:
         """The letters must be known."""
         try:
             DatePattern(self.timestamp_format)

@@ -11,12 +11,12 @@ is the affair of their group's kind (`kinds.py`).
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from strom.coordination.groups.classic_group import ClassicGroup
-from strom.coordination.groups.classic_groups import ClassicGroups
+from strom.coordination.groups.classic.group import ClassicGroup
+from strom.coordination.groups.classic.groups import ClassicGroups
 from strom.coordination.groups.commands import Command, Commit, DeleteGroup, DeleteOffsets
 from strom.coordination.groups.consumer.group import ConsumerGroup
-from strom.coordination.groups.consumer.rules import ConsumerGroups
-from strom.coordination.groups.kinds import AnyGroup, GroupKind, KindOfGroup, Surroundings
+from strom.coordination.groups.consumer.protocol import ConsumerGroups
+from strom.coordination.groups.group import CoordinatorContext, Group, GroupProtocol, GroupType
 from strom.coordination.groups.outcome import (
     Answer,
     Answered,
@@ -33,7 +33,7 @@ from strom.coordination.groups.records import (
     OffsetGone,
 )
 from strom.coordination.groups.share.group import ShareGroup
-from strom.coordination.groups.share.rules import ShareGroups
+from strom.coordination.groups.share.protocol import ShareGroups
 from strom.coordination.groups.topics_image import PlainTopics, TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
@@ -42,7 +42,7 @@ from strom.model.settings import MINUTE_MS
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.schema import Uuid
 
-KINDS: tuple[type[KindOfGroup[Any]], ...] = (ClassicGroups, ConsumerGroups, ShareGroups)
+KINDS: tuple[type[GroupProtocol[Any]], ...] = (ClassicGroups, ConsumerGroups, ShareGroups)
 """Every kind of group that there is."""
 
 
@@ -55,7 +55,7 @@ class GroupCoordinator:
         topics: TopicsImage | None = None,
         settings_of: Callable[[str], GroupSettings] | None = None,
     ) -> None:
-        self._around = Surroundings(
+        self._around = CoordinatorContext(
             settings,
             PlainTopics() if topics is None else topics,
             settings_of or (lambda _: settings.group_defaults),
@@ -63,18 +63,18 @@ class GroupCoordinator:
         self._groups = self._around.groups
         self._offsets = self._around.offsets
         kinds = [rules(self._around) for rules in KINDS]
-        self._kinds: dict[GroupKind, KindOfGroup[Any]] = {rules.kind: rules for rules in kinds}
+        self._kinds: dict[GroupType, GroupProtocol[Any]] = {rules.kind: rules for rules in kinds}
         self._by_command = {command: rules for rules in kinds for command in rules.commands}
         self._by_record = {record: rules for rules in kinds for record in rules.records}
 
     # --- looking -------------------------------------------------------------------------------
 
-    def groups(self) -> Iterator[AnyGroup]:
+    def groups(self) -> Iterator[Group]:
         """Every group, by name."""
         for name in sorted(self._groups):
             yield self._groups[name]
 
-    def find(self, group: str) -> AnyGroup | None:
+    def find(self, group: str) -> Group | None:
         """The group of that name, of whatever kind."""
         return self._groups.get(group)
 
@@ -238,13 +238,13 @@ class GroupCoordinator:
         self._kinds[group.kind].forget(group, out)
         out.answer(ticket, Answered())
 
-    def _existing(self, name: str) -> AnyGroup:
+    def _existing(self, name: str) -> Group:
         group = self._groups.get(name)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
         return group
 
-    def _expire(self, group: AnyGroup, now_ms: int) -> Outcome:
+    def _expire(self, group: Group, now_ms: int) -> Outcome:
         out = Outcome(group.id)
         gone = self._offsets.expired(
             group.id,

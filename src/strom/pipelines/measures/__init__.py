@@ -1,8 +1,8 @@
 """The measures, one module per family."""
 
+from strom.pipelines.measures.custom import measure
 from strom.pipelines.measures.extremes import first, last, max, min  # noqa: A004
 from strom.pipelines.measures.measure import Measure
-from strom.pipelines.measures.own import measure
 from strom.pipelines.measures.rollups import Rollup, rollup
 from strom.pipelines.measures.sketches import distinct, quantile
 from strom.pipelines.measures.sums import count, mean, sum, variance  # noqa: A004

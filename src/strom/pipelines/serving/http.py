@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from strom.http.guard import Guard
 from strom.http.guarded_app import GuardedApp
 from strom.model.errors import UserError
-from strom.pipelines.manifests import Manifests
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.formats import MEDIA_TYPES, written
-from strom.pipelines.serving.queries import Server
+from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.set_aside import reason_set_aside
+from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -27,7 +27,7 @@ _CANCEL_AGAIN_S = 0.05
 STOP_SECONDS = 5.0
 
 
-def make_app(manifests: Manifests, server: Server, guard: Guard) -> "Starlette":
+def make_app(manifests: Manifests, server: QueryEngine, guard: Guard) -> "Starlette":
     """The application; run it with any ASGI server."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -133,7 +133,7 @@ class HttpServer:
     def __init__(
         self,
         manifests: Manifests,
-        server: Server,
+        server: QueryEngine,
         host: str,
         port: int,
         allowed_hosts: Sequence[str] = (),
@@ -176,7 +176,7 @@ class HttpServer:
 
 
 def _answer(
-    server: Server, sql: str, values: list[str], form: str | None, cancellation: Cancellation
+    server: QueryEngine, sql: str, values: list[str], form: str | None, cancellation: Cancellation
 ) -> "Response":
     from starlette.responses import Response
 

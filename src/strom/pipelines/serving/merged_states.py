@@ -10,12 +10,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from strom.pipelines.chain import Manifest, Segment, Version
-from strom.pipelines.fold import ViewFold
-from strom.pipelines.manifests import Manifests
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.connections import parquet_source
 from strom.pipelines.serving.statements import finish_statement, merge_statement
+from strom.pipelines.views.chain import Manifest, Segment, Version
+from strom.pipelines.views.fold import ViewFold
+from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,7 +26,7 @@ _SCHEMA = "strom_states"
 
 
 @dataclass(frozen=True)
-class Picture:
+class Snapshot:
     """What of a version a connection has before it."""
 
     identity: str
@@ -67,7 +67,7 @@ class MergedStates:
         self._manifests = manifests
         self._connection = connection
         self._in_memory = in_memory
-        self._pictures: dict[str, Picture] = {}
+        self._pictures: dict[str, Snapshot] = {}
         self._tables = 0
         self._lock = threading.Lock()
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}")
@@ -102,8 +102,8 @@ class MergedStates:
         view: str,
         version: Version,
         fold: ViewFold,
-        known: Picture | None,
-    ) -> Picture:
+        known: Snapshot | None,
+    ) -> Snapshot:
         later = known.later(version) if known else None
         if known and later is not None and not any(segment.files for segment in later):
             table, types = known.table, known.types
@@ -115,7 +115,7 @@ class MergedStates:
             table, types = self._merged(cursor, view, version, fold, known if later else None)
         if known and known.table and known.table != table:
             cursor.execute(f"DROP TABLE {known.table}")
-        return Picture(
+        return Snapshot(
             version.identity,
             _batches(version),
             tuple(version.files),
@@ -130,7 +130,7 @@ class MergedStates:
         view: str,
         version: Version,
         fold: ViewFold,
-        known: Picture | None,
+        known: Snapshot | None,
     ) -> tuple[str, tuple[tuple[str, str], ...]]:
         """A new table of all states: those of the known table and of what has come since."""
         later = (known.later(version) if known else None) or version.segments

@@ -4,7 +4,7 @@ It knows what a view says in SQL (`columns`, `where`), where both engines read i
 """
 
 from strom.pipelines.definitions.view import View
-from strom.pipelines.fold import (
+from strom.pipelines.views.fold import (
     PART,
     RECORD,
     ViewFold,

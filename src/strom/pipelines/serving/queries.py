@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.chain import Manifest, Version
-from strom.pipelines.fold import ViewFold, bind
-from strom.pipelines.manifests import Manifests
 from strom.pipelines.serving.admission import admitted
 from strom.pipelines.serving.cancellation import Cancellation, RunningStatements
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.merged_states import IN_MEMORY, MergedStates
-from strom.pipelines.versions import definition_of
+from strom.pipelines.views.chain import Manifest, Version
+from strom.pipelines.views.fold import ViewFold, bind
+from strom.pipelines.views.manifests import Manifests
+from strom.pipelines.views.versions import definition_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ _WORD = re.compile(r"\w+")
 _ATTEMPTS = 3
 
 
-class Server:
+class QueryEngine:
     """Answers SQL over views. Several threads may ask at once."""
 
     def __init__(

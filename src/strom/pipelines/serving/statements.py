@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from strom.pipelines.definitions.keys import Window
-from strom.pipelines.fold import PART, ViewFold, item_column, state_columns
 from strom.pipelines.measures.measure import Fold
+from strom.pipelines.views.fold import PART, ViewFold, item_column, state_columns
 
 _RUNNING = "__running"
 _TOTAL = "__total"

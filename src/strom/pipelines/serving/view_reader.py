@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from strom.pipelines.manifests import Manifests
-from strom.pipelines.serving.queries import Server
+from strom.pipelines.serving.queries import QueryEngine
+from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ class ViewReader:
     def to_arrow(self, where: str | None = None) -> "pa.Table":
         """All rows, or those that a condition in SQL holds for."""
         self.manifests.existing(self.name)
-        server = Server(self.manifests)
+        server = QueryEngine(self.manifests)
         try:
             condition = f" WHERE {where}" if where else ""
             return server.query(f'SELECT * FROM "{self.name}"{condition}')

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.types import parse_schema
-from strom.pipelines.spark import usual_json
+from strom.pipelines.spark import fast_json as fast_json
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -22,7 +22,7 @@ def usual_json_reader(spark: "SparkSession", stream: Stream) -> "Callable[[str],
     if stream.format != "json":
         return None
     types = parse_schema(stream.ddl)
-    readable = usual_json.READ_TYPES.issuperset(types.values())
+    readable = fast_json.READ_TYPES.issuperset(types.values())
     if not readable or not workers_have_arrow(spark):
         return None
     zone = spark.conf.get("spark.sql.session.timeZone") or ""
@@ -54,9 +54,9 @@ def _reader(zone: str, types: dict[str, str]) -> "Callable[[str], Column]":
     from pyspark.sql.pandas.functions import arrow_udf
 
     # Workers need not have strom.
-    cloudpickle.register_pickle_by_value(usual_json)  # type: ignore[no-untyped-call]
-    fields = [f"{name} {kind}" for name, kind in [*types.items(), (usual_json.USUAL, "boolean")]]
-    function = usual_json.reading_function(types, zone)
+    cloudpickle.register_pickle_by_value(fast_json)  # type: ignore[no-untyped-call]
+    fields = [f"{name} {kind}" for name, kind in [*types.items(), (fast_json.USUAL, "boolean")]]
+    function = fast_json.reading_function(types, zone)
     # Deterministic functions are run again in every condition on what they return.
     reader = arrow_udf(function, returnType=", ".join(fields))  # type: ignore[call-overload]
     read: Callable[[str], Column] = reader.asNondeterministic()

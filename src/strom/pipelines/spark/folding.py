@@ -6,15 +6,6 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.place import DefinitionError, raised_at
 from strom.pipelines.definitions.view import View
-from strom.pipelines.fold import (
-    PART,
-    RECORD,
-    ViewFold,
-    bind,
-    item_column,
-    key_column,
-    state_columns,
-)
 from strom.pipelines.spark.preparing import prepared, windowed
 from strom.pipelines.spark.row_level import (
     NotRowLevel,
@@ -23,6 +14,15 @@ from strom.pipelines.spark.row_level import (
     check_row_level,
     reads_rows,
     unread_rows,
+)
+from strom.pipelines.views.fold import (
+    PART,
+    RECORD,
+    ViewFold,
+    bind,
+    item_column,
+    key_column,
+    state_columns,
 )
 
 if TYPE_CHECKING:

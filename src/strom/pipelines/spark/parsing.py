@@ -6,8 +6,8 @@ from strom.pipelines.definitions.stream import RECORD_COLUMNS, Stream
 from strom.pipelines.definitions.types import parse_schema
 from strom.pipelines.spark.arrow_workers import usual_json_reader
 from strom.pipelines.spark.avro import parse_avro_records
+from strom.pipelines.spark.fast_json import USUAL
 from strom.pipelines.spark.huge_exponents import TOO_LARGE, has_huge_exponent
-from strom.pipelines.spark.usual_json import USUAL
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -7,10 +7,10 @@ from strom.model.errors import UserError
 from strom.pipelines.definitions.place import DefinitionError, raised_at
 from strom.pipelines.definitions.stream import RECORD_COLUMNS, Table
 from strom.pipelines.definitions.view import View
-from strom.pipelines.fold import RECORD, window_start
 from strom.pipelines.spark.reading import literal_path
 from strom.pipelines.spark.row_level import TABLE_MARK
-from strom.pipelines.static_tables import table_path
+from strom.pipelines.views.fold import RECORD, window_start
+from strom.pipelines.views.static_tables import table_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,9 +9,9 @@ from strom.registry.deleting import LATEST
 from strom.registry.meanings import meaning
 from strom.registry.records import SchemaVersion
 from strom.registry.refusals import Refusal, version_not_found
-from strom.registry.registering import Wish, compatibility_problems
+from strom.registry.registering import SchemaRequest, compatibility_problems
 from strom.registry.registry import Registry
-from strom.registry.rest.exchange import answer, body_of, flag, version_of, wish_of
+from strom.registry.rest.exchange import answer, body_of, flag, schema_request, version_of
 from strom.registry.subjects import Subjects
 
 INVALID_SCHEMA = 42201
@@ -35,22 +35,22 @@ class CompatibilityCalls:
         """Test a schema against one version, or against those that count."""
         version = version_of(request) if "version" in request.path_params else None
         verbose = flag(request, "verbose")
-        wish = wish_of(request, await body_of(request))
-        reasons = await run_in_threadpool(self._reasons, wish, version, verbose)
+        wanted = schema_request(request, await body_of(request))
+        reasons = await run_in_threadpool(self._reasons, wanted, version, verbose)
         told = {"is_compatible": not reasons}
         return answer(told | ({"messages": reasons} if verbose else {}))
 
-    def _reasons(self, wish: Wish, version: int | None, verbose: bool) -> list[str]:
-        self._registry.prepare(wish.content)
+    def _reasons(self, wanted: SchemaRequest, version: int | None, verbose: bool) -> list[str]:
+        self._registry.prepare(wanted.content)
         with self._registry.reading() as subjects:
-            earlier = _earlier(subjects, wish.subject, version)
+            earlier = _earlier(subjects, wanted.subject, version)
             try:
-                parsed = meaning(subjects, wish.content)
+                parsed = meaning(subjects, wanted.content)
             except Refusal as error:
                 if verbose and error.code == INVALID_SCHEMA:
                     return [str(error)]
                 raise
-            return compatibility_problems(subjects, wish.subject, parsed, earlier)
+            return compatibility_problems(subjects, wanted.subject, parsed, earlier)
 
 
 def _earlier(subjects: Subjects, subject: str, version: int | None) -> list[SchemaVersion]:

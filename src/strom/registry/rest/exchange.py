@@ -11,7 +11,7 @@ from starlette.responses import Response
 from strom.registry.deleting import LATEST
 from strom.registry.records import Content, SchemaVersion, content_of
 from strom.registry.refusals import Refusal, invalid_schema, invalid_version
-from strom.registry.registering import HIGHEST_NUMBER, Wish
+from strom.registry.registering import HIGHEST_NUMBER, SchemaRequest
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 ALL_CONTEXTS = ":*:"
@@ -86,9 +86,9 @@ async def body_of(request: Request) -> dict[str, Any]:
     return given
 
 
-def wish_of(request: Request, given: Mapping[str, Any]) -> Wish:
+def schema_request(request: Request, given: Mapping[str, Any]) -> SchemaRequest:
     """The schema that was sent, for the subject in the path."""
-    return Wish(
+    return SchemaRequest(
         subject_of(request),
         _content(given),
         flag(request, "normalize"),

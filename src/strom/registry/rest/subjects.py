@@ -23,10 +23,10 @@ from strom.registry.rest.exchange import (
     flag,
     page,
     prefix_of,
+    schema_request,
     shown,
     subject_of,
     version_of,
-    wish_of,
 )
 from strom.registry.rest.formatting import in_format
 
@@ -97,23 +97,23 @@ class SubjectCalls:
 
     async def register(self, request: Request) -> Response:
         """Make a schema a version of the subject."""
-        wish = wish_of(request, await body_of(request))
-        entry = await run_in_threadpool(self._registry.register, wish)
+        wanted = schema_request(request, await body_of(request))
+        entry = await run_in_threadpool(self._registry.register, wanted)
         # Not the schema: clients remember what they get here, in the form that they sent.
         return answer({"id": entry.id, "version": entry.version})
 
     async def look_up(self, request: Request) -> Response:
         """The version of the subject that a schema is."""
-        wish = wish_of(request, await body_of(request))
+        wanted = schema_request(request, await body_of(request))
         deleted = flag(request, "deleted")
 
         def found() -> SchemaVersion:
-            self._registry.prepare(wish.content)
+            self._registry.prepare(wanted.content)
             with self._registry.reading() as subjects:
-                entry = lookup(subjects, wish, deleted=deleted)
+                entry = lookup(subjects, wanted, deleted=deleted)
                 if entry is None:
-                    if not subjects.versions(wish.subject, deleted=deleted):
-                        subject_not_found(wish.subject)
+                    if not subjects.versions(wanted.subject, deleted=deleted):
+                        subject_not_found(wanted.subject)
                     schema_not_found()
                 return entry
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from strom.queues.consumers import Consumer
 from strom.queues.message import Message
-from strom.queues.queue import Got, Queue
+from strom.queues.queue import GetResult, Queue
 from strom.queues.refusals import access_refused, precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.server.amqp.ack_timeout import DeliveryAges
@@ -165,7 +165,7 @@ class Channel:
         )
         connection.gathered(len(body) + FRAMES_BYTES)
 
-    def send_got(self, queue: Queue, got: Got, *, no_ack: bool) -> None:
+    def send_got(self, queue: Queue, got: GetResult, *, no_ack: bool) -> None:
         """Answer basic.get with a message."""
         tag = self._next_tag
         self._next_tag = tag + 1

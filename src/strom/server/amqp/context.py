@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from strom.broker.queues.declaring import Declarations
-from strom.broker.queues.hub import MessageQueues
+from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
 from strom.server.process_limits import ConnectionSlots
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
@@ -27,7 +27,7 @@ class HalfReceived:
 class QueueServices:
     """The broker's parts behind the AMQP front."""
 
-    queues: MessageQueues
+    queues: QueueBroker
     declarations: Declarations
     settings: BrokerSettings
     node: str

@@ -4,7 +4,7 @@ import asyncio
 import errno
 
 from strom.broker.queues.declaring import Declarations
-from strom.broker.queues.hub import MessageQueues
+from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
 from strom.server.amqp.ack_timeout import CONNECTIONS_AT_ONCE, close_overdue, interval_ms
@@ -17,7 +17,7 @@ class AmqpListener:
     """One listening socket with its connections."""
 
     def __init__(
-        self, settings: BrokerSettings, queues: MessageQueues, slots: ConnectionSlots
+        self, settings: BrokerSettings, queues: QueueBroker, slots: ConnectionSlots
     ) -> None:
         self.connections: set[AmqpConnection] = set()
         self.declarations = Declarations(queues)

@@ -38,7 +38,7 @@ class Services:
 class Context:
     """One request's surroundings."""
 
-    __slots__ = ("client_id", "peer", "services", "version", "when_lost")
+    __slots__ = ("client_id", "on_close", "peer", "services", "version")
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Context:
         version: int,
         client_id: str | None,
         peer: str,
-        when_lost: dict[object, Callable[[], None]] | None = None,
+        on_close: dict[object, Callable[[], None]] | None = None,
     ) -> None:
         self.services = services
         self.version = version
         self.client_id = client_id
         self.peer = peer
         """Where the client is, as in `127.0.0.1:40123`."""
-        self.when_lost = {} if when_lost is None else when_lost
+        self.on_close = {} if on_close is None else on_close
         """Whoever has to know when the client is gone, by a name of its own choice."""
 
     @property

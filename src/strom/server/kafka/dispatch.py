@@ -5,12 +5,13 @@ import logging
 from collections.abc import Callable
 
 from strom.model.errors import DirectoryOffline, ProtocolError
-from strom.server.connection import Answer, Connection, Pending
 from strom.server.kafka import handlers
+from strom.server.kafka.connection import Answer, Connection
 from strom.server.kafka.context import Context, Services
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
-from strom.server.kafka.registry import HANDLERS, Outcome, ToCome
-from strom.server.listener import Listener
+from strom.server.kafka.listener import Listener
+from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.registry import HANDLERS, Outcome
 from strom.wire.kafka.codec import decode, encode_parts
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
@@ -45,7 +46,9 @@ class Dispatcher:
         """Produce requests and commits may: several of them then share one sync to disk."""
         return len(frame) > 1 and frame[0] == 0 and frame[1] in EARLY
 
-    def __call__(self, connection: Connection, frame: memoryview) -> Answer | Pending | None:
+    def __call__(
+        self, connection: Connection, frame: memoryview
+    ) -> Answer | PendingResponse[Answer] | None:
         """Begin to answer one request; ProtocolError closes the connection."""
         assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
         header = decode_request_header(frame)
@@ -67,7 +70,7 @@ class Dispatcher:
             header.api_version,
             header.client_id,
             connection.peer,
-            connection.when_lost,
+            connection.on_close,
         )
         try:
             outcome = found.handle(request, context)
@@ -81,23 +84,25 @@ class Dispatcher:
             raise ProtocolError(f"{found.name} failed: {error}") from error
         return self._answer(outcome, header)
 
-    def _answer(self, outcome: Outcome, header: RequestHeader) -> Answer | Pending | None:
+    def _answer(
+        self, outcome: Outcome, header: RequestHeader
+    ) -> Answer | PendingResponse[Answer] | None:
         if isinstance(outcome, Response):
             return _encode(outcome, header)
         if outcome is None:
             return None
-        if isinstance(outcome, ToCome):
+        if isinstance(outcome, PendingResponse):
             result, response = outcome
             if result.done():
                 return _encode(response(result.result()), header)
-            return Pending(result, lambda found: _encode(response(found), header))
+            return PendingResponse(result, lambda found: _encode(response(found), header))
         encode = _encoder(header)
         if isinstance(outcome, asyncio.Future):
-            return Pending(outcome, encode)
+            return PendingResponse(outcome, encode)
         assert self._listener is not None  # noqa: S101 - see serve()
         task = self._listener.run(outcome)
         task.add_done_callback(self._report_failure)
-        return Pending(task, encode)
+        return PendingResponse(task, encode)
 
     def _report_failure(self, task: "asyncio.Task[Response]") -> None:
         if task.cancelled() or (error := task.exception()) is None:

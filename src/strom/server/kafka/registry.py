@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from strom.server.kafka.pending_response import PendingResponse
 from strom.wire.kafka.schema import Request, Response, Versions
 
 if TYPE_CHECKING:
@@ -47,18 +48,14 @@ class Needs:
     resource: Resource
 
 
-class ToCome(NamedTuple):
-    """An answer to come: what is waited for, and how it becomes a response.
-
-    A coroutine says the same more simply; this spares requests that come very often its cost.
-    """
-
-    result: asyncio.Future[Any]
-    response: Callable[[Any], Response]
-
-
 R = TypeVar("R", bound=Request)
-Outcome: TypeAlias = Response | asyncio.Future[Any] | ToCome | Coroutine[Any, Any, Response] | None
+Outcome: TypeAlias = (
+    Response
+    | asyncio.Future[Any]
+    | PendingResponse[Response]
+    | Coroutine[Any, Any, Response]
+    | None
+)
 """An answer, one to come, or none at all (acks=0)."""
 
 

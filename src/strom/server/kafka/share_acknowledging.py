@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from strom.broker.share_sessions import SessionKey, ShareSession, TopicIdPartition
-from strom.coordination.shares.share_partition import Acknowledgement, Verdict
+from strom.coordination.groups.share.partitions.share_partition import Acknowledgement, Verdict
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.server.kafka.context import Context
 from strom.wire.kafka.messages.k78_share_fetch import AcknowledgementBatch
@@ -71,7 +71,7 @@ def has_acknowledgements(request: SharingRequest) -> bool:
 
 def end_session(session: ShareSession, context: Context) -> None:
     """Close a session; what is not acknowledged goes to others."""
-    context.when_lost.pop(session.key, None)
+    context.on_close.pop(session.key, None)
     context.shares.session_ended(session)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import strom
 from strom.broker.queues.declaring import Declarations
-from strom.broker.queues.hub import MessageQueues
+from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.definitions import (
     EXCHANGE,
@@ -23,7 +23,7 @@ from strom.queues.definitions import (
     VirtualHostDefinition,
 )
 from strom.queues.message import Message
-from strom.queues.queue import Got, Queue
+from strom.queues.queue import GetResult, Queue
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.server.loopback import may_log_in
 from strom.server.management.http import Answer, HttpError, Request
@@ -46,7 +46,7 @@ class ManagementCalls:
     """Answers requests."""
 
     def __init__(
-        self, queues: MessageQueues, declarations: Declarations, settings: BrokerSettings
+        self, queues: QueueBroker, declarations: Declarations, settings: BrokerSettings
     ) -> None:
         self._queues = queues
         self._declarations = declarations
@@ -225,7 +225,7 @@ class ManagementCalls:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"count must be 0 to {MAX_GET}")
         mode = given.get("ackmode", "ack_requeue_true")
         now_ms = self._queues.clock.now_ms()
-        found: list[Got] = []
+        found: list[GetResult] = []
         while len(found) < count and (got := queue.get(now_ms, no_ack=False)) is not None:
             found.append(got)
         positions = [got.position for got in found]

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from strom.queues.definitions import Binding
-from strom.queues.queue import Got, Queue
+from strom.queues.queue import GetResult, Queue
 from strom.queues.virtual_host import Exchange
 from strom.wire.amqp.content import BasicProperties, decode_properties
 
@@ -55,7 +55,7 @@ def binding_view(binding: Binding) -> dict[str, Any]:
     }
 
 
-def message_view(got: Got) -> dict[str, Any]:
+def message_view(got: GetResult) -> dict[str, Any]:
     """One message; a body that is no text comes in base64."""
     message = got.message
     try:

@@ -6,13 +6,13 @@ from strom.testing.history.findings import Finding, HistoryError, Verdict
 from strom.testing.history.operations import (
     NEVER,
     Commit,
+    OffsetFetch,
     Operation,
     Outcome,
     Owns,
     Read,
     Send,
     Step,
-    Told,
 )
 from strom.testing.history.recording import Recorder, Running, read_lines
 
@@ -23,6 +23,7 @@ __all__ = [
     "Commit",
     "Finding",
     "HistoryError",
+    "OffsetFetch",
     "Operation",
     "Outcome",
     "Owns",
@@ -31,7 +32,6 @@ __all__ = [
     "Running",
     "Send",
     "Step",
-    "Told",
     "Verdict",
     "check_history",
     "read_lines",

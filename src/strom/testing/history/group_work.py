@@ -6,7 +6,7 @@ from typing import NamedTuple
 from strom.testing.history.anomalies import Anomaly
 from strom.testing.history.facts import Facts
 from strom.testing.history.findings import Verdict
-from strom.testing.history.operations import Commit, Key, Operation, Outcome, Owns, Told
+from strom.testing.history.operations import Commit, Key, OffsetFetch, Operation, Outcome, Owns
 
 _NOTHING = -1
 
@@ -27,7 +27,7 @@ def check_groups(facts: Facts, verdict: Verdict) -> None:
         for step in operation.steps:
             if isinstance(step, Commit):
                 commits[_At(step.group, step.key)].append((step.offset, operation))
-            elif isinstance(step, Told) and operation.outcome is Outcome.OK:
+            elif isinstance(step, OffsetFetch) and operation.outcome is Outcome.OK:
                 offset = _NOTHING if step.offset is None else step.offset
                 told[_At(step.group, step.key)].append((offset, operation))
             elif isinstance(step, Owns):

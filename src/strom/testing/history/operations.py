@@ -55,7 +55,7 @@ class Commit(NamedTuple):
     offset: int
 
 
-class Told(NamedTuple):
+class OffsetFetch(NamedTuple):
     """A group's committed offset was asked for; None if the broker knew of none."""
 
     group: str
@@ -71,7 +71,7 @@ class Owns(NamedTuple):
     key: Key
 
 
-Step: TypeAlias = Send | Read | Commit | Told | Owns
+Step: TypeAlias = Send | Read | Commit | OffsetFetch | Owns
 
 
 @dataclass(frozen=True, slots=True)

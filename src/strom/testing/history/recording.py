@@ -15,20 +15,20 @@ from strom.testing.history.operations import (
     NEVER,
     Commit,
     Key,
+    OffsetFetch,
     Operation,
     Outcome,
     Owns,
     Read,
     Send,
     Step,
-    Told,
 )
 
 _STEPS: dict[str, type[Any]] = {
     "send": Send,
     "read": Read,
     "commit": Commit,
-    "told": Told,
+    "told": OffsetFetch,
     "owns": Owns,
 }
 _NAMES = {kind: name for name, kind in _STEPS.items()}

@@ -18,7 +18,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from strom.coordination.groups.classic_group import ClassicGroup
+from strom.coordination.groups.classic.group import ClassicGroup
 from strom.coordination.groups.commands import (
     Command,
     Commit,

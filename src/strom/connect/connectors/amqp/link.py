@@ -30,7 +30,7 @@ class LinkSettings(ConnectorSettings):
         minimum=1,
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """An address that is none, or shows a secret."""
         parts = urlsplit(self.url)
         if parts.scheme not in {"amqp", "amqps"} or not parts.hostname:

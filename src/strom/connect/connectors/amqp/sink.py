@@ -63,9 +63,9 @@ class AmqpSinkSettings(LinkSettings):
         minimum=1,
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Settings that do not go together."""
-        problems = dict(super().clashes())
+        problems = dict(super().validate())
         if (problem := RecordTemplate(self.routing_key).problem()) is not None:
             problems["routing.key"] = problem
         return problems

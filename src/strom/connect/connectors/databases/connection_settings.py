@@ -48,7 +48,7 @@ class ConnectionSettings(ConnectorSettings):
         """The database; UnknownAddress if the text is none."""
         return parse_address(self.url, self.user, self.password)
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Whether the address and the time zone are ones."""
         found: dict[str, str] = {}
         try:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from strom.connect.api import Schema, SinkRecord, Stretch, TopicPartition
+from strom.connect.api import RecordBatch, Schema, SinkRecord, TopicPartition
 from strom.connect.connectors.databases.dialect import (
     Column,
     Database,
@@ -77,7 +77,7 @@ class Plan:
             and has_form_of(record.value, record.key, like.value, like.key, record.value_schema)
         )
 
-    def first_left_out(self, records: Stretch) -> int | None:
+    def first_left_out(self, records: RecordBatch) -> int | None:
         """The place of the first record that has a value for a column which is not there yet."""
         places = (
             place
@@ -87,7 +87,7 @@ class Plan:
         )
         return min(places, default=None)
 
-    def rows(self, records: Stretch) -> list[Row]:
+    def rows(self, records: RecordBatch) -> list[Row]:
         """The records' rows; RefusedRows if a value cannot be one of its column."""
         columns = [
             take(records) if convert is None else self._converted(column, take(records), convert)
@@ -123,7 +123,7 @@ class Plan:
         return Batch(self.table, self.columns, rows, self.deletes, distinct)
 
 
-Run = tuple[Plan, Stretch]
+Run = tuple[Plan, RecordBatch]
 """Records one after the other that are written in the same way."""
 
 
@@ -137,7 +137,7 @@ class Span(NamedTuple):
 Spans = Mapping[TopicPartition, Span]
 
 
-def offsets_of(records: Sequence[Stretch]) -> dict[TopicPartition, Span]:
+def offsets_of(records: Sequence[RecordBatch]) -> dict[TopicPartition, Span]:
     """The offsets that records have, by where they were read."""
     spans: dict[TopicPartition, Span] = {}
     for part in records:
@@ -147,12 +147,12 @@ def offsets_of(records: Sequence[Stretch]) -> dict[TopicPartition, Span]:
     return spans
 
 
-def from_offset(records: Stretch, first: int) -> Stretch:
+def from_offset(records: RecordBatch, first: int) -> RecordBatch:
     """Those at this offset or behind it."""
     return records.at([at for at, offset in enumerate(records.offsets) if offset >= first])
 
 
-def runs_of(records: Stretch) -> Iterator[tuple[int, Stretch]]:
+def runs_of(records: RecordBatch) -> Iterator[tuple[int, RecordBatch]]:
     """Records one after the other that have the same form, and where they begin."""
     values, keys, schema = records.values, records.keys, records.value_schema
     if schema is not None and None not in values and _have_one_form(keys, records.key_schema):

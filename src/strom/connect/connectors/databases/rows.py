@@ -6,7 +6,7 @@ from decimal import Decimal
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
-from strom.connect.api import PoisonRecord, Schema, SinkRecord, Stretch, Type
+from strom.connect.api import PoisonRecord, RecordBatch, Schema, SinkRecord, Type
 from strom.connect.api.schema import (
     BOOLEAN,
     BYTES,
@@ -24,7 +24,7 @@ from strom.connect.connectors.databases.dialect import NewColumn
 from strom.connect.connectors.databases.postgres_types import optional
 from strom.connect.connectors.databases.sink_settings import KAFKA_COLUMNS, JdbcSinkSettings
 
-Take = Callable[[Stretch], Iterable[Any]]
+Take = Callable[[RecordBatch], Iterable[Any]]
 """One column of some records."""
 
 
@@ -112,19 +112,19 @@ def _chosen(names: Sequence[str], fields: Sequence[Field], part: str) -> list[Ne
     return [NewColumn(name, known[name], True) for name in (names or known)]
 
 
-def _read_topic(records: Stretch) -> Iterable[Any]:
+def _read_topic(records: RecordBatch) -> Iterable[Any]:
     return repeat(records.origin.topic, len(records))
 
 
-def _read_partition(records: Stretch) -> Iterable[Any]:
+def _read_partition(records: RecordBatch) -> Iterable[Any]:
     return repeat(records.origin.partition, len(records))
 
 
-def _offsets(records: Stretch) -> Iterable[Any]:
+def _offsets(records: RecordBatch) -> Iterable[Any]:
     return records.offsets
 
 
-def _whole_key(records: Stretch) -> Iterable[Any]:
+def _whole_key(records: RecordBatch) -> Iterable[Any]:
     return records.keys
 
 

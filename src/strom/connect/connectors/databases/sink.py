@@ -11,17 +11,17 @@ from typing import Any, ClassVar, Final
 from strom.connect.api import (
     ConnectError,
     PoisonRecord,
+    RecordBatch,
     RetriableError,
     SinkConnector,
     SinkContext,
     SinkRecord,
     SinkTask,
     StoredPosition,
-    Stretch,
     TopicPartition,
     resumed_position,
-    stretches,
 )
+from strom.connect.api import record_batches as record_batches
 from strom.connect.connectors.databases.dialect import (
     Claim,
     Database,
@@ -101,7 +101,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         """Store the records that are not stored yet, and how far that is."""
         if not records:
             return
-        parts = stretches(records)
+        parts = record_batches(records)
         spans = offsets_of(parts)
         new = spans.keys() - self._claims.keys()
         if new:
@@ -154,7 +154,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._tables.forget()
         self._plans.clear()
 
-    def _store(self, records: Sequence[Stretch], spans: Spans, planned: Sequence[Run]) -> None:
+    def _store(self, records: Sequence[RecordBatch], spans: Spans, planned: Sequence[Run]) -> None:
         with self._database.transaction():
             fresh = self._not_stored(records, spans)
             if fresh is records:
@@ -171,7 +171,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
     ) -> dict[TopicPartition, StoredPosition]:
         return {one: StoredPosition(at, self._topic_ids[one]) for one, at in positions.items()}
 
-    def _not_stored(self, records: Sequence[Stretch], spans: Spans) -> Sequence[Stretch]:
+    def _not_stored(self, records: Sequence[RecordBatch], spans: Spans) -> Sequence[RecordBatch]:
         """Lock the positions, and leave out what a call before has stored without our knowing."""
         found = self._lock(sorted(spans))
         starts = {one: claim.next_offset or 0 for one, claim in found.items()}
@@ -209,7 +209,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         else:
             self._database.update(table, columns, rows, distinct=distinct)
 
-    def _planned(self, records: Sequence[Stretch]) -> Iterator[Run]:
+    def _planned(self, records: Sequence[RecordBatch]) -> Iterator[Run]:
         """Runs of records that are written in the same way; their tables are made ready."""
         before = 0
         for part in records:
@@ -221,7 +221,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 yield plan, run
             before += len(part)
 
-    def _plan(self, run: Stretch) -> Plan:
+    def _plan(self, run: RecordBatch) -> Plan:
         """How these records are written; their first has the form of all."""
         record = run.part(0, 1).records()[0]
         form = tuple(record.value) if record.value_schema is None and record.value else None
@@ -258,7 +258,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         """
         self._forget()
         with self._database.transaction():
-            parts = stretches(records)
+            parts = record_batches(records)
             fresh = self._not_stored(parts, offsets_of(parts))
             kept = {(part.origin, offset) for part in fresh for offset in part.offsets}
             places = [n for n, one in enumerate(records) if (one.origin, one.offset) in kept]
@@ -271,7 +271,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         """Write the records at these places; where they are refused, each half on its own."""
         self._database.execute("SAVEPOINT strom_part")
         try:
-            self._write(self._planned(stretches([records[place] for place in places])))
+            self._write(self._planned(record_batches([records[place] for place in places])))
         except PoisonRecord as error:
             raise PoisonRecord(str(error), places[error.index]) from None
         except RefusedRows as refusal:

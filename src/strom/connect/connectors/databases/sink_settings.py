@@ -80,9 +80,9 @@ class JdbcSinkSettings(ConnectionSettings):
         """The value's fields to store; empty for all."""
         return frozenset(self.fields) | frozenset(self.fields_include)
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Which settings do not go together."""
-        found = dict(super().clashes())
+        found = dict(super().validate())
         try:
             name_parts(self.table_name_format)
         except UnclosedQuote:

@@ -123,9 +123,9 @@ class JdbcSourceSettings(ConnectionSettings):
         """The tables that the user does not want."""
         return frozenset({*self.blacklist, *self.exclude})
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Which settings do not go together."""
-        found = dict(super().clashes())
+        found = dict(super().validate())
         if self.query and (self.included or self.excluded):
             found["query"] = "A query is read instead of tables; remove the lists of tables."
         if "timestamp" in self.mode and not self.timestamp_columns:

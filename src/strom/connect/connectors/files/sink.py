@@ -70,7 +70,7 @@ class FileSinkSettings(ConnectorSettings):
         minimum=1,
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = {}
         if self.file is not None and (problem := path_problem(self.file)) is not None:

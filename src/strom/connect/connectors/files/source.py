@@ -120,7 +120,7 @@ class FileSourceSettings(ConnectorSettings):
         importance=Importance.LOW,
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Settings that do not go together."""
         problems = {}
         if (problem := path_problem(self.file)) is not None:

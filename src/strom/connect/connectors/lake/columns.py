@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from strom.connect.api import PoisonRecord, Stretch
+from strom.connect.api import PoisonRecord, RecordBatch
 from strom.connect.api.schema import (
     DATE_NAME,
     DECIMAL,
@@ -68,7 +68,7 @@ def arrow_type(schema: Schema) -> "pa.DataType":
     return plain[schema.type]
 
 
-def make_tables(records: Stretch, wanted: Wanted) -> "list[tuple[int, pa.Table]]":
+def make_tables(records: RecordBatch, wanted: Wanted) -> "list[tuple[int, pa.Table]]":
     """One row for each record; PoisonRecord names one that cannot be a row.
 
     A record whose value is a struct or a map gets a column for each field, any other the one column
@@ -78,7 +78,7 @@ def make_tables(records: Stretch, wanted: Wanted) -> "list[tuple[int, pa.Table]]
     return _make_tables(records, wanted, 0)
 
 
-def _make_tables(records: Stretch, wanted: Wanted, start: int) -> "list[tuple[int, pa.Table]]":
+def _make_tables(records: RecordBatch, wanted: Wanted, start: int) -> "list[tuple[int, pa.Table]]":
     import pyarrow as pa
 
     try:
@@ -91,7 +91,7 @@ def _make_tables(records: Stretch, wanted: Wanted, start: int) -> "list[tuple[in
     return _make_tables(first, wanted, start) + _make_tables(second, wanted, start + middle)
 
 
-def _make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
+def _make_table(records: RecordBatch, wanted: Wanted) -> "pa.Table":
     import pyarrow as pa
 
     columns = _value_columns(records)
@@ -109,7 +109,7 @@ def _make_table(records: Stretch, wanted: Wanted) -> "pa.Table":
     return pa.table(columns)
 
 
-def _record_column(records: Stretch, name: str) -> "pa.Array":
+def _record_column(records: RecordBatch, name: str) -> "pa.Array":
     import pyarrow as pa
 
     if name == "timestamp":
@@ -120,7 +120,7 @@ def _record_column(records: Stretch, name: str) -> "pa.Array":
     return _inferred("_key", records.keys) if name == "key" else pa.array(records.offsets)
 
 
-def _value_columns(records: Stretch) -> "dict[str, pa.Array]":
+def _value_columns(records: RecordBatch) -> "dict[str, pa.Array]":
     values, schema = records.values, records.value_schema
     if schema is not None and schema.type is Type.STRUCT:
         return {
@@ -195,7 +195,7 @@ def _milliseconds(of_day: Any) -> int:
     return int(seconds * 1000 + of_day.microsecond // 1000)
 
 
-def _times(records: Stretch, columns: "dict[str, pa.Array]", wanted: Wanted) -> "pa.Array":
+def _times(records: RecordBatch, columns: "dict[str, pa.Array]", wanted: Wanted) -> "pa.Array":
     import pyarrow as pa
 
     timestamp_field = wanted.timestamp_field

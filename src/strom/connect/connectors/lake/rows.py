@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from strom.connect.api import PoisonRecord, Stretch
+from strom.connect.api import PoisonRecord, RecordBatch
 from strom.connect.connectors.lake.columns import Wanted, make_tables
 from strom.connect.connectors.lake.conversion import Misfit, first_misfit, fit, fits
 from strom.connect.connectors.lake.evolution import TableColumns
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def rows_of(
-    records: Stretch,
+    records: RecordBatch,
     wanted: Wanted,
     columns: TableColumns,
     waiting: "Callable[[], Sequence[pa.Table]]",

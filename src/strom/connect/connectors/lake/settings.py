@@ -85,7 +85,7 @@ class LakeSettings(ConnectorSettings):
             return ()
         return TIME_LEVELS[: TIME_LEVELS.index(self.time_partition) + 1]
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Say which settings do not go together."""
         found = {}
         scheme = scheme_of(self.path)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 from strom.connect.api import (
     ConnectError,
     PoisonRecord,
+    RecordBatch,
     SinkConnector,
     SinkContext,
     SinkRecord,
     SinkTask,
-    Stretch,
     TopicPartition,
-    stretches,
 )
-from strom.connect.api.stretches import joined
+from strom.connect.api import record_batches as record_batches
+from strom.connect.api.record_batches import joined
 from strom.connect.connectors.lake.columns import Wanted
 from strom.connect.connectors.lake.conversion import fit
 from strom.connect.connectors.lake.delta import DeltaTable
@@ -102,7 +102,7 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         made: list[_Made] = []
         columns: dict[str, TableColumns] = {}
         index = 0
-        for place, group in groupby(stretches(records), _place):
+        for place, group in groupby(record_batches(records), _place):
             parts = list(group)
             for run, indexes in _by_schema(parts, index):
                 made.append(self._made(place, run, indexes, columns, made))
@@ -138,7 +138,7 @@ class LakeSinkTask(SinkTask[LakeSettings]):
     def _made(
         self,
         place: Place,
-        run: Stretch,
+        run: RecordBatch,
         indexes: Sequence[int],
         columns: dict[str, TableColumns],
         before: Sequence[_Made],
@@ -207,17 +207,17 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         return table
 
 
-def _place(records: Stretch) -> Place:
+def _place(records: RecordBatch) -> Place:
     return records.topic, records.origin
 
 
-def _by_schema(parts: Sequence[Stretch], index: int) -> list[tuple[Stretch, Sequence[int]]]:
+def _by_schema(parts: Sequence[RecordBatch], index: int) -> list[tuple[RecordBatch, Sequence[int]]]:
     """Records of one place by their schemas, and which records of the call each are.
 
     `index` is the first of them. Records of several versions of a schema may alternate, and without a
     schema a map would be taken for a struct, a decimal for one of just its own digits.
     """
-    found: list[tuple[list[Stretch], list[int]]] = []
+    found: list[tuple[list[RecordBatch], list[int]]] = []
     for part in parts:
         alike = (one for one in found if one[0][0].value_schema == part.value_schema)
         group = next(alike, None)

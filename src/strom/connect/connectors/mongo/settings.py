@@ -26,7 +26,7 @@ class MongoSettings(ConnectorSettings):
         minimum=100,
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """See that the address is one."""
         from pymongo.errors import PyMongoError
         from pymongo.uri_parser import parse_uri
@@ -118,11 +118,11 @@ class MongoSinkSettings(MongoSettings):
         "max.batch.size", Kind.INT, "Documents to write at once.", 1000, minimum=1
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Say which settings do not go together."""
         if self.delete_on_null and self.id_from != "key":
             return {
                 "delete.on.null.values": "A record without a value has only a key to find its "
                 "document by: set document.id.from=key."
             }
-        return super().clashes()
+        return super().validate()

@@ -180,7 +180,7 @@ class PostgresChangesSettings(ConnectorSettings):
             POSTGRES, self.host, self.port, self.database, self.user, self.password, self.ssl
         )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """What cannot be a name or a regular expression."""
         found: dict[str, str] = {}
         if not re.fullmatch(f"[a-z0-9_]{{1,{_LONGEST_NAME}}}", self.slot_name):

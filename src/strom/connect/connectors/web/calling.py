@@ -62,7 +62,7 @@ class CallSettings(ConnectorSettings):
         minimum=1,
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Credentials and headers that are not whole."""
         problems = {}
         if self.auth_type == "basic" and (self.auth_user is None or self.auth_password is None):

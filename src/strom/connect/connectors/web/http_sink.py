@@ -84,9 +84,9 @@ class HttpSinkSettings(CallSettings):
         maximum=100,
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Settings that do not go together."""
-        problems = dict(super().clashes())
+        problems = dict(super().validate())
         problem = address_problem(self.url) or RecordTemplate(self.url).problem()
         if problem is not None:
             problems["url"] = problem

@@ -124,9 +124,9 @@ class HttpSourceSettings(CallSettings):
         "paging.max.pages", Kind.INT, "After so many pages a round ends.", 10_000, minimum=1
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Settings that do not go together."""
-        problems = dict(super().clashes())
+        problems = dict(super().validate())
         if (problem := address_problem(self.url)) is not None:
             problems["url"] = problem
         for name in ("records.pointer", "key.pointer", "incremental.pointer", "paging.pointer"):

@@ -97,9 +97,9 @@ class PageSourceSettings(CallSettings):
         "strom",
     )
 
-    def clashes(self) -> Mapping[str, str]:
+    def validate(self) -> Mapping[str, str]:
         """Settings that do not go together."""
-        problems = dict(super().clashes())
+        problems = dict(super().validate())
         if not self.urls and not self.sitemap:
             problems["urls"] = "Say which pages to visit: urls or sitemap."
         for name, addresses in (

@@ -46,7 +46,7 @@ def _order(member: Applicant) -> tuple[bool, str]:
 
 
 def assign_ranges(members: Sequence[Applicant], partitions: Mapping[Uuid, int]) -> Shares:
-    """Each topic in stretches of equal length; the first members get what remains."""
+    """Each topic in record_batches of equal length; the first members get what remains."""
     shares: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
     for topic, count in partitions.items():
         readers = [member.id for member in members if topic in member.topics]

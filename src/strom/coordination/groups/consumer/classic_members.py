@@ -56,7 +56,7 @@ def join(step: Step, command: Join) -> Joined:
             session_timeout_ms=command.session_timeout_ms, protocols=command.protocols
         ),
     )
-    owned = ids_of(subscription.owned_partitions, step.around.topics)
+    owned = ids_of(subscription.owned_partitions, step.context.topics)
     after = step.follow(before, said, owned)
     group = step.draft.group
     group.awaited.discard(after.id)
@@ -85,7 +85,7 @@ def sync(step: Step, command: Sync) -> Synced:
         return Synced(code=ErrorCode.REBALANCE_IN_PROGRESS)
     step.out.cancel(ClassicSyncEnds(group.id, member.id))
     step.renew_session(member)
-    share = as_classic(member.has.assigned, step.around.topics)
+    share = as_classic(member.has.assigned, step.context.topics)
     return Synced(
         protocol_type=command.protocol_type,
         protocol=command.protocol,

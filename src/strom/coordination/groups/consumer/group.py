@@ -24,7 +24,7 @@ from strom.coordination.groups.consumer.values import (
     Subscription,
     TopicIdPartition,
 )
-from strom.coordination.groups.kinds import AnyGroup, GroupKind
+from strom.coordination.groups.group import Group, GroupType
 from strom.coordination.groups.outcome import Outcome
 from strom.coordination.groups.topics_image import TopicFacts, TopicsImage
 
@@ -43,10 +43,10 @@ class ConsumerState(Enum):
     STABLE = "Stable"
 
 
-class ConsumerGroup(AnyGroup):
+class ConsumerGroup(Group):
     """Members, what they shall have and what they have."""
 
-    kind = GroupKind.CONSUMER
+    kind = GroupType.CONSUMER
     protocol_type = "consumer"
     since_ms = -1
 

@@ -36,7 +36,7 @@ from strom.coordination.groups.consumer.values import (
     Standing,
     Subscription,
 )
-from strom.coordination.groups.kinds import Surroundings
+from strom.coordination.groups.group import CoordinatorContext
 from strom.coordination.groups.outcome import Outcome, SessionEnds
 from strom.model.errors import ApiError, ErrorCode
 
@@ -45,9 +45,9 @@ class Step:
     """One change of a group, during one command."""
 
     def __init__(
-        self, around: Surroundings, group: ConsumerGroup, out: Outcome, now_ms: int
+        self, context: CoordinatorContext, group: ConsumerGroup, out: Outcome, now_ms: int
     ) -> None:
-        self.around = around
+        self.context = context
         self.draft = Draft(group, out)
         self.out = out
         self.now_ms = now_ms
@@ -56,7 +56,7 @@ class Step:
 
     def check_room(self, member_id: str) -> None:
         """GROUP_MAX_SIZE_REACHED for whoever has no place yet in a full group."""
-        most = self.around.settings.group_consumer_max_size
+        most = self.context.settings.group_consumer_max_size
         members = self.draft.group.members
         if len(members) >= most and member_id not in members:
             raise ApiError(
@@ -121,7 +121,7 @@ class Step:
         self, before: ConsumerMember, said: Subscription, reported: Partitions | None
     ) -> ConsumerMember:
         """Take on what a member says, share out anew if that matters, and move it on."""
-        draft, topics = self.draft, self.around.topics
+        draft, topics = self.draft, self.context.topics
         read_before = draft.group.topics_of(before.said)
         if said != before.said or before.id not in draft.group.members:
             draft.write(MemberSaid(draft.group.id, before.id, said))
@@ -134,9 +134,9 @@ class Step:
             raise_epoch(draft, topics)
         elif is_outdated:
             raise_epoch_if_topics_changed(draft, topics)
-        interval_ms = self.around.settings_of(draft.group.id).consumer_assignment_interval_ms
+        interval_ms = self.context.settings_of(draft.group.id).consumer_assignment_interval_ms
         if may_share_out(draft, interval_ms, self.now_ms):
-            default = self.around.settings.group_consumer_assignors[0]
+            default = self.context.settings.group_consumer_assignors[0]
             share_out(draft, topics, default, self.now_ms)
         self._reconcile(before.id, reported, resubscribed=names_changed or pattern_changed)
         return draft.group.members[before.id]
@@ -147,7 +147,7 @@ class Step:
         group = self.draft.group
         member = group.members[member_id]
         names = group.topics_of(member.said)
-        find = self.around.topics.find
+        find = self.context.topics.find
         readable = {facts.id for name in names if (facts := find(name)) is not None}
         aim = Aim(
             epoch=group.target_epoch,
@@ -176,7 +176,7 @@ class Step:
         if member.said.classic is not None:
             timeout_ms = member.said.classic.session_timeout_ms
         else:
-            timeout_ms = self.around.settings_of(group_id).consumer_session_timeout_ms
+            timeout_ms = self.context.settings_of(group_id).consumer_session_timeout_ms
         self.out.set_timer(SessionEnds(group_id, member.id), timeout_ms)
 
     # --- going ---------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Step:
         for pattern in sorted(group.patterns):
             if not group.uses_pattern(pattern):
                 self.draft.write(PatternResolved(group.id, pattern, None))
-        raise_epoch(self.draft, self.around.topics)
+        raise_epoch(self.draft, self.context.topics)
 
     def _remove(self, member_id: str) -> None:
         group_id, write = self.draft.group.id, self.draft.write

@@ -5,7 +5,7 @@ as before (`classic_members.py`). Down: the last member of the new protocol is g
 ones. They become a classic group again, and share out anew.
 """
 
-from strom.coordination.groups.classic_group import CONSUMER_PROTOCOL, ClassicGroup, Member
+from strom.coordination.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, Member
 from strom.coordination.groups.consumer.classic_members import as_classic, ids_of
 from strom.coordination.groups.consumer.commands import ClassicJoinEnds, ClassicSyncEnds, Downgraded
 from strom.coordination.groups.consumer.group import ConsumerGroup
@@ -24,7 +24,7 @@ from strom.coordination.groups.consumer.values import (
     Subscription,
     TopicIdPartition,
 )
-from strom.coordination.groups.kinds import Surroundings
+from strom.coordination.groups.group import CoordinatorContext
 from strom.coordination.groups.outcome import (
     Joined,
     JoinEnds,
@@ -47,9 +47,9 @@ UPGRADING = ("bidirectional", "upgrade")
 DOWNGRADING = ("bidirectional", "downgrade")
 
 
-def check_may_upgrade(group: ClassicGroup, around: Surroundings) -> None:
+def check_may_upgrade(group: ClassicGroup, context: CoordinatorContext) -> None:
     """GROUP_ID_NOT_FOUND, with the reason, unless the group can become a consumer group."""
-    settings = around.settings
+    settings = context.settings
     reason = ""
     if settings.group_consumer_migration_policy not in UPGRADING:
         reason = "online upgrade is disabled"
@@ -135,9 +135,9 @@ def leave_classic_life(group: ClassicGroup, out: Outcome) -> None:
             out.answer(member.awaiting_sync, Synced(code=again))
 
 
-def may_downgrade(group: ConsumerGroup, around: Surroundings) -> bool:
+def may_downgrade(group: ConsumerGroup, context: CoordinatorContext) -> bool:
     """Whether only classic members are left, and they may be a classic group again."""
-    settings = around.settings
+    settings = context.settings
     return (
         bool(group.members)
         and all(member.said.classic is not None for member in group.members.values())

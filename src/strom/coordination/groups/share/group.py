@@ -6,39 +6,44 @@ from typing import ClassVar
 
 from crc32c import crc32c
 
-from strom.coordination.groups.kinds import AnyGroup, GroupKind
-from strom.coordination.groups.share.records import Introduction, KnownTopic, Partitions, Told
+from strom.coordination.groups.group import Group, GroupType
+from strom.coordination.groups.share.records import (
+    Introduction,
+    KnownTopic,
+    MemberAssignment,
+    Partitions,
+)
 from strom.coordination.groups.topics_image import TopicFacts, TopicsImage
 from strom.model.errors import ApiError, ErrorCode
 from strom.wire.kafka.schema import Uuid
 
 ASSIGNOR = "simple"
 NEW_EPOCH = 0
-NOTHING_YET = Told(NEW_EPOCH, NEW_EPOCH, {})
+NOTHING_YET = MemberAssignment(NEW_EPOCH, NEW_EPOCH, {})
 
 
 @dataclass
 class ShareGroupMember:
-    """One member: what it said, what it shall read, and what it was told."""
+    """One member: what it said, what it shall read, and what it was assigned."""
 
     id: str
     said: Introduction
     target: Partitions = field(default_factory=dict)
-    told: Told = NOTHING_YET
+    assigned: MemberAssignment = NOTHING_YET
 
     def check_epoch(self, epoch: int) -> None:
-        """FENCED_MEMBER_EPOCH unless the member knows what it was told last, or the time before."""
-        if epoch not in (NEW_EPOCH, self.told.epoch, self.told.previous_epoch):
+        """FENCED_MEMBER_EPOCH unless the member knows what it was assigned last, or the time before."""
+        if epoch not in (NEW_EPOCH, self.assigned.epoch, self.assigned.previous_epoch):
             raise ApiError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
-                f"The member's epoch is {self.told.epoch}, not {epoch}: it has to join again.",
+                f"The member's epoch is {self.assigned.epoch}, not {epoch}: it has to join again.",
             )
 
 
-class ShareGroup(AnyGroup):
+class ShareGroup(Group):
     """The members of a share group, and the topics that they read."""
 
-    kind: ClassVar[GroupKind] = GroupKind.SHARE
+    kind: ClassVar[GroupType] = GroupType.SHARE
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id

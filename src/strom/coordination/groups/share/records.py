@@ -67,8 +67,8 @@ class ShareTarget:
     partitions: Partitions | None
 
 
-class Told(NamedTuple):
-    """What a member was told: its epoch, the one before, and its partitions."""
+class MemberAssignment(NamedTuple):
+    """What a member was assigned: its epoch, the one before, and its partitions."""
 
     epoch: int
     previous_epoch: int
@@ -77,11 +77,11 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class ShareCurrent:
-    """What a member was told to read."""
+    """What a member was assigned to read."""
 
     group: str
     member: str
-    told: Told | None
+    assigned: MemberAssignment | None
 
 
 class KnownTopic(NamedTuple):
@@ -139,7 +139,7 @@ def encode(record: ShareGroupRecord) -> tuple[bytes, bytes | None]:
                 value = stored.ShareTargetMemberValue(topic_partitions=_stored(record.partitions))
             return _member_key(record.group, record.member, stored.TARGET_MEMBER_KEY), _value(value)
         case ShareCurrent():
-            value = record.told and _told_value(record.told)
+            value = record.assigned and _assigned_value(record.assigned)
             return _member_key(record.group, record.member, stored.CURRENT_KEY), _value(value)
         case ShareTopics():
             value = None if record.topics is None else _topics_value(record.topics)
@@ -172,10 +172,12 @@ def _decode_of_member(
         return ShareTarget(group, member, _partitions(target.topic_partitions))
     if value is None:
         return ShareCurrent(group, member, None)
-    told = _read(stored.ShareCurrentValue, value)
-    partitions = _partitions(told.assigned_partitions)
+    assigned = _read(stored.ShareCurrentValue, value)
+    partitions = _partitions(assigned.assigned_partitions)
     return ShareCurrent(
-        group, member, Told(told.member_epoch, told.previous_member_epoch, partitions)
+        group,
+        member,
+        MemberAssignment(assigned.member_epoch, assigned.previous_member_epoch, partitions),
     )
 
 
@@ -232,12 +234,12 @@ def _said_value(said: Introduction) -> Struct:
     )
 
 
-def _told_value(told: Told) -> Struct:
+def _assigned_value(assigned: MemberAssignment) -> Struct:
     return stored.ShareCurrentValue(
-        member_epoch=told.epoch,
-        previous_member_epoch=told.previous_epoch,
+        member_epoch=assigned.epoch,
+        previous_member_epoch=assigned.previous_epoch,
         state=STABLE,
-        assigned_partitions=_stored(told.partitions),
+        assigned_partitions=_stored(assigned.partitions),
     )
 
 

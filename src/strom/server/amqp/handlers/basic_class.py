@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from typing import Any
 
-from strom.queues.queue import Got, Queue
+from strom.queues.queue import GetResult, Queue
 from strom.server.amqp.channel import Channel, ChannelConsumer, Work
 from strom.server.amqp.handlers.queue_class import usable
 from strom.wire.amqp.delivering import DeliveryWriter
@@ -85,7 +85,7 @@ async def _get_after_pause(channel: Channel, method: methods.Get, queue: Queue) 
     _answer_get(channel, method, queue, got)
 
 
-def _answer_get(channel: Channel, method: methods.Get, queue: Queue, got: Got | None) -> None:
+def _answer_get(channel: Channel, method: methods.Get, queue: Queue, got: GetResult | None) -> None:
     if got is None:
         channel.connection.send(channel.number, methods.GetEmpty())
     else:

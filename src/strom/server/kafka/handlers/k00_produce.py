@@ -43,11 +43,11 @@ _LOW_ATTRIBUTES_BYTE = 22
 _PASSES_SOON = frozenset({ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR})
 
 
-class _Unsafe:
-    """Counts what is not yet as safe as promised; the last one to become safe gives the answer.
+class _PendingAcks:
+    """Counts what is not yet durable; the last one to become durable sends the response.
 
     The request itself counts as one until all its partitions are appended: otherwise a partition that
-    is safe at once could give the answer before a later one has even been written.
+    is durable at once could send the response before a later one has even been written.
     """
 
     __slots__ = ("_left", "_response", "answer")
@@ -60,11 +60,11 @@ class _Unsafe:
 
     def add(
         self, partition: PartitionProduceResponse, loop: asyncio.AbstractEventLoop
-    ) -> "_WhenSafe":
+    ) -> "_AckOnDurable":
         if self.answer is None:
             self.answer = loop.create_future()
         self._left += 1
-        return _WhenSafe(self, partition)
+        return _AckOnDurable(self, partition)
 
     def remove(self) -> None:
         self._left -= 1
@@ -72,20 +72,20 @@ class _Unsafe:
             self.answer.set_result(self._response)
 
 
-class _WhenSafe:
+class _AckOnDurable:
     """Called when one partition's records are on disk, or never will be."""
 
-    __slots__ = ("_partition", "_unsafe")
+    __slots__ = ("_partition", "_pending")
 
-    def __init__(self, unsafe: _Unsafe, partition: PartitionProduceResponse) -> None:
-        self._unsafe = unsafe
+    def __init__(self, pending: _PendingAcks, partition: PartitionProduceResponse) -> None:
+        self._pending = pending
         self._partition = partition
 
     def __call__(self, code: ErrorCode) -> None:
         if code is not ErrorCode.NONE:
             self._partition.error_code = code
             self._partition.base_offset = -1
-        self._unsafe.remove()
+        self._pending.remove()
 
 
 @handler(
@@ -96,22 +96,22 @@ class _WhenSafe:
 def produce(request: ProduceRequest, context: Context) -> Outcome:
     """Append, then answer when it is safe."""
     response = ProduceResponse()
-    unsafe = _Unsafe(response)
+    pending = _PendingAcks(response)
     now_ms = context.broker.clock.now_ms()
     for topic_data in request.topic_data:
         answer = TopicProduceResponse(name=topic_data.name, topic_id=topic_data.topic_id)
         response.responses.append(answer)
         for data in topic_data.partition_data:
             answer.partition_responses.append(
-                _append(request, topic_data, data, context, now_ms, unsafe)
+                _append(request, topic_data, data, context, now_ms, pending)
             )
     if request.acks == ACKS_NONE:
         _close_on_error(response)
         return None
-    if unsafe.answer is None:
+    if pending.answer is None:
         return response
-    unsafe.remove()
-    return response if unsafe.answer.done() else unsafe.answer
+    pending.remove()
+    return response if pending.answer.done() else pending.answer
 
 
 def _append(
@@ -120,7 +120,7 @@ def _append(
     data: PartitionProduceData,
     context: Context,
     now_ms: int,
-    unsafe: _Unsafe,
+    pending: _PendingAcks,
 ) -> PartitionProduceResponse:
     answer = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
@@ -145,10 +145,10 @@ def _append(
     answer.base_offset = appended.base_offset
     answer.log_append_time_ms = appended.append_time_ms
     answer.log_start_offset = appended.start_offset
-    if request.acks != ACKS_NONE and not partition.is_safe(appended):
-        partition.when_safe(appended, unsafe.add(answer, context.services.loop))
+    if request.acks != ACKS_NONE and not partition.is_durable(appended):
+        partition.on_durable(appended, pending.add(answer, context.services.loop))
     if transactional:
-        _wait_for_transaction(request, answer, context, unsafe)
+        _wait_for_transaction(request, answer, context, pending)
     return answer
 
 
@@ -193,12 +193,12 @@ def _wait_for_transaction(
     request: ProduceRequest,
     answer: PartitionProduceResponse,
     context: Context,
-    unsafe: _Unsafe,
+    pending: _PendingAcks,
 ) -> None:
     """Hold the answer back until it is safe that the partition is part of the transaction."""
     transactions, name = context.transactions, request.transactional_id or ""
-    if request.acks != ACKS_NONE and not transactions.is_safe(name):
-        transactions.when_safe(name, unsafe.add(answer, context.services.loop))
+    if request.acks != ACKS_NONE and not transactions.is_durable(name):
+        transactions.on_durable(name, pending.add(answer, context.services.loop))
 
 
 def _topic(topic_data: TopicProduceData, context: Context) -> HostedTopic:

@@ -12,7 +12,8 @@ from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
+from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k08_offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,7 +34,9 @@ NO_RETENTION = -1
     Needs(Operation.READ, Resource.GROUP),
     Needs(Operation.READ, Resource.TOPIC),
 )
-def offset_commit(request: OffsetCommitRequest, context: Context) -> ToCome:
+def offset_commit(
+    request: OffsetCommitRequest, context: Context
+) -> PendingResponse[OffsetCommitResponse]:
     """Commit what names partitions that exist; the rest is refused on its own."""
     response = OffsetCommitResponse()
     offsets: list[tuple[TopicPartition, CommittedOffset]] = []
@@ -65,7 +68,7 @@ def offset_commit(request: OffsetCommitRequest, context: Context) -> ToCome:
             answers[partition].error_code = code
         return response
 
-    return ToCome(context.groups.submit(command), filled_in)
+    return PendingResponse(context.groups.submit(command), filled_in)
 
 
 def _topic(

@@ -10,7 +10,8 @@ import uuid
 from strom.coordination.groups.commands import Join
 from strom.coordination.groups.outcome import Joined
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
+from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k11_join_group import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -23,7 +24,7 @@ FIRST_VERSION_WITH_SKIPPING = 9
 
 
 @handler(JoinGroupRequest, Needs(Operation.READ, Resource.GROUP))
-def join_group(request: JoinGroupRequest, context: Context) -> ToCome:
+def join_group(request: JoinGroupRequest, context: Context) -> PendingResponse[JoinGroupResponse]:
     """Join, and wait for the others."""
     rebalance_timeout_ms = request.rebalance_timeout_ms
     command = Join(
@@ -42,7 +43,9 @@ def join_group(request: JoinGroupRequest, context: Context) -> ToCome:
         needs_known_id=context.version >= FIRST_VERSION_WITH_KNOWN_IDS,
         can_skip_assignment=context.version >= FIRST_VERSION_WITH_SKIPPING,
     )
-    return ToCome(context.groups.submit(command), lambda joined: _response(joined, context.version))
+    return PendingResponse(
+        context.groups.submit(command), lambda joined: _response(joined, context.version)
+    )
 
 
 def _response(joined: Joined, version: int) -> JoinGroupResponse:

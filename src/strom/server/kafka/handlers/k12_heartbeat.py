@@ -2,12 +2,13 @@
 
 from strom.coordination.groups.commands import Heartbeat
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
+from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 @handler(HeartbeatRequest, Needs(Operation.READ, Resource.GROUP))
-def heartbeat(request: HeartbeatRequest, context: Context) -> ToCome:
+def heartbeat(request: HeartbeatRequest, context: Context) -> PendingResponse[HeartbeatResponse]:
     """Renew the member's session, or tell it that it has to join again."""
     command = Heartbeat(
         group=request.group_id,
@@ -15,6 +16,6 @@ def heartbeat(request: HeartbeatRequest, context: Context) -> ToCome:
         member=request.member_id,
         instance=request.group_instance_id,
     )
-    return ToCome(
+    return PendingResponse(
         context.groups.submit(command), lambda answered: HeartbeatResponse(error_code=answered.code)
     )

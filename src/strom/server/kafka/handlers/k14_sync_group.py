@@ -7,14 +7,15 @@ Behaviour: the answer waits for the leader, and until the shares are on disk. Ve
 from strom.coordination.groups.commands import Sync
 from strom.coordination.groups.outcome import Synced
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
+from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k14_sync_group import SyncGroupRequest, SyncGroupResponse
 
 FIRST_VERSION_WITH_PROTOCOL = 5
 
 
 @handler(SyncGroupRequest, Needs(Operation.READ, Resource.GROUP))
-def sync_group(request: SyncGroupRequest, context: Context) -> ToCome:
+def sync_group(request: SyncGroupRequest, context: Context) -> PendingResponse[SyncGroupResponse]:
     """Wait for the share."""
     command = Sync(
         group=request.group_id,
@@ -25,7 +26,7 @@ def sync_group(request: SyncGroupRequest, context: Context) -> ToCome:
         protocol=request.protocol_name,
         assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
     )
-    return ToCome(context.groups.submit(command), _response)
+    return PendingResponse(context.groups.submit(command), _response)
 
 
 def _response(synced: Synced) -> SyncGroupResponse:

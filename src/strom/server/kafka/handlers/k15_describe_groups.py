@@ -4,9 +4,9 @@ Behaviour: a group that is not there is described as dead; from version 6 on as 
 members said of themselves is told only while the group is stable.
 """
 
-from strom.coordination.groups.classic_group import ClassicGroup, Member
+from strom.coordination.groups.classic.group import ClassicGroup, Member
+from strom.coordination.groups.classic.states import GroupState
 from strom.coordination.groups.coordinator import GroupCoordinator
-from strom.coordination.groups.states import GroupState
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.authorized import GROUP_OPERATIONS
 from strom.server.kafka.context import Context

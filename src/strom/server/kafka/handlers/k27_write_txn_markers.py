@@ -66,7 +66,7 @@ async def _write(wanted: WritableTxnMarker, topic: str, index: int, context: Con
     except ApiError as error:
         return error.code
     safe: asyncio.Future[ErrorCode] = context.services.loop.create_future()
-    partition.when_safe(appended, safe.set_result)
+    partition.on_durable(appended, safe.set_result)
     partition.sync_soon()
     return await safe
 

@@ -111,7 +111,7 @@ async def _safe(transactional_id: str, context: Context) -> ErrorCode:
     """Wait until it is safe that the group is part of the transaction."""
     safe = context.services.loop.create_future()
     try:
-        context.transactions.when_safe(transactional_id, safe.set_result)
+        context.transactions.on_durable(transactional_id, safe.set_result)
     except ApiError as error:
         return error.code
     code: ErrorCode = await safe

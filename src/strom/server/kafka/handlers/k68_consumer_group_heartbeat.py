@@ -10,7 +10,8 @@ from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, Heart
 from strom.coordination.groups.consumer.records import by_topic
 from strom.coordination.groups.consumer.values import Partitions, TopicIdPartition
 from strom.server.kafka.context import Context
-from strom.server.kafka.registry import Needs, Operation, Resource, ToCome, handler
+from strom.server.kafka.pending_response import PendingResponse
+from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k68_consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -26,7 +27,9 @@ FIRST_VERSION_WITH_OWN_IDS = 1
     Needs(Operation.READ, Resource.GROUP),
     Needs(Operation.DESCRIBE, Resource.TOPIC),
 )
-def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: Context) -> ToCome:
+def consumer_group_heartbeat(
+    request: ConsumerGroupHeartbeatRequest, context: Context
+) -> PendingResponse[ConsumerGroupHeartbeatResponse]:
     """Pass it on, and say what came of it."""
     names = request.subscribed_topic_names
     command = ConsumerHeartbeat(
@@ -45,7 +48,7 @@ def consumer_group_heartbeat(request: ConsumerGroupHeartbeatRequest, context: Co
         owned=_owned(request.topic_partitions),
         must_bring_id=context.version >= FIRST_VERSION_WITH_OWN_IDS,
     )
-    return ToCome(context.groups.submit(command), _response)
+    return PendingResponse(context.groups.submit(command), _response)
 
 
 def _response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:

@@ -4,7 +4,7 @@ Behaviour: the member chooses its id. It is told which partitions it may fetch f
 """
 
 from strom.coordination.groups.share.group import NEW_EPOCH
-from strom.coordination.groups.share.rules import LEAVING, ShareHeartbeat, ShareHeartbeatAnswer
+from strom.coordination.groups.share.protocol import LEAVING, ShareHeartbeat, ShareHeartbeatAnswer
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler

@@ -66,11 +66,11 @@ def _member(member: ShareGroupMember, context: Context) -> Member:
     return Member(
         member_id=member.id,
         rack_id=member.said.rack,
-        member_epoch=member.told.epoch,
+        member_epoch=member.assigned.epoch,
         client_id=member.said.client_id,
         client_host=member.said.client_host,
         subscribed_topic_names=list(member.said.topics),
-        assignment=Assignment(topic_partitions=_partitions(member.told.partitions, context)),
+        assignment=Assignment(topic_partitions=_partitions(member.assigned.partitions, context)),
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 from strom.broker.share_fetching import ShareFetch, ShareFetched, ShareLimits, WaitingShareFetch
 from strom.broker.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession, TopicIdPartition
 from strom.broker.shared_partition import SharedPartition
-from strom.coordination.shares.acquisition import Wish
+from strom.coordination.groups.share.partitions.acquisition import AcquireLimits
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
@@ -129,7 +129,7 @@ def _session(request: ShareFetchRequest, context: Context) -> ShareSession:
             )
         session = sessions.begin(key)
         shares = context.shares
-        context.when_lost[key] = lambda: shares.connection_lost(session)
+        context.on_close[key] = lambda: shares.connection_lost(session)
     else:
         session = sessions.go_on(key, request.share_session_epoch)
     session.change(
@@ -153,7 +153,7 @@ def _work(request: ShareFetchRequest, session: ShareSession, context: Context) -
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
         max_bytes=min(request.max_bytes, context.broker.settings.fetch_max_bytes),
-        wish=Wish(
+        acquire=AcquireLimits(
             request.max_records,
             max(request.batch_size, 1),
             strict=request.share_acquire_mode == STRICTLY,

@@ -5,8 +5,8 @@ not there yet comes to be.
 """
 
 from strom.broker.share_sessions import TopicIdPartition
+from strom.coordination.groups.share.protocol import KnowShareTopics
 from strom.coordination.groups.share.records import KnownTopic
-from strom.coordination.groups.share.rules import KnowShareTopics
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler

@@ -1,6 +1,6 @@
 """DeleteShareGroupOffsets, api key 92: have a share group without members forget topics."""
 
-from strom.coordination.groups.share.rules import ForgetShareTopics
+from strom.coordination.groups.share.protocol import ForgetShareTopics
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler

@@ -1,0 +1,1 @@
+"""How programs talk to any Kafka: connections, producers, consumers, admin, groups, compacted topics."""

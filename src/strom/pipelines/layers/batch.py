@@ -1,0 +1,159 @@
+"""The batch layer: a view anew from the master dataset, up to a cut, published in one step."""
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from strom.model.errors import UserError
+from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.layers.compiled_views import CompiledView
+from strom.pipelines.layers.master import ArchiveSnapshot, MasterDataset
+from strom.pipelines.layers.skipping import Piece, write_computable
+from strom.pipelines.locks import locked
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.spark.parsing import parse
+from strom.pipelines.spark.reading import cores_of, read_master
+from strom.pipelines.views.chain import ChainConflict, Manifest, Segment, Version
+from strom.pipelines.views.manifests import Manifests
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+class ArchiveTooShort(UserError):
+    """The archive lacks records that a view holds: a batch of it would lose them."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a batch brought."""
+
+    version: int
+    records: int
+    cut: Offsets
+
+
+def run_batch(
+    spark: "SparkSession",
+    manifests: Manifests,
+    master: MasterDataset,
+    feed: CompiledView,
+    number: int,
+    kafka: KafkaLog,
+    *,
+    beside_speed: bool = False,
+) -> Published:
+    """Compute the states of all archived records, and put them in the place of older ones.
+
+    If it fails, nothing has changed. Beside a speed layer at work, a batch reaches no further than that
+    has come: by the time the batch is done, the speed layer would have passed its end without a stop.
+    Records that the view cannot compute, and has not skipped before, go to the dead letters in `kafka`.
+    """
+    # One at a time, of all processes: each pins the position that it ends at.
+    with locked(manifests.view_folder(feed.name) / "batch.lock"):
+        if not beside_speed:
+            try:
+                return _run_batch(spark, manifests, master, feed, number, kafka, may_lead=True)
+            except ChainConflict:
+                log.info("a speed layer has passed the end of a batch of %s", feed.name)
+        return _run_batch(spark, manifests, master, feed, number, kafka, may_lead=False)
+
+
+def _run_batch(
+    spark: "SparkSession",
+    manifests: Manifests,
+    master: MasterDataset,
+    feed: CompiledView,
+    number: int,
+    kafka: KafkaLog,
+    *,
+    may_lead: bool,
+) -> Published:
+    topic = feed.view.stream.topic
+    cut = _pin(manifests, master, feed, number, may_lead=may_lead)
+    try:
+        base = manifests.existing(feed.name).version(number).base
+        archived = master.snapshot()
+        _check_complete(master, archived)
+        raw = read_master(spark, list(archived.files), base, cut)
+        if not may_lead:  # a core stays free for the speed layer: tasks cannot be interrupted
+            raw = raw.coalesce(max(1, cores_of(spark) - 1))
+        piece = Piece(raw, parse(feed.view.stream, raw), base, cut)
+        segment = write_computable(manifests, kafka, feed, number, piece, layer="batch")
+        manifests.change(feed.name, topic, lambda manifest: _published(manifest, number, segment))
+    except BaseException:
+        manifests.change(feed.name, topic, lambda manifest: _unpinned(manifest, number))
+        raise
+    return Published(number, segment.records, cut)
+
+
+def cut_of(version: Version, archived: Offsets, *, may_lead: bool) -> Offsets:
+    """The latest position up to which everything is archived and at which the chain can be cut.
+
+    A cut that leads is ahead of the chain: it may be made while nobody else makes the chain longer.
+    """
+    if may_lead and version.position <= archived:
+        return archived
+    reached = [boundary for boundary in version.boundaries if boundary <= archived]
+    # A version that begins ahead of the archive, as one replayed from a later time, has no cut yet.
+    return reached[-1] if reached else version.base
+
+
+def _pin(
+    manifests: Manifests, master: MasterDataset, feed: CompiledView, number: int, *, may_lead: bool
+) -> Offsets:
+    archived, first = master.position(), master.base()
+    cuts: list[Offsets] = []
+
+    def pin(manifest: Manifest) -> Manifest:
+        version = manifest.version(number)
+        if not first <= version.base:
+            raise ArchiveTooShort(
+                f"The archive of {master.topic} begins at {first}, later than version {number} of view "
+                f"{feed.name}, at {version.base}: a batch would lose what lies between."
+            )
+        cuts.append(cut_of(version, archived, may_lead=may_lead))
+        return manifest.with_version(replace(version, pinned=cuts[-1]))
+
+    manifests.change(feed.name, master.topic, pin)
+    return cuts[-1]
+
+
+def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
+    """Raise ArchiveTooShort if files hold less than was archived: Spark reads what is there, or fails."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    way_out = (
+        f"A batch would lose records. Restore it, or move the folder {master.path} away, and `strom run` "
+        "archives again what the log still holds."
+    )
+    # Spark writes a file even for no records: strom 0.1.0 noted positions without one where the workers
+    # did not share the data folder.
+    has_read = archived.position != archived.base
+    if has_read and not archived.files and not master.was_compacted():
+        raise ArchiveTooShort(
+            f"The archive of {master.topic} lists no file, although it has read the log from "
+            f"{archived.base} to {archived.position}. {way_out}"
+        )
+    for file, records in archived.files.items():
+        try:
+            found = pq.read_metadata(file).num_rows
+        except (FileNotFoundError, pa.ArrowInvalid):  # missing, or cut short
+            found = 0
+        if records is not None and found < records:
+            raise ArchiveTooShort(
+                f"The archive of {master.topic} noted {records} records in {file}, where {found} are "
+                f"found. {way_out}"
+            )
+
+
+def _published(manifest: Manifest, number: int, segment: Segment) -> Manifest:
+    version = manifest.version(number).spliced(segment)
+    return manifest.with_version(replace(version, pinned=None))
+
+
+def _unpinned(manifest: Manifest, number: int) -> Manifest:
+    return manifest.with_version(replace(manifest.version(number), pinned=None))

@@ -1,0 +1,1 @@
+"""What is stored of a view: its chain of segments, manifests, versions, definitions and fingerprints."""

@@ -1,0 +1,22 @@
+"""A response that waits for something: for a flush, for other members of a group, for new records."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class PendingResponse(NamedTuple, Generic[T_co]):
+    """What is waited for, and how its result becomes a response: a value, or bytes.
+
+    A coroutine would do for a handler; this spares frequent requests the cost of a task.
+    """
+
+    result: asyncio.Future[Any]
+    convert: Callable[[Any], T_co]
+
+    def abandon(self) -> None:
+        """The client is gone. A task goes on, for it may be half-way through a change."""
+        if not isinstance(self.result, asyncio.Task):
+            self.result.cancel()

@@ -1,0 +1,121 @@
+"""Limits over all connections, and deadlines."""
+
+import asyncio
+import socket
+
+import pytest
+
+from strom.model.broker_settings import BrokerSettings
+from strom.model.errors import UserError
+from strom.server.kafka.listener import Listener
+from tests.server.serving import LOOPS, Commands, framed, run, serving, until
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+@pytest.mark.parametrize("begun", [b"\0", framed(b"echo")[:6]])
+def test_a_half_sent_request_is_given_up_after_its_deadline(loop, begun):
+    async def test():
+        async with serving(frame_deadline_ms=100) as server:
+            client = await server.client()
+            await client.send_bytes(begun)
+            assert await client.is_closed()
+
+    run(loop, test())
+
+
+def test_a_slow_trickle_does_not_move_the_deadline(loop):
+    async def test():
+        async with serving(frame_deadline_ms=200) as server:
+            client = await server.client()
+            with pytest.raises((ConnectionError, TimeoutError)):  # noqa: PT012 - some byte is one too many
+                for byte in framed(b"echo" * 1000):
+                    await client.send_bytes(bytes([byte]))
+                    await asyncio.sleep(0.02)
+            assert server.commands.begun == []
+
+    run(loop, test())
+
+
+def test_a_client_that_waits_for_its_answer_is_not_given_up(loop):
+    async def test():
+        async with serving(frame_deadline_ms=50, connections_max_idle_ms=50) as server:
+            client = await server.client()
+            await client.send(b"wait a")
+            await asyncio.sleep(0.3)
+            server.commands.waiting[b"a"].set_result(b"a")
+            assert await client.receive() == b"a"
+
+    run(loop, test())
+
+
+def test_a_request_that_we_do_not_read_is_not_late(loop):
+    async def test():
+        async with serving(frame_deadline_ms=100) as server:
+            client = await server.client()
+            client.reader._transport.pause_reading()  # type: ignore[attr-defined]
+            await client.send(*[b"big 1000000"] * 40)
+            await asyncio.sleep(0.5)
+            client.reader._transport.resume_reading()  # type: ignore[attr-defined]
+            for _ in range(40):
+                assert len(await client.receive()) == 1_000_000
+
+    run(loop, test())
+
+
+def test_an_idle_connection_is_closed(loop):
+    async def test():
+        async with serving(frame_deadline_ms=100, connections_max_idle_ms=100) as server:
+            client = await server.client()
+            assert await client.call(b"echo") == b"echo"
+            assert await client.is_closed()
+
+    run(loop, test())
+
+
+def test_beyond_the_limit_of_connections_new_ones_are_closed_and_old_ones_served(loop):
+    async def test():
+        async with serving(max_connections=3) as server:
+            clients = [await server.client() for _ in range(3)]
+            assert await (await server.client()).is_closed()
+            for client in clients:
+                assert await client.call(b"echo") == b"echo"
+            clients[0].leave()
+            await until(lambda: len(server.listener.connections) == 2)
+            assert await (await server.client()).call(b"echo") == b"echo"
+
+    run(loop, test())
+
+
+def test_stopping_lets_every_client_go(loop):
+    async def test():
+        async with serving() as server:
+            client = await server.client()
+            await client.send(b"wait a")
+            await until(lambda: server.commands.waiting)
+            await server.listener.stop()
+            assert await client.is_closed()
+
+    run(loop, test())
+
+
+def test_a_port_in_use_is_told_with_what_to_do(loop):
+    async def test():
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            settings = BrokerSettings(port=taken.getsockname()[1])
+            listener = Listener(settings, Commands())
+            with pytest.raises(UserError, match=r"in use.*--port"):
+                await listener.start(lambda _: None)
+
+    run(loop, test())
+
+
+def test_an_address_that_is_not_ours_is_told_with_what_to_do(loop):
+    async def test():
+        listener = Listener(BrokerSettings(host="192.0.2.1", port=0), Commands())
+        with pytest.raises(UserError, match="--host"):
+            await listener.start(lambda _: None)
+
+    run(loop, test())

@@ -1,0 +1,91 @@
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strom.model.errors import ProtocolError
+from strom.server.kafka.receive_buffer import BASE_BYTES, GROWTH, SHRINK_AFTER, ReceiveBuffer
+
+LIMIT = 10 * BASE_BYTES * GROWTH
+
+
+def receive(buffer: ReceiveBuffer, stream: bytes, sizes: list[int]) -> list[bytes]:
+    """Feed a stream in pieces of these sizes, over and over; the frames that come out."""
+    frames, position, turn = [], 0, 0
+    while position < len(stream):
+        room = buffer.writable()
+        piece = stream[position : position + min(sizes[turn % len(sizes)], len(room))]
+        room[: len(piece)] = piece
+        buffer.received(len(piece))
+        position, turn = position + len(piece), turn + 1
+        while (frame := buffer.peek(LIMIT)) is not None:
+            frames.append(bytes(frame))
+            buffer.take()
+        extra = buffer.make_room()
+        if extra > 0:
+            buffer.grow(extra)
+    return frames
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 300) | st.integers(BASE_BYTES - 8, BASE_BYTES * 5), max_size=6),
+    sizes=st.lists(st.integers(1, 200) | st.integers(1000, 200_000), min_size=1, max_size=5),
+)
+def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(lengths, sizes):
+    if sum(lengths) > 2000 and max(sizes) < 100:
+        sizes = [*sizes, 4096]
+    bodies = [bytes([index % 251]) * length for index, length in enumerate(lengths)]
+    buffer = ReceiveBuffer()
+    assert receive(buffer, b"".join(map(frame, bodies)), sizes) == bodies
+    assert buffer.is_empty
+
+
+@pytest.mark.parametrize("size", [0, -1, -(2**31), LIMIT + 1, 2**31 - 1])
+def test_an_impossible_length_is_refused(size):
+    buffer = ReceiveBuffer()
+    buffer.writable()[:4] = struct.pack(">i", size)
+    buffer.received(4)
+    with pytest.raises(ProtocolError):
+        buffer.peek(LIMIT)
+
+
+def test_a_declared_length_alone_costs_nothing():
+    buffer = ReceiveBuffer()
+    buffer.writable()[:4] = struct.pack(">i", LIMIT)
+    buffer.received(4)
+    assert buffer.peek(LIMIT) is None
+    assert buffer.make_room() == 0, "there is room for what has come"
+    assert buffer.extra_bytes == 0
+
+
+def test_it_grows_with_what_has_arrived():
+    buffer = ReceiveBuffer()
+    buffer.writable()[:4] = struct.pack(">i", LIMIT)
+    buffer.received(4)
+    assert buffer.peek(LIMIT) is None
+    buffer.received(len(buffer.writable()))
+    assert buffer.make_room() == BASE_BYTES * GROWTH - BASE_BYTES
+
+
+def test_a_large_frame_takes_no_byte_of_the_next_one():
+    buffer = ReceiveBuffer()
+    buffer.writable()[:4] = struct.pack(">i", BASE_BYTES + 10)
+    buffer.received(4)
+    buffer.peek(LIMIT)
+    buffer.received(len(buffer.writable()))
+    buffer.grow(buffer.make_room() or BASE_BYTES)
+    assert len(buffer.writable()) == 14
+
+
+def test_a_large_buffer_can_be_spared_when_it_is_not_needed_any_more():
+    buffer = ReceiveBuffer()
+    receive(buffer, frame(bytes(BASE_BYTES * 3)), [4096])
+    assert buffer.extra_bytes > 0
+    receive(buffer, frame(b"small") * (SHRINK_AFTER - 1), [9])
+    assert buffer.make_room() == -buffer.extra_bytes
