@@ -1,0 +1,98 @@
+"""How strom reads: the field's words instead of paraphrases, names that are unique, docstrings that say something."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "strom"
+SWEPT: tuple[str, ...] = ()
+"""Folders and modules of `src/strom/` that keep to the glossary."""
+
+PARAPHRASES = {
+    r"told|tells?|telling": "respond, report, send, notify",
+    r"anew": "again, recreate, restart, reset",
+    r"once more": "again, retry",
+    r"whoever|whomever": "the client, the caller, the user",
+    r"whatever": "any, every, or rewrite",
+    r"shall": "must, or the present tense",
+    r"somebody|someone|anybody|anyone|nobody|everybody|everyone": "client, member, reader, no one else",
+    r"share[sd]? out|sharing out|hand(ed|s|ing)? out": "assign",
+    r"let(s|ting)? in": "authenticate, authorize",
+    r"shut(s|ting)? out": "fence",
+    r"(as|is|be|are|make it|becomes?) safe": "durable, flushed",
+    r"came too late|out of place": "stale, conflict",
+    r"on (its|their) way|under way": "in flight",
+    r"not to be had|of days to come": "unsupported, unknown",
+    r"are the most|is the most": "exceeds the limit of N",
+    r"so-manieth": "n-th",
+    r"surroundings": "context",
+}
+BANNED = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in PARAPHRASES), re.IGNORECASE)
+ALLOWED = re.compile(r"told apart|tells? apart|`[^`]*`")
+"""Idioms of English, and code in texts."""
+
+
+def swept() -> list[Path]:
+    found: list[Path] = []
+    for name in SWEPT:
+        path = SOURCE / name
+        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return found
+
+
+def texts(path: Path) -> list[tuple[int, str]]:
+    """Every string and comment, with its line."""
+    text = path.read_text("utf-8")
+    found = [
+        (node.lineno, node.value)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    comment = re.compile(r"#\s(.*)")
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := comment.search(line):
+            found.append((number, match[1]))
+    return found
+
+
+@pytest.mark.parametrize("path", swept(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_texts_keep_to_the_glossary(path):
+    found = [
+        f"{path.name}:{number}: {match[0]!r}"
+        for number, text in texts(path)
+        for match in BANNED.finditer(ALLOWED.sub("", text))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", swept(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_docstrings_say_more_than_a_name(path):
+    nodes = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    short = [
+        f"{path.name}:{node.lineno}: {text!r}"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, nodes) and (text := ast.get_docstring(node)) and len(text.split()) <= 3
+    ]
+    assert short == []
+
+
+def test_class_names_are_unique_outside_the_wire():
+    places: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = path.relative_to(SOURCE)
+        if module.parts[0] == "wire":
+            continue
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(module))
+    touched = {str(path.relative_to(SOURCE)) for path in swept()}
+    repeated = {
+        name: modules
+        for name, modules in places.items()
+        if len(modules) > 1 and touched.intersection(modules)
+    }
+    assert repeated == {}
