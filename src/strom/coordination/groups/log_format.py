@@ -18,11 +18,11 @@ class RecordFormat(Protocol):
     """What such a module has."""
 
     @property
-    def RECORDS(self) -> tuple[type[Any], ...]:  # noqa: N802, D102 - a constant of a module
+    def RECORDS(self) -> tuple[type[Any], ...]:  # noqa: N802 - a constant of a module
         ...
 
     @property
-    def KEY_VERSIONS(self) -> tuple[int, ...]:  # noqa: N802, D102 - a constant of a module
+    def KEY_VERSIONS(self) -> tuple[int, ...]:  # noqa: N802 - a constant of a module
         ...
 
     def encode(self, record: Any, /) -> tuple[bytes, bytes | None]:
