@@ -1,4 +1,4 @@
-"""How strom reads: the field's words instead of paraphrases, names that are unique, docstrings that say something."""
+"""How strom reads: the field's words, unique names, docstrings that say something."""
 
 import ast
 import re
