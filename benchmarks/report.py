@@ -22,7 +22,7 @@ from benchmarks.results import Run
 
 TITLES = {
     "throughput": "Throughput through librdkafka, acks=all",
-    "latency": "Small produce requests, acks=all, one under way per connection",
+    "latency": "Small produce requests, acks=all, one in flight per connection",
     "startup": "Start-up",
     "memory": "Memory",
     "transactions": "Transactions through librdkafka",

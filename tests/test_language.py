@@ -69,6 +69,23 @@ def test_texts_keep_to_the_glossary(path):
     assert found == []
 
 
+PAGES = [
+    ROOT / "README.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reference"),
+]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_keep_to_the_glossary(path):
+    lines = enumerate(path.read_text("utf-8").splitlines(), 1)
+    found = [
+        f"{path.name}:{number}: {match[0]!r}"
+        for number, line in lines
+        for match in BANNED.finditer(ALLOWED.sub("", line))
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("path", swept(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_docstrings_say_more_than_a_name(path):
     nodes = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
