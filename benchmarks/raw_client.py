@@ -157,7 +157,7 @@ class _Line:
 def drive(
     bootstrap_servers: str, frames: Sequence[Sequence[bytes]], seconds: float
 ) -> tuple[Latency, list[bytes]]:
-    """Keep one request in flight per connection for a while; also returns the first bytes of the responses."""
+    """Keep one request in flight per connection for a while; returns the starts of the responses too."""
     host, _, port = bootstrap_servers.partition(":")
     lines = [_Line(_connect(host, int(port)), one) for one in frames]
     selector = selectors.DefaultSelector()
