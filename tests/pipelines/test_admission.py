@@ -4,6 +4,8 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines.serving import queries
+from strom.pipelines.serving.admission import AdmittedQuery, admit
+from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.queries import QueryEngine
 from tests.pipelines.served import served_manifests
 
@@ -170,9 +172,13 @@ def test_a_statement_nested_deeply_is_an_error_of_its_client(server, depth):
         server.query("SELECT " + "1+(" * depth + "1" + ")" * depth)
 
 
+def _admit_any(cursor, sql):
+    return AdmittedQuery(cursor.extract_statements(sql)[0], frozenset(), reads_catalog=True)
+
+
 def test_a_query_that_writes_is_refused_by_its_transaction_as_well(server, monkeypatch):
     """In case a later version of DuckDB writes in a way that the check of the tree does not know."""
-    monkeypatch.setattr(queries, "admitted", lambda cursor, sql: cursor.extract_statements(sql)[0])
+    monkeypatch.setattr(queries, "admit", _admit_any)
     with pytest.raises(UserError, match="read-only"):
         server.query(f"WITH x AS (DELETE FROM {state_table(server)} RETURNING *) FROM x")
 
@@ -182,3 +188,29 @@ def test_a_table_function_that_never_ends_is_refused(server):
     with pytest.raises(UserError, match="the table function summary is not possible"):
         server.query("SELECT * FROM summary(page_minutes)")
     assert server.query("SUMMARIZE page_minutes").num_rows > 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "tables"),
+    [
+        ("SELECT 'a; FROM clicks' AS x FROM Page_Minutes -- ; sessions", {"page_minutes"}),
+        ('SELECT ";" FROM (SELECT 1 AS ";") JOIN "pages" USING (x)', {"pages"}),
+        ("WITH a AS (FROM b) SELECT * FROM a, main.c WHERE x IN (FROM d)", {"a", "b", "c", "d"}),
+        ("FROM pages UNION ALL BY NAME FROM users", {"pages", "users"}),
+    ],
+)
+def test_the_tables_of_a_query_come_from_its_syntax(sql, tables):
+    query = admit(connect(), sql)
+    assert query.tables == tables
+    assert not query.reads_catalog
+
+
+def test_a_query_of_the_catalog_lists_views_that_were_not_queried_before(manifests):
+    engine = QueryEngine(manifests)
+    listed = "SELECT table_name FROM information_schema.tables WHERE table_type = 'VIEW'"
+    assert {"table_name": "page_minutes"} in engine.query(listed).to_pylist()
+    engine.close()
+    engine = QueryEngine(manifests)
+    columns = "SELECT name FROM pragma_table_info('page_minutes')"
+    assert {"name": "visitors"} in engine.query(columns).to_pylist()
+    engine.close()

@@ -7,7 +7,7 @@ transaction refuses the former and executes the latter, so the parsed tree is in
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strom.model.errors import UserError
 
@@ -45,9 +45,21 @@ _NAMESPACES = frozenset(
 )
 _OF_FILES = frozenset("./\\")
 """A table whose name has one of these would be taken for a file's."""
+_CATALOG_FUNCTIONS = ("duckdb_", "pragma_")
+_CATALOG_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
 
 
-def admitted(connection: "duckdb.DuckDBPyConnection", sql: str) -> "duckdb.Statement":
+class AdmittedQuery(NamedTuple):
+    """A statement that may be executed, and the tables that it names."""
+
+    statement: "duckdb.Statement"
+    tables: frozenset[str]
+    """Case-folded, as DuckDB compares names; those of common table expressions are among them."""
+    reads_catalog: bool
+    """Whether it lists tables or columns, and so needs all views to be there."""
+
+
+def admit(connection: "duckdb.DuckDBPyConnection", sql: str) -> AdmittedQuery:
     """The one statement of a query; UserError if there is not exactly one, or it may not be executed."""
     from duckdb import StatementType
 
@@ -58,10 +70,15 @@ def admitted(connection: "duckdb.DuckDBPyConnection", sql: str) -> "duckdb.State
     if statement.type != StatementType.SELECT:
         hint = " PIVOT needs its values listed: FOR … IN (…)." if _is_pivot(statement) else ""
         raise UserError(f"A query is one SELECT statement, not {statement.type.name}.{hint}")
+    tables: set[str] = set()
+    reads_catalog = False
     for node in _nodes(_tree(connection, sql)):
         if problem := _problem_with(node):
             raise UserError(problem)
-    return statement
+        if node.get("type") == "BASE_TABLE":
+            tables.add(str(node["table_name"]).casefold())
+        reads_catalog = reads_catalog or _is_of_catalog(node)
+    return AdmittedQuery(statement, frozenset(tables), reads_catalog)
 
 
 def _is_pivot(statement: "duckdb.Statement") -> bool:
@@ -107,6 +124,12 @@ def _problem_with(node: dict[str, Any]) -> str | None:
         if _OF_FILES & set(name) or not _NAMESPACES.issuperset(map(str.casefold, namespaces)):
             return f"A query reads views only, and {'.'.join([*namespaces, name])} is not a view."
     return None
+
+
+def _is_of_catalog(node: dict[str, Any]) -> bool:
+    if node.get("type") == "TABLE_FUNCTION":
+        return str(node["function"]["function_name"]).casefold().startswith(_CATALOG_FUNCTIONS)
+    return node.get("type") == "BASE_TABLE" and node["schema_name"].casefold() in _CATALOG_SCHEMAS
 
 
 def _path(table: dict[str, Any]) -> list[str]:

@@ -1,13 +1,12 @@
 """Answers to queries: a snapshot of every view that is asked for, merged while it is read."""
 
-import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.serving.admission import admitted
+from strom.pipelines.serving.admission import AdmittedQuery, admit
 from strom.pipelines.serving.cancellation import Cancellation, RunningStatements
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.merged_states import IN_MEMORY, MergedStates
@@ -19,7 +18,6 @@ from strom.pipelines.views.versions import definition_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_WORD = re.compile(r"\w+")
 _ATTEMPTS = 3
 
 
@@ -64,13 +62,13 @@ class QueryEngine:
         for attempt in range(_ATTEMPTS):
             cursor = self._connection.cursor()
             try:
-                statement = admitted(cursor, sql)
+                query = admit(cursor, sql)
                 # Outside the transaction, on a cursor of their own: refreshing states writes tables.
-                for manifest in self._named_in(sql):
+                for manifest in self._views_of(query):
                     self._show(manifest)
                 with cancellation.interrupting(cursor):
                     cursor.execute("BEGIN TRANSACTION READ ONLY")
-                    return cursor.sql(statement, params=list(values)).to_arrow_table()
+                    return cursor.sql(query.statement, params=list(values)).to_arrow_table()
             except duckdb.IOException:
                 # A file has gone since the manifest was read: read it again.
                 if attempt == _ATTEMPTS - 1:
@@ -91,17 +89,16 @@ class QueryEngine:
         self._folds.clear()
         self._connection.close()
 
-    def _named_in(self, sql: str) -> list[Manifest]:
-        words = set(_WORD.findall(sql.casefold()))  # names in SQL have no capitals
+    def _views_of(self, query: AdmittedQuery) -> list[Manifest]:
         names = self._manifests.names()
         self._states.hide_dropped(names)
-        named = [name for name in names if name.casefold() in words]
+        named = [name for name in names if query.reads_catalog or name.casefold() in query.tables]
         found = [self._manifests.read(name) for name in named]
         return [manifest for manifest in found if manifest is not None and manifest.active]
 
     def _show(self, manifest: Manifest) -> None:
         version = manifest.active_version
-        assert version is not None  # noqa: S101 - see _named_in
+        assert version is not None  # noqa: S101 - see _views_of
         self._states.show(manifest, version, self._fold(manifest, version))
 
     def _fold(self, manifest: Manifest, version: Version) -> ViewFold:
