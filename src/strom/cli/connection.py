@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strom.cli.client_settings import parse_assignment, parse_properties, to_librdkafka
 from strom.cli.printing import notice
+from strom.client.client_properties import parse_assignment, parse_properties, to_librdkafka
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:

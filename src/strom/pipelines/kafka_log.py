@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from strom.client.client_properties import to_java
 from strom.model.errors import UserError
 from strom.pipelines.failures import Transient
-from strom.pipelines.java_clients import java_client_settings
 from strom.pipelines.layers.dead_letters import DEFAULT_LIMIT, DeadLetter, DeadLetterProducer
 from strom.pipelines.offsets import Offsets
 
@@ -58,7 +58,7 @@ class KafkaLog:
             **(settings or {}),
             "bootstrap.servers": servers,
         }
-        self.java_settings = java_client_settings(self._settings)
+        self.java_settings = to_java(self._settings)
         """What Spark's connector needs to be let in."""
         self._admin: AdminClient | None = None
         self._dead_letters: dict[str, DeadLetterProducer] = {}
