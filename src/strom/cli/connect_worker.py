@@ -75,7 +75,7 @@ def worker(
     given = dict(_known(parse_properties(config.read_text("utf-8")))) if config else {}
     texts: dict[str, str] = {
         **given,
-        **connection.settings,
+        **connection.settings.properties,
         "bootstrap.servers": connection.servers,
         "rest.host": host,
         "rest.port": str(port),

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import ANSWER_SECONDS, Connection
+from strom.cli.connection import Connection
 from strom.cli.topic_admin import REQUEST_SECONDS, list_offsets
 from strom.cli.wire_client import WireClient, is_plain
+from strom.client.factories import RESPONSE_S
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
@@ -258,7 +259,7 @@ def _result(ask: Callable[[], Mapping[str, Any]]) -> Any:
     """What one group's future brings; asks again while a broker gets ready to coordinate groups."""
     from confluent_kafka import KafkaException
 
-    deadline = time.monotonic() + ANSWER_SECONDS
+    deadline = time.monotonic() + RESPONSE_S
     while True:
         (future,) = ask().values()
         try:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import ANSWER_SECONDS, Connection
+from strom.cli.connection import Connection
+from strom.client.factories import RESPONSE_S
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -167,7 +168,7 @@ def list_offsets(
     futures = client.list_offsets(
         {TopicPartition(topic, number): spec for topic, number in partitions},
         isolation_level=level,
-        request_timeout=2 * ANSWER_SECONDS,
+        request_timeout=2 * RESPONSE_S,
     )
     return {
         (partition.topic, partition.partition): future.result().offset

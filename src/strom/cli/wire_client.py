@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
-from strom.cli.connection import ANSWER_SECONDS, Connection
+from strom.cli.connection import Connection
+from strom.client.factories import RESPONSE_S
 from strom.model.errors import ApiError, ErrorCode, ProtocolError, UserError
 from strom.wire.kafka.codec import decode, encode
 from strom.wire.kafka.header import request_header, response_header
@@ -113,11 +114,11 @@ class WireClient:
 
     @contextmanager
     def _open(self, node: Node | None) -> Iterator[socket.socket]:
-        addresses = [(node.host, node.port)] if node else self._connection.addresses()
+        addresses = [(node.host, node.port)] if node else self._connection.settings.addresses()
         problem: OSError | None = None
         for address in addresses:
             try:
-                channel = socket.create_connection(address, timeout=2 * ANSWER_SECONDS)
+                channel = socket.create_connection(address, timeout=2 * RESPONSE_S)
             except OSError as error:
                 problem = error
                 continue
@@ -134,7 +135,7 @@ class WireClient:
 
 def is_plain(connection: Connection) -> bool:
     """Whether brokers can be talked to without TLS and password."""
-    return connection.settings.get("security.protocol", "plaintext").lower() == "plaintext"
+    return connection.settings.security_protocol == "PLAINTEXT"
 
 
 def check(number: int, message: str | None = None) -> None:

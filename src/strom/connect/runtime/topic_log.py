@@ -54,13 +54,12 @@ class TopicLog:
         self._create(partitions, replication)
         count = self._partition_count()
         self._consumer = self._clients.consumer(
+            f"strom-connect-log-{self.topic}",
             {
-                # Demanded of every consumer, also of one that never joins a group.
-                "group.id": f"strom-connect-log-{self.topic}",
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed" if self._committed else "read_uncommitted",
                 "fetch.wait.max.ms": 50,
-            }
+            },
         )
         self._ends = dict.fromkeys(range(count), 0)
         self._consumer.assign([TopicPartition(self.topic, number, 0) for number in range(count)])
