@@ -14,8 +14,8 @@ from strom.cli.connection import Connection
 from strom.cli.printing import human_bytes, human_count, print_table
 from strom.cli.progress import towards
 from strom.cli.throughput import BulkProducer, consume_all
-from strom.cli.topic_admin import TopicAdmin
 from strom.client.connection_settings import ConnectionSettings
+from strom.client.topics import TopicAdmin
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from strom.cli.connection import Connection
-from strom.cli.topic_admin import REQUEST_SECONDS, list_offsets
 from strom.cli.wire_client import WireClient, is_plain
 from strom.client.factories import RESPONSE_S
+from strom.client.offsets import list_offsets
+from strom.client.topics import REQUEST_SECONDS
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse

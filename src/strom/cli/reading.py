@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from strom.cli.connection import Connection
 from strom.cli.offsets import OffsetRange, PartitionOffsets
-from strom.cli.topic_admin import list_offsets, offset_bounds
+from strom.client.offsets import list_offsets, offset_bounds
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
 

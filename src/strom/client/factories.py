@@ -110,7 +110,7 @@ class KafkaClients:
         *,
         fixed: Mapping[str, Any] | None = None,
     ) -> "Consumer":
-        """A consumer that commits when asked to. librdkafka requires a group id of each, member or not."""
+        """A consumer that commits when asked to. librdkafka requires a group id, member or not."""
         from confluent_kafka import Consumer
 
         own = {"group.id": group, **_CONSUMER, **(defaults or {})}
