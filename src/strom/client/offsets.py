@@ -37,8 +37,9 @@ def list_offsets(
         return {}
     level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
     deadline = time.monotonic() + timeout_s
+    left_s = timeout_s
     while True:
-        futures = client.list_offsets(wanted, isolation_level=level, request_timeout=timeout_s)
+        futures = client.list_offsets(wanted, isolation_level=level, request_timeout=left_s)
         try:
             return {
                 (place.topic, place.partition): future.result().offset
@@ -48,8 +49,9 @@ def list_offsets(
             if error_name(error) not in retried or time.monotonic() > deadline:
                 raise
         time.sleep(PAUSE_S)
+        left_s = max(PAUSE_S, deadline - time.monotonic())
         with contextlib.suppress(KafkaException):
-            client.list_topics(timeout=timeout_s)  # librdkafka learns who leads now
+            client.list_topics(timeout=left_s)  # librdkafka learns who leads now
 
 
 def offset_bounds(

@@ -67,6 +67,10 @@ class Clients:
         """A consumer of a group."""
         return self._of("consumer").consumer(group, {**READ_AHEAD, **settings})
 
+    def following_consumer(self, group: str, fixed: Mapping[str, Any]) -> Consumer:
+        """A consumer whose properties are `fixed`: nobody's settings override them."""
+        return self._of("consumer").consumer(group, READ_AHEAD, fixed=fixed)
+
     def admin(self) -> AdminClient:
         """A client for topics and groups."""
         return self._of("admin").admin()
