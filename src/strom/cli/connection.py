@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
 
+    from strom.client.wire_client import WireClient
+
 DEFAULT_SERVERS = f"127.0.0.1:{DEFAULT_PORT}"
 SERVERS_VARIABLE = "STROM_BOOTSTRAP_SERVERS"
 CLIENT_ID = "strom-cli"
@@ -62,6 +64,11 @@ class Connection(KafkaClients):
         return super().consumer(
             group, {"error_cb": _notice_once(), **(defaults or {})}, fixed=fixed
         )
+
+    def protocol_client(self) -> "WireClient":
+        """A client for requests that librdkafka has no call for."""
+        self.check_reachable()
+        return super().protocol_client()
 
     def check_reachable(self) -> None:
         """Raise UserError, soon and in plain words, when nobody listens at any address."""

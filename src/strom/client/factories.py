@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+    from strom.client.wire_client import WireClient
+
 RESPONSE_S: Final = 5.0
 
 HIGH_THROUGHPUT: Final[Mapping[str, Any]] = {
@@ -115,6 +117,12 @@ class KafkaClients:
 
         own = {"group.id": group, **_CONSUMER, **(defaults or {})}
         return Consumer(self._properties(own, fixed))
+
+    def protocol_client(self) -> "WireClient":
+        """A client for requests that librdkafka has no call for."""
+        from strom.client.wire_client import WireClient
+
+        return WireClient(self)
 
     def metadata(
         self, client: "AdminClient | Producer | Consumer", topic: str | None = None

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import click
 
 from strom.cli.connection import Connection
-from strom.cli.group_admin import RESETTABLE, GroupAdmin, GroupDescription, ListedGroup
 from strom.cli.group_reset import chosen_partitions, moved_by, moved_to, within_bounds
 from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.kafka_tools.group_tables import (
@@ -25,6 +24,7 @@ from strom.cli.kafka_tools.group_tables import (
 from strom.cli.kafka_tools.iso_times import parse_datetime_ms, parse_duration_ms
 from strom.cli.offsets import END, START, Anchor, Point
 from strom.cli.printing import notice
+from strom.client.groups import RESETTABLE, GroupAdmin, GroupDescription, ListedGroup
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
 from strom.coordination.groups.consumer.pattern_syntax import parse
 from strom.model.errors import ErrorCode, UserError

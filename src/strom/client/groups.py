@@ -1,15 +1,15 @@
-"""What can be done to consumer groups, for the commands `groups` and `kafka-consumer-groups` alike."""
+"""The admin calls for consumer groups: list, describe, lag, move, delete."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import Connection
-from strom.cli.wire_client import WireClient, is_plain
-from strom.client.factories import RESPONSE_S
+from strom.client.factories import RESPONSE_S, KafkaClients
+from strom.client.kafka_errors import COORDINATOR_NOT_READY, error_name
 from strom.client.offsets import list_offsets
 from strom.client.topics import REQUEST_SECONDS
+from strom.client.wire_client import WireClient, is_plain
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
@@ -35,13 +35,6 @@ STATES = {
     "DEAD": "Dead",
 }
 """librdkafka's names of states, and Kafka's own."""
-_NOT_YET = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
 _CODES = {int(code): code for code in ErrorCode}
 PAUSE_SECONDS = 0.1
 RESETTABLE = frozenset({"Empty", "Dead"})
@@ -120,7 +113,7 @@ class Progress:
 class GroupAdmin:
     """The groups of one cluster. Each failure is a KafkaException with the broker's own text."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: KafkaClients) -> None:
         self._connection = connection
         self.client: AdminClient = connection.admin()
 
@@ -170,7 +163,7 @@ class GroupAdmin:
         self, name: str, partitions: Sequence[TopicPartition]
     ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
         """Forget how far a group has read some partitions: what became of all, and of each."""
-        wire = WireClient(self._connection)
+        wire = self._connection.protocol_client()
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for one in partitions:
             topic = topics.setdefault(one.topic, OffsetDeleteRequestTopic(name=one.topic))
@@ -266,7 +259,7 @@ def _result(ask: Callable[[], Mapping[str, Any]]) -> Any:
         try:
             return future.result()
         except KafkaException as error:
-            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+            if error_name(error) not in COORDINATOR_NOT_READY or time.monotonic() > deadline:
                 raise
         time.sleep(PAUSE_SECONDS)
 

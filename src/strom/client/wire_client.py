@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
-from strom.cli.connection import Connection
-from strom.client.factories import RESPONSE_S
+from strom.client.factories import RESPONSE_S, KafkaClients
 from strom.model.errors import ApiError, ErrorCode, ProtocolError, UserError
 from strom.wire.kafka.codec import decode, encode
 from strom.wire.kafka.header import request_header, response_header
@@ -62,13 +61,12 @@ class Node(NamedTuple):
 class WireClient:
     """Speaks to any broker of a cluster, one request at a time."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: KafkaClients) -> None:
         if not is_plain(connection):
             raise UserError(
                 "This command works only where brokers want neither TLS nor a password yet; "
                 "Kafka's own tool can do it."
             )
-        connection.check_reachable()
         self._connection = connection
         self._numbers = itertools.count(1)
 
@@ -133,7 +131,7 @@ class WireClient:
         ) from problem
 
 
-def is_plain(connection: Connection) -> bool:
+def is_plain(connection: KafkaClients) -> bool:
     """Whether brokers can be talked to without TLS and password."""
     return connection.settings.security_protocol == "PLAINTEXT"
 
