@@ -71,7 +71,7 @@ class Connection(KafkaClients):
         return super().protocol_client()
 
     def check_reachable(self) -> None:
-        """Raise UserError, soon and in plain words, when nobody listens at any address."""
+        """Raise UserError, soon and in plain words, when no server listens at any address."""
         deadline = time.monotonic() + RESPONSE_S
         for host, port in self.settings.addresses():
             left = deadline - time.monotonic()
@@ -140,7 +140,7 @@ def make_connection(
 
 
 def _advice(servers: str) -> str:
-    """What to type when nobody listens: only a broker of this machine can be started from here."""
+    """The command to run when no server listens: only a local broker can be started from here."""
     host, port = parse_address(servers.split(",")[0])
     if "," in servers or host not in {"localhost", "127.0.0.1", "::1"}:
         return "Check the address, and that the broker runs and can be reached."

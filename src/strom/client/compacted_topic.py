@@ -1,7 +1,7 @@
 """A compacted topic as shared state: read to its end, then followed, by a thread of its own.
 
 Programs of one group keep their state in such a topic: each reads all of it when it starts, and applies
-what anyone writes from then on. State changes by what is read, never by what is written.
+what any of them writes from then on. State changes by what is read, never by what is written.
 """
 
 import logging

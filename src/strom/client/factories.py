@@ -42,7 +42,7 @@ NO_CALLBACKS: Final[Mapping[str, Any]] = {
     "error_cb": lambda error: None,
     "logger": logging.Logger("librdkafka", logging.CRITICAL + 1),
 }
-"""For producers that expect to be fenced: every call raises it, nobody else needs to know."""
+"""For producers that expect to be fenced: every call raises it, so it is not logged."""
 
 _CONSUMER: Final[Mapping[str, Any]] = {
     "enable.auto.commit": False,
@@ -64,7 +64,7 @@ class KafkaClients:
 
     @property
     def servers(self) -> str:
-        """The bootstrap servers."""
+        """The bootstrap servers, by commas."""
         return self.settings.servers
 
     def admin(self) -> "AdminClient":

@@ -2,8 +2,8 @@
 
 Several programs may write to one topic. All use one transactional id: the one that wants to write calls
 InitProducerId, which fences the others, reads to the end, decides, and appends in one transaction. A
-commit that succeeds proves that nobody has written between the decision and the commit. So the order of
-the log is the order of decisions, on any Kafka, without a leader and without a lease (ADR 12).
+commit that succeeds proves that no other program wrote between the decision and the commit. So the order
+of the log is the order of decisions, on any Kafka, without a leader and without a lease (ADR 12).
 """
 
 import random
@@ -71,7 +71,7 @@ class FencedWriter:
             self._seen = self._token
 
     def stop(self) -> None:
-        """Drop the producer."""
+        """Drop the producer, open connections included."""
         self._producer = None
 
     def write(self, decide: Callable[[], Decision[Outcome]], timeout_s: float) -> Outcome:

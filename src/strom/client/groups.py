@@ -61,7 +61,7 @@ class GroupMember:
     epoch: int | None = None
     """Of a consumer group's member, if it can be had."""
     target: tuple[TopicPartition, ...] | None = None
-    """What it shall have, in a consumer group."""
+    """The target assignment, in a consumer group."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far one partition is read, by whom; None where nobody knows."""
+    """How far one partition is read, and by which member; None where it is unknown."""
 
     partition: TopicPartition | None
     current: int | None = None
@@ -118,7 +118,7 @@ class GroupAdmin:
         self.client: AdminClient = connection.admin()
 
     def groups(self) -> list[ListedGroup]:
-        """All groups, sorted."""
+        """All groups, sorted by name."""
         listed = self.client.list_consumer_groups(request_timeout=REQUEST_SECONDS).result()
         for error in listed.errors:
             raise error

@@ -53,7 +53,7 @@ class TopicAdmin:
         self._client: AdminClient = clients.admin()
 
     def names(self) -> list[str]:
-        """All topics, sorted."""
+        """The names of all topics, sorted."""
         return sorted(self._clients.metadata(self._client).topics)
 
     def create(
@@ -181,7 +181,7 @@ def create_topic(
 
 
 def wait_for_topic(client: "AdminClient", name: str, timeout_s: float) -> Any:
-    """The description of a topic that was just created: clusters tell their brokers one by one.
+    """The description of a topic that was just created: brokers of a cluster learn of it one by one.
 
     None if it cannot be seen in time.
     """

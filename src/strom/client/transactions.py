@@ -72,7 +72,7 @@ class TransactionAdmin:
         return self._wire.ask_coordinator(name, ask, of=Coordinates.TRANSACTION)
 
     def abort(self, name: str) -> None:
-        """End what is open, and fence its producer: it will have to begin anew."""
+        """Abort an open transaction and fence its producer, which has to initialize again."""
 
         def ask(node: Node) -> None:
             request = InitProducerIdRequest(

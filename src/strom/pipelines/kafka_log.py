@@ -161,7 +161,7 @@ class KafkaLog:
             raise
 
     def close(self) -> None:
-        """Leave."""
+        """Close every client that was opened."""
         for consumer in self._consumers.values():
             consumer.close()
         self._consumers.clear()

@@ -68,7 +68,7 @@ class SchemasLog:
             self._follower.start(partitions, START_S)
 
     def stop(self) -> None:
-        """Leave."""
+        """Stop following the topic, and drop the producer."""
         self._follower.stop()
         self._writer.stop()
 
@@ -83,7 +83,7 @@ class SchemasLog:
         return self._follower.failure
 
     def change(self, decide: Callable[[], Change[Answer]]) -> Answer:
-        """Decide on the newest state and append the entries; nobody else can have written between.
+        """Decide on the newest state and append the entries; no other instance wrote in between.
 
         An instance that is fenced meanwhile decides again. The answer comes when the entries are
         durable and applied here.

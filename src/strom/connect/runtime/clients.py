@@ -68,7 +68,7 @@ class Clients:
         return self._of("consumer").consumer(group, {**READ_AHEAD, **settings})
 
     def following_consumer(self, group: str, fixed: Mapping[str, Any]) -> Consumer:
-        """A consumer whose properties are `fixed`: nobody's settings override them."""
+        """A consumer whose properties are `fixed`: no one's settings override them."""
         return self._of("consumer").consumer(group, READ_AHEAD, fixed=fixed)
 
     def admin(self) -> AdminClient:

@@ -60,7 +60,7 @@ class TopicLog:
             self._follower.start(count, RESPONSE_S)
 
     def stop(self) -> None:
-        """End following."""
+        """Stop following the topic."""
         self._follower.stop()
 
     def catch_up(
@@ -69,7 +69,7 @@ class TopicLog:
         """Return when everything that is in the topic at this moment was applied.
 
         Of a log that reads what is committed, this waits until all transactions that are open now have
-        ended, unless told not to.
+        ended, if `past_open_transactions`.
         """
         with _retriable():
             self._follower.catch_up(timeout_s, past_open_transactions=past_open_transactions)
@@ -80,7 +80,7 @@ class TopicLog:
             read = None if value is None else json.loads(value)
             self._apply((key or b"").decode(), read, message.offset())
         except Exception:
-            # One record that nobody understands must not keep all workers from starting.
+            # One malformed record must not keep all workers from starting.
             log.exception("Skipped a record of %s at offset %d.", self.topic, message.offset())
 
     def _log_rewind(self, partition: int, position: int, offset: int) -> None:
