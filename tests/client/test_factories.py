@@ -12,7 +12,7 @@ NOBODY = "127.0.0.1:1"
 @pytest.fixture
 def made(monkeypatch):
     """What each client was made with."""
-    found = []
+    found: list[dict[str, object]] = []
     for name in ("Producer", "Consumer"):
         monkeypatch.setattr(f"confluent_kafka.{name}", found.append)
     return found

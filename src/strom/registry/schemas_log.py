@@ -28,7 +28,7 @@ RESPONSE_S = 10.0
 CHANGE_S = 30.0
 START_S = 60.0
 # A request waits while the broker is away: librdkafka's ten seconds after it is back are too long.
-_RECONNECT = {"reconnect.backoff.max.ms": 500}
+_RECONNECT = {"reconnect.backoff.max.ms": "500"}
 Answer = TypeVar("Answer")
 
 
