@@ -1,60 +1,12 @@
-"""The settings of a secured Kafka are written once, and Spark is let in by them too."""
+"""The settings of a secured Kafka are written once; Spark authenticates by them too."""
 
 import socket
 
 import pytest
 
-from strom.model.errors import UserError
-from strom.pipelines.java_clients import java_client_settings
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.dead_letters import DeadLetter
 from strom.pipelines.spark.reading import read_log
-
-
-def test_name_and_password_become_a_login():
-    settings = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": "SCRAM-SHA-512",
-        "sasl.username": "ada",
-        "sasl.password": 'a"b\\c',
-        "fetch.wait.max.ms": "10",
-    }
-    assert java_client_settings(settings) == {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        'username="ada" password="a\\"b\\\\c";',
-    }
-
-
-def test_certificates_are_handed_over_as_texts(tmp_path):
-    (tmp_path / "ca.pem").write_text("the authority")
-    settings = {
-        "ssl.ca.location": str(tmp_path / "ca.pem"),
-        "ssl.certificate.pem": "mine",
-        "ssl.key.pem": "secret",
-        "ssl.endpoint.identification.algorithm": "none",
-    }
-    assert java_client_settings(settings) == {
-        "ssl.truststore.certificates": "the authority",
-        "ssl.truststore.type": "PEM",
-        "ssl.keystore.certificate.chain": "mine",
-        "ssl.keystore.key": "secret",
-        "ssl.keystore.type": "PEM",
-        "ssl.endpoint.identification.algorithm": "",
-    }
-
-
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"sasl.mechanism": "GSSAPI"}, "not by GSSAPI"),
-        ({"ssl.ca.location": "/no/such/file"}, "/no/such/file cannot be read"),
-    ],
-)
-def test_what_cannot_be_handed_over_is_told(settings, told):
-    with pytest.raises(UserError, match=told):
-        java_client_settings(settings)
 
 
 @pytest.mark.slow

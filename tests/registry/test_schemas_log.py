@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from strom.client.fenced_writer import FencedWriter
 from strom.model.errors import UserError
 from strom.registry import schemas_log
 from strom.registry.changes import Change
-from strom.registry.client import RegistryClient, RegistryUnreachable
+from strom.registry.client import RegistryClient, RegistryError, RegistryUnreachable
 from strom.registry.records import Configured, decode
 from strom.registry.schemas_log import SchemasLog
 from strom.registry.server import RegistryServer
@@ -112,17 +113,17 @@ def test_a_change_whose_answer_was_lost_is_answered_all_the_same(strom_server, t
     """Without care the second try would say that it was done already, and that would be a refusal."""
     lost: list[object] = []
 
-    def append_and_lose_the_answer(self, producer, entries):
-        real_append(self, producer, entries)
+    def append_and_lose_the_answer(self, producer, records):
+        real_append(self, producer, records)
         if len(lost) < 2:
-            lost.append(entries)
+            lost.append(records)
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
-    real_append = SchemasLog._append
+    real_append = FencedWriter._append
     with RegistryServer(strom_server.bootstrap_servers, topic=topic) as server:
         with RegistryClient(server.url) as client:
             client.register("s", schema(1))
-            monkeypatch.setattr(SchemasLog, "_append", append_and_lose_the_answer)
+            monkeypatch.setattr(FencedWriter, "_append", append_and_lose_the_answer)
             assert client.register("s2", schema(2)) == 2
             assert client.ask("DELETE", "subjects", "s") == [1]
         assert len(lost) == 2
@@ -162,6 +163,28 @@ def test_what_was_acknowledged_survives_kill_9_of_the_registry(strom_server, top
         assert len(set(ids)) == len(ids)
 
 
+def test_a_recreated_topic_ends_changes_but_not_lookups(strom_server, topic):
+    """What is decided on schemas that are no longer in the topic would contradict other instances."""
+    admin = AdminClient({"bootstrap.servers": strom_server.bootstrap_servers})
+    servers = strom_server.bootstrap_servers
+    with (
+        RegistryServer(servers, topic=topic) as server,
+        RegistryClient(server.url, retry_pauses_s=()) as client,
+    ):
+        first = client.register("s", schema(1))
+        admin.delete_topics([topic])[topic].result()
+        config = {"cleanup.policy": "compact"}
+        admin.create_topics([NewTopic(topic, 1, config=config)])[topic].result()
+        follower = server.registry.log._follower
+        with follower.changed:
+            assert follower.changed.wait_for(lambda: follower.failure is not None, 30)
+        with pytest.raises(RegistryError, match="truncated or recreated"):
+            client.register("s2", schema(2))
+        assert client.version("s", 1).id == first
+    with RegistryServer(servers, topic=topic) as later, RegistryClient(later.url) as client:
+        assert client.register("s2", schema(2)) == 1
+
+
 @pytest.mark.slow
 def test_the_registry_outlives_its_broker():
     """Look-ups go on from memory while the broker is away; changes wait for it."""
@@ -196,6 +219,6 @@ def test_a_topic_of_several_partitions_is_refused(strom_server, topic):
 
 
 def test_a_broker_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr(schemas_log, "ANSWER_S", 0.5)
+    monkeypatch.setattr(schemas_log, "RESPONSE_S", 0.5)
     with pytest.raises(UserError, match="No Kafka broker answers"):
         RegistryServer("127.0.0.1:1").start()

@@ -11,7 +11,7 @@ from strom.cli.printing import human_count, notice, print_json, print_table
 from strom.cli.produce import CODECS
 from strom.cli.progress import towards
 from strom.cli.throughput import BulkProducer, consume_all
-from strom.cli.topic_admin import TopicAdmin
+from strom.client.topics import TopicAdmin
 from strom.model.errors import UserError
 
 DISTINCT_VALUES = 1000

@@ -14,7 +14,8 @@ from strom.cli.connection import Connection
 from strom.cli.printing import human_bytes, human_count, print_table
 from strom.cli.progress import towards
 from strom.cli.throughput import BulkProducer, consume_all
-from strom.cli.topic_admin import TopicAdmin
+from strom.client.connection_settings import ConnectionSettings
+from strom.client.topics import TopicAdmin
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def demonstrate_broker(records: int, keep: bool) -> None:
     except RuntimeError as error:
         raise UserError(str(error)) from None
     try:
-        connection = Connection(broker.bootstrap_servers)
+        connection = Connection(ConnectionSettings(broker.bootstrap_servers))
         click.echo(f"It listens at {broker.bootstrap_servers}. Topic: {TOPIC}.\n")
         TopicAdmin(connection).create(TOPIC, partitions=PARTITIONS)
         run_demo(connection, records)

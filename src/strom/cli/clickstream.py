@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
 from strom.cli.clicks import PAGES
+from strom.client.connection_settings import ConnectionSettings
+from strom.client.factories import HIGH_THROUGHPUT, KafkaClients
 
 USERS = 200_000
 SESSIONS = 5_000
@@ -60,17 +62,8 @@ class Visitors:
 
 def send(servers: str, topic: str, rate: float, seconds: float) -> tuple[int, int]:
     """Send clicks at a steady rate (as fast as can be for rate 0); how many, and how many malformed."""
-    from confluent_kafka import Producer
-
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "linger.ms": 20,
-            "batch.size": 500_000,
-            "queue.buffering.max.messages": 1_000_000,
-            "delivery.report.only.error": True,
-            "log_level": 0,
-        }
+    producer = KafkaClients(ConnectionSettings(servers)).producer(
+        {**HIGH_THROUGHPUT, "linger.ms": 20}
     )
     visitors = Visitors()
     began = time.monotonic()

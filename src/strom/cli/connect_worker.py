@@ -13,10 +13,10 @@ from typing import Any
 import click
 
 import strom
-from strom.cli.client_settings import parse_assignment, parse_properties
 from strom.cli.companions import LIFELINE, end_with_parent
 from strom.cli.connection import Connection, connection_options
 from strom.cli.printing import print_json
+from strom.client.client_properties import parse_assignment, parse_properties
 from strom.model.errors import UserError
 
 DEFAULT_PORT = 8083
@@ -75,7 +75,7 @@ def worker(
     given = dict(_known(parse_properties(config.read_text("utf-8")))) if config else {}
     texts: dict[str, str] = {
         **given,
-        **connection.settings,
+        **connection.settings.properties,
         "bootstrap.servers": connection.servers,
         "rest.host": host,
         "rest.port": str(port),

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from strom.cli.connection import Connection
-from strom.cli.group_admin import Committed, GroupAdmin
 from strom.cli.offsets import OffsetRange, Point
 from strom.cli.reading import plan_spans
-from strom.cli.topic_admin import offset_bounds
 from strom.cli.topics import missing_topic
+from strom.client.groups import Committed, GroupAdmin
+from strom.client.offsets import offset_bounds
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
 

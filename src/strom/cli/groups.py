@@ -7,15 +7,15 @@ from typing import Any
 import click
 
 from strom.cli.connection import Connection, connection_options
-from strom.cli.group_admin import (
+from strom.cli.group_reset import chosen_partitions, moved_by, moved_to
+from strom.cli.offsets import Point, parse_offset_range
+from strom.cli.printing import Cell, notice, print_json, print_table
+from strom.client.groups import (
     RESETTABLE,
     GroupAdmin,
     GroupDescription,
     Progress,
 )
-from strom.cli.group_reset import chosen_partitions, moved_by, moved_to
-from strom.cli.offsets import Point, parse_offset_range
-from strom.cli.printing import Cell, notice, print_json, print_table
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from strom.cli.client_settings import parse_assignment
 from strom.cli.connection import Connection, connection_options
-from strom.cli.kafka_errors import kafka_exceptions, kafka_reason
 from strom.cli.outgoing import Headers, LineFormat, LineReader, OutgoingRecord, read_json_line
 from strom.cli.printing import human_count, notice
 from strom.cli.progress import counting
 from strom.cli.sending import Sender, read_lines
+from strom.client.client_properties import parse_assignment
+from strom.client.kafka_errors import kafka_exceptions, kafka_reason
 from strom.model.errors import UserError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

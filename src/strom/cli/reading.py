@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from strom.cli.connection import Connection
 from strom.cli.offsets import OffsetRange, PartitionOffsets
-from strom.cli.topic_admin import list_offsets, offset_bounds
+from strom.client.offsets import list_offsets, offset_bounds
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
 
@@ -72,10 +72,9 @@ def plan_spans(
     }
 
 
-def group_settings(group: str, from_beginning: bool) -> dict[str, str]:
+def group_settings(from_beginning: bool) -> dict[str, str]:
     """Settings of a consumer in a group that commits exactly what a GroupReader has handed out."""
     return {
-        "group.id": group,
         "auto.offset.reset": "earliest" if from_beginning else "latest",
         "enable.auto.commit": "true",
         "enable.auto.offset.store": "false",

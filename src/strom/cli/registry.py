@@ -60,7 +60,7 @@ def registry(
         host=host,
         port=port,
         topic=topic,
-        settings=connection.settings,
+        settings=connection.settings.properties,
         allowed_hosts=ALLOWED_HOSTS.parse(allowed_hosts),
     )
     if lifeline:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from strom.cli.connection import Connection
-from strom.cli.kafka_errors import kafka_reason
 from strom.cli.outgoing import OutgoingRecord
+from strom.client.kafka_errors import kafka_reason
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ class Sender:
 
     def __init__(self, connection: Connection, topic: str, settings: Mapping[str, Any]) -> None:
         # One callback for all records: one per record would cost more than the rest of sending.
-        own = {**settings, "on_delivery": self._on_delivery}
-        self._producer: Producer = connection.producer(own)
+        self._producer: Producer = connection.producer(settings, on_failure=self._on_delivery)
         connection.metadata(self._producer)
         self._topic = topic
         self._failed = 0

@@ -6,11 +6,11 @@ from typing import Any
 import click
 
 from strom.cli.connection import Connection, connection_options
-from strom.cli.group_admin import GroupAdmin
 from strom.cli.group_reset import chosen_partitions, moved_to
 from strom.cli.groups import POINTS, json_option, parse_point, print_moved, shown
 from strom.cli.printing import notice, print_json, print_table
-from strom.cli.share_group_admin import ShareGroupAdmin, ShareGroupDescription, SharePlace
+from strom.client.groups import GroupAdmin
+from strom.client.share_groups import ShareGroupAdmin, ShareGroupDescription, SharePlace
 from strom.model.errors import UserError
 from strom.model.topics import TopicPartition
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import strom
-from strom.cli.client_settings import parse_assignment, parse_properties
 from strom.cli.companions import LIFELINE, Companion, Companions, end_with_parent
 from strom.cli.connection import DEFAULT_SERVERS
 from strom.cli.printing import notice, print_json
+from strom.client.client_properties import parse_assignment, parse_properties
 from strom.http.guard import Guard
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError

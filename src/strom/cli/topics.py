@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import click
 
-from strom.cli.client_settings import parse_assignment
 from strom.cli.connection import Connection, connection_options
 from strom.cli.printing import notice, print_json, print_table
-from strom.cli.topic_admin import TopicAdmin, TopicDescription
+from strom.client.client_properties import parse_assignment
+from strom.client.topics import TopicAdmin, TopicDescription
 from strom.model.errors import UserError
 from strom.model.topics import is_internal
 

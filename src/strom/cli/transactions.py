@@ -8,7 +8,7 @@ import click
 
 from strom.cli.connection import Connection, connection_options
 from strom.cli.printing import notice, print_json, print_table
-from strom.cli.transaction_admin import TransactionAdmin
+from strom.client.transactions import TransactionAdmin
 from strom.model.errors import UserError
 from strom.wire.kafka.messages.k65_describe_transactions import TransactionState
 

@@ -2,7 +2,7 @@
 
 When a transactional producer has been fenced off, confluent-kafka now and then throws its KafkaError
 itself, which is no exception (`except BaseException` lets it pass, and so does pytest), or Python
-notices that it returned and raised at once, and raises SystemError. Nobody should have to know.
+notices that it returned and raised at once, and raises SystemError. Callers need not know.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class TransactionalProducer(Producer):  # type: ignore[misc] # it has no types
 
 
 def sound(call: Callable[..., Answer], *given: Any, **named: Any) -> Answer:
-    """What the call returns; whatever it throws is an exception."""
+    """What the call returns; everything that it throws is an exception."""
     try:
         return call(*given, **named)
     except SystemError as error:

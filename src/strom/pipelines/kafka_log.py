@@ -1,13 +1,17 @@
 """The log as a pipeline needs it: positions, topics, dead letters, progress. By confluent-kafka."""
 
 import contextlib
-import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from strom.client.client_properties import to_java
+from strom.client.cluster import cluster_id, topic_config
+from strom.client.connection_settings import ConnectionSettings
+from strom.client.factories import KafkaClients
+from strom.client.offsets import list_offsets
+from strom.client.topics import create_topic, describe_topic, wait_for_topic
 from strom.model.errors import UserError
 from strom.pipelines.failures import Transient
-from strom.pipelines.java_clients import java_client_settings
 from strom.pipelines.layers.dead_letters import DEFAULT_LIMIT, DeadLetter, DeadLetterProducer
 from strom.pipelines.offsets import Offsets
 
@@ -16,20 +20,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS = 15.0
-RETRY_SECONDS = 0.1
-_PASSING = frozenset(
-    {
-        "NOT_LEADER_FOR_PARTITION",
-        "LEADER_NOT_AVAILABLE",
-        "REPLICA_NOT_AVAILABLE",
-        "OFFSET_NOT_AVAILABLE",
-        "UNKNOWN_LEADER_EPOCH",
-        "FENCED_LEADER_EPOCH",
-        "KAFKA_STORAGE_ERROR",
-    }
-)
-"""A partition may have no leader for a moment, or another one than was known."""
-_NO_RESPONSE = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
+CLIENT_ID = "strom-views"
 KEEP_FOREVER = {"retention.ms": "-1"}
 
 
@@ -53,13 +44,10 @@ class KafkaLog:
     ) -> None:
         self.servers = servers
         self._response_seconds = response_seconds
-        self._settings: dict[str, Any] = {
-            "log_level": 0,
-            **(settings or {}),
-            "bootstrap.servers": servers,
-        }
-        self.java_settings = java_client_settings(self._settings)
-        """What Spark's connector needs to be let in."""
+        connection = ConnectionSettings(servers, settings or {})
+        self._clients = KafkaClients(connection, CLIENT_ID)
+        self.java_settings = to_java(connection.properties)
+        """TLS and SASL for Spark's connector."""
         self._admin: AdminClient | None = None
         self._dead_letters: dict[str, DeadLetterProducer] = {}
         self._consumers: dict[str, Consumer] = {}
@@ -68,10 +56,8 @@ class KafkaLog:
     @property
     def admin(self) -> "AdminClient":
         """The client for topics and positions."""
-        from confluent_kafka.admin import AdminClient
-
         if self._admin is None:
-            self._admin = AdminClient(self._settings)
+            self._admin = self._clients.admin()
         return self._admin
 
     def topics(self) -> dict[str, int]:
@@ -89,12 +75,9 @@ class KafkaLog:
         from confluent_kafka import KafkaException
 
         try:
-            found = self.admin.describe_cluster(request_timeout=self._response_seconds).result()
-        except KafkaException as error:
-            if error.args[0].name() in _NO_RESPONSE:
-                raise self._unavailable() from None
-            return None
-        return found.cluster_id or None
+            return cluster_id(self.admin, self._response_seconds)
+        except KafkaException:
+            raise self._unavailable() from None
 
     def incarnation(self, topic: str) -> int:
         """A number that a topic keeps, and another one of its name has not; 0 where Kafka gives no ids.
@@ -107,18 +90,14 @@ class KafkaLog:
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic that keeps its records; nothing happens if it is there."""
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import NewTopic
-
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=-1, config=KEEP_FOREVER)
-        try:
-            self.admin.create_topics([new])[topic].result(self._response_seconds)
-        except KafkaException as error:
-            if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
-                raise
-        deadline = time.monotonic() + self._response_seconds
-        while topic not in self.topics() and time.monotonic() < deadline:
-            time.sleep(RETRY_SECONDS)  # a cluster tells its brokers one by one
+        create_topic(
+            self.admin,
+            topic,
+            partitions=partitions,
+            config=KEEP_FOREVER,
+            timeout_s=self._response_seconds,
+        )
+        wait_for_topic(self.admin, topic, self._response_seconds)
 
     def ends(self, topic: str) -> Offsets:
         """The end of what can be read: open transactions are not."""
@@ -159,11 +138,11 @@ class KafkaLog:
 
     def commit(self, group: str, topic: str, position: Offsets) -> None:
         """Tell a consumer group's position, for every tool that shows lag."""
-        from confluent_kafka import Consumer, KafkaException, TopicPartition
+        from confluent_kafka import KafkaException, TopicPartition
 
         if group not in self._consumers:
-            settings = {**self._settings, "group.id": group, "enable.auto.commit": False}
-            self._consumers[group] = Consumer(settings)
+            fixed = {"group.id": group, "enable.auto.commit": False}
+            self._consumers[group] = self._clients.consumer(group, fixed=fixed)
         offsets = [TopicPartition(topic, p, offset) for p, offset in enumerate(position.next)]
         with contextlib.suppress(KafkaException):  # the next one brings it up to date
             self._consumers[group].commit(offsets=offsets, asynchronous=True)
@@ -172,7 +151,7 @@ class KafkaLog:
         """Send records with their reason and position, and wait until all are stored."""
         if target not in self._dead_letters:
             self._dead_letters[target] = DeadLetterProducer(
-                self._settings, self._limit_of(target), self._response_seconds
+                self._clients, self._limit_of(target), self._response_seconds
             )
         try:
             self._dead_letters[target].send(topic, target, letters)
@@ -182,7 +161,7 @@ class KafkaLog:
             raise
 
     def close(self) -> None:
-        """Leave."""
+        """Close every client that was opened."""
         for consumer in self._consumers.values():
             consumer.close()
         self._consumers.clear()
@@ -202,52 +181,35 @@ class KafkaLog:
     def _limit_of(self, topic: str) -> int:
         """The largest batch of records that a topic takes, in bytes."""
         from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource, ResourceType
 
-        resource = ConfigResource(ResourceType.TOPIC, topic)
         try:
-            found = self.admin.describe_configs([resource], request_timeout=self._response_seconds)
-            return int(found[resource].result()["max.message.bytes"].value)
+            return int(topic_config(self.admin, topic, self._response_seconds)["max.message.bytes"])
         except (KafkaException, KeyError):  # a cluster need not let everyone describe topics
             return DEFAULT_LIMIT
 
     def _partitions(self, topic: str) -> int:
-        """How many partitions a topic has; its incarnation comes with the answer."""
-        from confluent_kafka import KafkaException, TopicCollection
+        """How many partitions a topic has; its incarnation comes with the response."""
+        from confluent_kafka import KafkaException
 
-        asked = self.admin.describe_topics(
-            TopicCollection([topic]), request_timeout=self._response_seconds
-        )
         try:
-            found = asked[topic].result()
-        except KafkaException as error:
-            if error.args[0].name() == "UNKNOWN_TOPIC_OR_PART":
-                raise KafkaUnavailable(f"There is no topic {topic} at {self.servers}.") from None
+            found = describe_topic(self.admin, topic, self._response_seconds)
+        except KafkaException:
             raise self._unavailable() from None
+        if found is None:
+            raise KafkaUnavailable(f"There is no topic {topic} at {self.servers}.")
         self._incarnations[topic] = found.topic_id.get_least_significant_bits() & (2**63 - 1)
         return len(found.partitions)
 
-    def _offsets(self, topic: str, which: Any) -> Offsets:
-        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+    def _offsets(self, topic: str, spec: Any) -> Offsets:
+        from confluent_kafka import KafkaException
 
-        partitions = self._partitions(topic)
-        asked = {TopicPartition(topic, partition): which for partition in range(partitions)}
-        deadline = time.monotonic() + self._response_seconds
-        while True:
-            try:
-                found = self.admin.list_offsets(
-                    asked,
-                    isolation_level=IsolationLevel.READ_COMMITTED,
-                    request_timeout=self._response_seconds,
-                )
-                return Offsets.of(
-                    {one.partition: future.result().offset for one, future in found.items()}
-                )
-            except KafkaException as error:
-                if error.args[0].name() not in _PASSING or time.monotonic() > deadline:
-                    raise KafkaUnavailable(
-                        f"The positions of topic {topic} cannot be had: {error.args[0].str()}"
-                    ) from None
-                with contextlib.suppress(KafkaException):
-                    self.admin.list_topics(timeout=self._response_seconds)  # who leads now
-                time.sleep(RETRY_SECONDS)
+        places = [(topic, partition) for partition in range(self._partitions(topic))]
+        try:
+            found = list_offsets(
+                self.admin, places, spec, committed=True, timeout_s=self._response_seconds
+            )
+        except KafkaException as error:
+            raise KafkaUnavailable(
+                f"The offsets of topic {topic} cannot be read: {error.args[0].str()}"
+            ) from None
+        return Offsets.of({partition: offset for (_, partition), offset in found.items()})

@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from strom.client.factories import KafkaClients
 from strom.connect.api import InvalidSettings
 from strom.connect.runtime import client_overrides
 from strom.connect.runtime.client_overrides import OVERRIDES, override_problems
@@ -133,10 +134,10 @@ def test_the_words_of_security_settings_are_taken_in_any_case():
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("linger.ms", "1_000", 1000),  # 1 for librdkafka
-        ("linger.ms", "010", 10),  # 8
-        ("linger.ms", "\u0663 ", 3),
-        ("enable.idempotence", " TRUE ", True),
+        ("linger.ms", "1_000", "1000"),  # 1 for librdkafka
+        ("linger.ms", "010", "10"),  # 8
+        ("linger.ms", "\u0663 ", "3"),
+        ("enable.idempotence", " TRUE ", "true"),
         ("compression.type", "gzip ", "gzip"),
         ("sasl.mechanism", "scram-sha-512", "SCRAM-SHA-512"),
         ("client.id", " mine ", " mine "),
@@ -144,7 +145,7 @@ def test_the_words_of_security_settings_are_taken_in_any_case():
 )
 def test_a_client_gets_the_value_that_was_checked(name, text, value, monkeypatch):
     made: list[dict[str, object]] = []
-    monkeypatch.setattr("strom.connect.runtime.clients.Producer", made.append)
+    monkeypatch.setattr("confluent_kafka.Producer", made.append)
     config = {f"producer.override.{name}": text}
     assert list(override_problems(config)) == []
     Clients(NOBODY).of_connector(config).reporting_producer()
@@ -168,8 +169,8 @@ def test_nothing_is_made_to_validate(monkeypatch):
     def made(*_, **__):
         raise AssertionError("a client was made")
 
-    for name in ("Producer", "Consumer", "AdminClient", "TransactionalProducer"):
-        monkeypatch.setattr(f"strom.connect.runtime.clients.{name}", made)
+    for name in ("producer", "reporting_producer", "transactional_producer", "consumer", "admin"):
+        monkeypatch.setattr(KafkaClients, name, made)
     config = {
         **SOURCE,
         "producer.override.plugin.library.paths": "/tmp/evil.so",
@@ -189,7 +190,7 @@ def test_a_stored_configuration_is_checked_before_a_client_is_made():
         with pytest.raises(InvalidSettings, match=r"plugin\.library\.paths"):
             make()
     with pytest.raises(InvalidSettings, match=r"plugin\.library\.paths"):
-        clients.consumer({})
+        clients.consumer("g", {})
 
 
 def test_the_worker_itself_may_set_anything():

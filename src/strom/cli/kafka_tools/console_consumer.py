@@ -85,13 +85,13 @@ def kafka_console_consumer(
     wanted = OffsetRange(_begin(offset, from_beginning))
     limits = Limits(_no_limit_below_zero(max_messages), _no_limit_below_zero(timeout_ms))
     settings = {"isolation.level": isolation_level}
-    group = group or connection.settings.get("group.id")
+    group = group or connection.settings.properties.get("group.id")
     if group is not None and partition is None:
-        consumer = connection.consumer(settings | group_settings(group, wanted.begin == START))
+        consumer = connection.consumer(group, settings | group_settings(wanted.begin == START))
         connection.metadata(consumer)
         reader: AssignedReader | GroupReader = GroupReader(consumer, [topic or f"^{include}"])
     else:
-        consumer = connection.consumer(settings | {"auto.offset.reset": "earliest"})
+        consumer = connection.consumer(defaults=settings | {"auto.offset.reset": "earliest"})
         find = _finder(connection, consumer, topic, include, partition)
         found = find()
         if not found:

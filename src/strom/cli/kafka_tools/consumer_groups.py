@@ -10,9 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from strom.cli.connection import Connection
-from strom.cli.group_admin import RESETTABLE, GroupAdmin, GroupDescription, ListedGroup
 from strom.cli.group_reset import chosen_partitions, moved_by, moved_to, within_bounds
-from strom.cli.kafka_errors import kafka_exceptions, kafka_reason
 from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.kafka_tools.group_tables import (
     deleted_table,
@@ -26,6 +24,8 @@ from strom.cli.kafka_tools.group_tables import (
 from strom.cli.kafka_tools.iso_times import parse_datetime_ms, parse_duration_ms
 from strom.cli.offsets import END, START, Anchor, Point
 from strom.cli.printing import notice
+from strom.client.groups import RESETTABLE, GroupAdmin, GroupDescription, ListedGroup
+from strom.client.kafka_errors import kafka_exceptions, kafka_reason
 from strom.coordination.groups.consumer.pattern_syntax import parse
 from strom.model.errors import ErrorCode, UserError
 from strom.model.topics import TopicPartition

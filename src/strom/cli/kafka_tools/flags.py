@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from strom.cli.client_settings import parse_assignment, parse_properties
 from strom.cli.connection import DEFAULT_SERVERS, SERVERS_VARIABLE, make_connection
 from strom.cli.printing import notice
+from strom.client.client_properties import parse_assignment, parse_properties
 
 
 def server_flags(*property_flags: str, config_flags: tuple[str, ...]) -> Callable[..., Any]:

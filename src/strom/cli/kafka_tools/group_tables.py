@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from strom.cli.group_admin import GroupDescription, GroupMember, Progress
+from strom.client.groups import GroupDescription, GroupMember, Progress
 from strom.model.topics import TopicPartition
 
 NONE = "-"

@@ -6,12 +6,12 @@ from typing import Any, NoReturn
 
 import click
 
-from strom.cli.client_settings import parse_assignment
 from strom.cli.connection import Connection
-from strom.cli.kafka_errors import kafka_exceptions
 from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.printing import notice
-from strom.cli.topic_admin import Partition, TopicAdmin, TopicDescription
+from strom.client.client_properties import parse_assignment
+from strom.client.kafka_errors import kafka_exceptions
+from strom.client.topics import Partition, TopicAdmin, TopicDescription
 from strom.model.errors import UserError
 from strom.model.topics import is_internal
 

@@ -171,10 +171,14 @@ def override_problems(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                 yield prefix + name, f"{prefix}{name}: {problem}"
 
 
-def overrides_of(config: Mapping[str, str], client: str) -> dict[str, str | int | bool]:
+def overrides_of(config: Mapping[str, str], client: str) -> dict[str, str]:
     """The settings that a configuration overrides for one client; it must have no problems."""
     own = with_prefix(config, f"{client}.override.")
-    return {name: OVERRIDES[name].parse(text) for name, text in own.items()}
+    parsed = {name: OVERRIDES[name].parse(text) for name, text in own.items()}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in parsed.items()
+    }
 
 
 def _not_allowed(name: str, client: str) -> str:

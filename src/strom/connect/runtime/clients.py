@@ -11,29 +11,25 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from strom.client.transactional_producer import TransactionalProducer
+from strom.client.connection_settings import ConnectionSettings
+from strom.client.factories import (
+    HIGH_THROUGHPUT,
+    JAVA_PARTITIONER,
+    READ_AHEAD,
+    SINGLE_RECORDS,
+    KafkaClients,
+)
 from strom.connect.api import InvalidSettings
 from strom.connect.runtime.client_overrides import override_problems, overrides_of
 from strom.connect.runtime.settings import CLIENT_PREFIXES, with_prefix, without
 
-_QUIET = {"log_level": 0}
+CLIENT_ID = "strom-connect"
 _PRODUCER = {
+    # Not only by default: who overrides `acks` is refused rather than served without idempotence.
     "acks": "all",
     "enable.idempotence": True,
-    "linger.ms": 5,
-    "partitioner": "murmur2_random",  # as Java clients choose partitions
-    "queue.buffering.max.messages": 500_000,
-    "queue.buffering.max.kbytes": 256 * 1024,
-    "batch.num.messages": 100_000,
-    "batch.size": 1_000_000,
-}
-_CONSUMER = {
-    "enable.auto.commit": False,
-    "auto.offset.reset": "earliest",
-    # librdkafka waits a second whenever its local queue is full; that halves the rate.
-    "fetch.queue.backoff.ms": 10,
-    "queued.min.messages": 50_000,
-    "queued.max.messages.kbytes": 64 * 1024,
+    **HIGH_THROUGHPUT,
+    **JAVA_PARTITIONER,
 }
 
 
@@ -60,39 +56,37 @@ class Clients:
         on_failure: Callable[..., None] | None = None,
     ) -> Producer:
         """A producer that calls back only for records that could not be written."""
-        made = self._made("producer", {**_PRODUCER, **(settings or {})})
-        # librdkafka then reports only what failed: a million records need no million callbacks.
-        made["delivery.report.only.error"] = True
-        if on_failure is not None:
-            made["on_delivery"] = on_failure
-        return TransactionalProducer(made)
+        own = {**_PRODUCER, **(settings or {})}
+        return self._of("producer").transactional_producer(own, on_failure=on_failure)
 
     def reporting_producer(self) -> Producer:
         """A producer for single records whose writing is waited for."""
-        return Producer(self._made("producer", {**_PRODUCER, "linger.ms": 0}))
+        return self._of("producer").reporting_producer({**_PRODUCER, **SINGLE_RECORDS})
 
-    def consumer(self, settings: Mapping[str, Any]) -> Consumer:
-        """A consumer."""
-        return Consumer(self._made("consumer", {**_CONSUMER, **settings}))
+    def consumer(self, group: str, settings: Mapping[str, Any]) -> Consumer:
+        """A consumer of a group."""
+        return self._of("consumer").consumer(group, {**READ_AHEAD, **settings})
+
+    def following_consumer(self, group: str, fixed: Mapping[str, Any]) -> Consumer:
+        """A consumer whose properties are `fixed`: no one's settings override them."""
+        return self._of("consumer").consumer(group, READ_AHEAD, fixed=fixed)
 
     def admin(self) -> AdminClient:
         """A client for topics and groups."""
-        return AdminClient(self._made("admin", {}))
+        return self._of("admin").admin()
 
     def consumer_admin(self) -> AdminClient:
         """The same, authorized as the connector's consumer is."""
-        return AdminClient(self._made("consumer", {}))
+        return self._of("consumer").admin()
 
-    def _made(self, kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _of(self, kind: str) -> KafkaClients:
         # A configuration may be in the topic unchecked: from an older version, or from other writers.
         problems = dict(override_problems(self.overrides))
         if problems:
             raise InvalidSettings({name: [text] for name, text in problems.items()})
-        return {
-            **_QUIET,
-            **settings,
+        properties = {
             **self.shared,
             **with_prefix(self.settings, f"{kind}."),
             **overrides_of(self.overrides, kind),
-            "bootstrap.servers": self.servers,
         }
+        return KafkaClients(ConnectionSettings(self.servers, properties), CLIENT_ID)

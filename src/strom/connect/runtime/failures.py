@@ -5,9 +5,9 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import NewTopic
+from confluent_kafka import KafkaException, Message, Producer
 
+from strom.client.topics import create_topic
 from strom.connect.api import ConnectError, TopicPartition
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.settings import CommonSettings, SinkSettings
@@ -97,15 +97,17 @@ class DeadLetters:
         self._failed: list[Any] = []
         self._is_flushed = True
         self._producer: Producer = clients.producer(on_failure=self._note)
-        new = NewTopic(self._topic, 1, settings.dead_letter_replication)
         try:
-            admin = clients.admin()  # held: with the client its futures would go
-            admin.create_topics([new])[self._topic].result()
+            create_topic(
+                clients.admin(),
+                self._topic,
+                partitions=1,
+                replication_factor=settings.dead_letter_replication,
+            )
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise ConnectError(
-                    f"The dead letter topic {self._topic} cannot be created: {error.args[0].str()}"
-                ) from None
+            raise ConnectError(
+                f"The dead letter topic {self._topic} cannot be created: {error.args[0].str()}"
+            ) from None
 
     def put(self, message: Message, stage: str, executor: str, error: BaseException) -> None:
         """Send a record there."""

@@ -36,7 +36,7 @@ class Offsets:
 
     def look(self) -> None:
         """Return when everything that can be seen now is known."""
-        self._log.catch_up(behind_open=False)
+        self._log.catch_up(past_open_transactions=False)
 
     def get(self, connector: str, source_partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """How far a partition was delivered."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import NewTopic
 
+from strom.client.topics import CLUSTER_DEFAULT, create_topic
 from strom.connect.api import ConnectError, PoisonRecord, RetriableError, SourceRecord, SourceTask
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
@@ -227,15 +227,17 @@ class SourceRun(Runner):
         partitions, copies = settings.creation_partitions, settings.creation_replication
         if partitions is None and copies is None:
             return
-        new = NewTopic(topic, partitions or -1, copies or -1)
-        admin = self._job.clients.admin()
         try:
-            admin.create_topics([new])[topic].result()
+            create_topic(
+                self._job.clients.admin(),
+                topic,
+                partitions=partitions or CLUSTER_DEFAULT,
+                replication_factor=copies or CLUSTER_DEFAULT,
+            )
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise ConnectError(
-                    f"The topic {topic} cannot be created: {error.args[0].str()}"
-                ) from None
+            raise ConnectError(
+                f"The topic {topic} cannot be created: {error.args[0].str()}"
+            ) from None
 
     def _remember(self, records: Sequence[SourceRecord]) -> None:
         """Keep the newest offset of each source partition, to be stored."""

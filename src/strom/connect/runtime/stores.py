@@ -70,7 +70,7 @@ class Stores:
         self._config_log.catch_up()
 
     def catch_up_statuses(self) -> None:
-        """Return when every state that was told until now is known."""
+        """Return when every state that was written until now is known."""
         self._status_log.catch_up()
 
     @property
@@ -89,7 +89,7 @@ class Stores:
             return self._config.get(name)
 
     def connectors(self) -> dict[str, ConnectorState]:
-        """All of them."""
+        """All connectors by their names."""
         with self._config_log.lock:
             return self._config.connectors
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from strom.client.topics import topic_id_text
 from strom.connect.api import RetriableError
 
 _ASK_S: Final = 5.0
@@ -35,8 +36,7 @@ class AskedIds:
         found = {}
         for topic, future in self._futures.items():
             try:
-                # As Kafka's tools print it, and as it can be part of a file's name.
-                text = str(future.result(_ASK_S).topic_id).replace("+", "-").replace("/", "_")
+                text = topic_id_text(future.result(_ASK_S).topic_id)
             except KafkaException as error:
                 if error.args[0].code() in _NO_ANSWER:
                     continue

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 
+from strom.client.cluster import broker_config
 from strom.connect.runtime.settings import SourceSettings
 from strom.model.settings import INT_MAX, MINUTE_MS
 
@@ -99,10 +100,6 @@ def timeout_problems(
 def read_broker_limit_ms(admin: AdminClient) -> int | None:
     """The longest transaction timeout that the broker accepts; None if it cannot be asked."""
     try:
-        cluster = admin.describe_cluster(request_timeout=_ASK_S).result(_ASK_S)
-        resource = ConfigResource(ResourceType.BROKER, cluster.nodes[0].id_string)
-        asked = admin.describe_configs([resource], request_timeout=_ASK_S)[resource]
-        found = asked.result(_ASK_S).get(BROKER_LIMIT)
-        return None if found is None or found.value is None else int(found.value)
-    except (KafkaException, TimeoutError, IndexError, ValueError):
+        return int(broker_config(admin, _ASK_S)[BROKER_LIMIT])
+    except (KafkaException, KeyError, ValueError):
         return None

@@ -1,10 +1,11 @@
 """Sending dead letters: each confirmed by the broker, however large or many they are."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from strom.client.factories import KafkaClients
 from strom.pipelines.failures import Transient
 
 if TYPE_CHECKING:
@@ -69,11 +70,11 @@ def fitted(
 class DeadLetterProducer:
     """Sends letters and waits for the broker's word on each; made again after every failure."""
 
-    def __init__(self, settings: Mapping[str, Any], limit: int, seconds: float) -> None:
-        from confluent_kafka import Producer
-
-        self._producer = Producer({**settings, "enable.idempotence": True})
-        self._limit = min(limit, int(settings.get("message.max.bytes", DEFAULT_LIMIT)))
+    def __init__(self, clients: KafkaClients, limit: int, seconds: float) -> None:
+        # The order of letters, and no letter twice, depend on it.
+        self._producer = clients.reporting_producer(fixed={"enable.idempotence": True})
+        properties = clients.settings.properties
+        self._limit = min(limit, int(properties.get("message.max.bytes", DEFAULT_LIMIT)))
         self._seconds = seconds
 
     def send(self, topic: str, target: str, letters: Iterable[DeadLetter]) -> None:

@@ -1,10 +1,13 @@
-"""What can be done to topics, for the commands `topics` and `kafka-topics` alike."""
+"""The admin calls for topics: create, describe, alter, delete."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import ANSWER_SECONDS, Connection
+from strom.client.factories import KafkaClients
+from strom.client.kafka_errors import error_name
+from strom.client.offsets import PAUSE_S, offset_bounds
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -15,7 +18,7 @@ CLUSTER_DEFAULT = -1
 
 @dataclass(frozen=True)
 class Partition:
-    """Where one partition lives, and which offsets it holds."""
+    """The replicas of a partition, and the offsets it holds."""
 
     number: int
     leader: int | None
@@ -45,13 +48,13 @@ class TopicDescription:
 class TopicAdmin:
     """The topics of one cluster. Each failure is a KafkaException with the broker's own text."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._client: AdminClient = connection.admin()
+    def __init__(self, clients: KafkaClients) -> None:
+        self._clients = clients
+        self._client: AdminClient = clients.admin()
 
     def names(self) -> list[str]:
-        """All topics, sorted."""
-        return sorted(self._connection.metadata(self._client).topics)
+        """The names of all topics, sorted."""
+        return sorted(self._clients.metadata(self._client).topics)
 
     def create(
         self,
@@ -140,39 +143,62 @@ class TopicAdmin:
         return {key: (earliest[key], latest[key]) for key in wanted}
 
 
-def offset_bounds(
-    client: "AdminClient", partitions: Sequence[tuple[str, int]], *, committed: bool = False
-) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]:
-    """The first offset, and the one after the last, of each partition."""
-    from confluent_kafka.admin import OffsetSpec
+def describe_topic(client: "AdminClient", name: str, timeout_s: float) -> Any:
+    """confluent-kafka's TopicDescription; None if there is no such topic. This creates none."""
+    from confluent_kafka import KafkaException, TopicCollection
 
-    first = list_offsets(client, partitions, OffsetSpec.earliest(), committed=committed)
-    last = list_offsets(client, partitions, OffsetSpec.latest(), committed=committed)
-    return first, last
+    try:
+        return client.describe_topics(TopicCollection([name]), request_timeout=timeout_s)[
+            name
+        ].result()
+    except KafkaException as error:
+        if error_name(error) == "UNKNOWN_TOPIC_OR_PART":
+            return None
+        raise
 
 
-def list_offsets(
+def create_topic(
     client: "AdminClient",
-    partitions: Sequence[tuple[str, int]],
-    spec: Any,
+    name: str,
     *,
-    committed: bool = False,
-) -> dict[tuple[str, int], int]:
-    """One offset per partition, by librdkafka's OffsetSpec; -1 where there is none."""
-    from confluent_kafka import IsolationLevel, TopicPartition
+    partitions: int = CLUSTER_DEFAULT,
+    replication_factor: int = CLUSTER_DEFAULT,
+    config: Mapping[str, str] | None = None,
+    timeout_s: float = REQUEST_SECONDS,
+) -> bool:
+    """Create a topic; False if it exists already."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import NewTopic
 
-    if not partitions:
-        return {}
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    futures = client.list_offsets(
-        {TopicPartition(topic, number): spec for topic, number in partitions},
-        isolation_level=level,
-        request_timeout=2 * ANSWER_SECONDS,
-    )
-    return {
-        (partition.topic, partition.partition): future.result().offset
-        for partition, future in futures.items()
-    }
+    new = NewTopic(name, partitions, replication_factor, config=dict(config or {}))
+    try:
+        _finish(client.create_topics([new], request_timeout=timeout_s))
+    except KafkaException as error:
+        if error_name(error) == "TOPIC_ALREADY_EXISTS":
+            return False
+        raise
+    return True
+
+
+def wait_for_topic(client: "AdminClient", name: str, timeout_s: float) -> Any:
+    """The description of a topic that was just created: brokers of a cluster learn of it one by one.
+
+    None if it cannot be seen in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while (found := describe_topic(client, name, timeout_s)) is None or not found.partitions:
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(PAUSE_S)
+    return found
+
+
+def topic_id_text(topic_id: Any) -> str:
+    """A topic's id as Kafka's tools print it, which fits into URLs and file names.
+
+    librdkafka writes plain base64.
+    """
+    return str(topic_id).translate(str.maketrans("+/", "-_"))
 
 
 def _finish(futures: Mapping[Any, Any]) -> None:
@@ -208,8 +234,7 @@ def _description(
         )
     return TopicDescription(
         name=topic.name,
-        # librdkafka writes ids in plain base64, Kafka in the form that is safe in addresses.
-        topic_id=str(topic.topic_id).translate(str.maketrans("+/", "-_")),
+        topic_id=topic_id_text(topic.topic_id),
         internal=topic.is_internal,
         partitions=tuple(sorted(partitions, key=lambda partition: partition.number)),
         changed=changed,

@@ -1,13 +1,15 @@
-"""What can be done to consumer groups, for the commands `groups` and `kafka-consumer-groups` alike."""
+"""The admin calls for consumer groups: list, describe, lag, move, delete."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from strom.cli.connection import ANSWER_SECONDS, Connection
-from strom.cli.topic_admin import REQUEST_SECONDS, list_offsets
-from strom.cli.wire_client import WireClient, is_plain
+from strom.client.factories import RESPONSE_S, KafkaClients
+from strom.client.kafka_errors import COORDINATOR_NOT_READY, error_name
+from strom.client.offsets import list_offsets
+from strom.client.topics import REQUEST_SECONDS
+from strom.client.wire_client import WireClient, is_plain
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
@@ -33,13 +35,6 @@ STATES = {
     "DEAD": "Dead",
 }
 """librdkafka's names of states, and Kafka's own."""
-_NOT_YET = frozenset(
-    {
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-    }
-)
 _CODES = {int(code): code for code in ErrorCode}
 PAUSE_SECONDS = 0.1
 RESETTABLE = frozenset({"Empty", "Dead"})
@@ -66,7 +61,7 @@ class GroupMember:
     epoch: int | None = None
     """Of a consumer group's member, if it can be had."""
     target: tuple[TopicPartition, ...] | None = None
-    """What it shall have, in a consumer group."""
+    """The target assignment, in a consumer group."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class Committed:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far one partition is read, by whom; None where nobody knows."""
+    """How far one partition is read, and by which member; None where it is unknown."""
 
     partition: TopicPartition | None
     current: int | None = None
@@ -118,12 +113,12 @@ class Progress:
 class GroupAdmin:
     """The groups of one cluster. Each failure is a KafkaException with the broker's own text."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: KafkaClients) -> None:
         self._connection = connection
         self.client: AdminClient = connection.admin()
 
     def groups(self) -> list[ListedGroup]:
-        """All groups, sorted."""
+        """All groups, sorted by name."""
         listed = self.client.list_consumer_groups(request_timeout=REQUEST_SECONDS).result()
         for error in listed.errors:
             raise error
@@ -168,7 +163,7 @@ class GroupAdmin:
         self, name: str, partitions: Sequence[TopicPartition]
     ) -> tuple[ErrorCode, dict[TopicPartition, ErrorCode]]:
         """Forget how far a group has read some partitions: what became of all, and of each."""
-        wire = WireClient(self._connection)
+        wire = self._connection.protocol_client()
         topics: dict[str, OffsetDeleteRequestTopic] = {}
         for one in partitions:
             topic = topics.setdefault(one.topic, OffsetDeleteRequestTopic(name=one.topic))
@@ -258,13 +253,13 @@ def _result(ask: Callable[[], Mapping[str, Any]]) -> Any:
     """What one group's future brings; asks again while a broker gets ready to coordinate groups."""
     from confluent_kafka import KafkaException
 
-    deadline = time.monotonic() + ANSWER_SECONDS
+    deadline = time.monotonic() + RESPONSE_S
     while True:
         (future,) = ask().values()
         try:
             return future.result()
         except KafkaException as error:
-            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+            if error_name(error) not in COORDINATOR_NOT_READY or time.monotonic() > deadline:
                 raise
         time.sleep(PAUSE_SECONDS)
 

@@ -1,9 +1,9 @@
-"""What can be seen of transactions, and done to them, for the command `transactions`."""
+"""The admin calls for transactions, in Kafka's protocol: librdkafka has none."""
 
 from dataclasses import dataclass
 
-from strom.cli.connection import Connection
-from strom.cli.wire_client import Coordinates, Node, WireClient, check
+from strom.client.factories import KafkaClients
+from strom.client.wire_client import Coordinates, Node, check
 from strom.model.errors import ErrorCode, UserError
 from strom.wire.kafka.messages.k22_init_producer_id import (
     InitProducerIdRequest,
@@ -35,8 +35,8 @@ class ListedTransaction:
 class TransactionAdmin:
     """Asks the brokers that coordinate transactions."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._wire = WireClient(connection)
+    def __init__(self, connection: KafkaClients) -> None:
+        self._wire = connection.protocol_client()
 
     def transactions(self, states: tuple[str, ...] = ()) -> list[ListedTransaction]:
         """All transactional ids, or those in these states, of all brokers."""
@@ -72,7 +72,7 @@ class TransactionAdmin:
         return self._wire.ask_coordinator(name, ask, of=Coordinates.TRANSACTION)
 
     def abort(self, name: str) -> None:
-        """End what is open, and fence its producer: it will have to begin anew."""
+        """Abort an open transaction and fence its producer, which has to initialize again."""
 
         def ask(node: Node) -> None:
             request = InitProducerIdRequest(

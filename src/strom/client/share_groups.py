@@ -1,10 +1,10 @@
-"""What can be done to share groups: librdkafka has no calls for it yet, so it is done on the wire."""
+"""The admin calls for share groups, in Kafka's protocol: librdkafka has none yet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from strom.cli.connection import Connection
-from strom.cli.wire_client import Node, WireClient, check
+from strom.client.factories import KafkaClients
+from strom.client.wire_client import Node, check
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
@@ -72,8 +72,8 @@ class SharePlace:
 class ShareGroupAdmin:
     """The share groups of one cluster. Each failure is an ApiError with the broker's code."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._wire = WireClient(connection)
+    def __init__(self, connection: KafkaClients) -> None:
+        self._wire = connection.protocol_client()
 
     def groups(self) -> list[ShareGroupInList]:
         """All share groups, sorted."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
-from strom.cli.connection import ANSWER_SECONDS, Connection
+from strom.client.factories import RESPONSE_S, KafkaClients
 from strom.model.errors import ApiError, ErrorCode, ProtocolError, UserError
 from strom.wire.kafka.codec import decode, encode
 from strom.wire.kafka.header import request_header, response_header
@@ -61,13 +61,12 @@ class Node(NamedTuple):
 class WireClient:
     """Speaks to any broker of a cluster, one request at a time."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: KafkaClients) -> None:
         if not is_plain(connection):
             raise UserError(
                 "This command works only where brokers want neither TLS nor a password yet; "
                 "Kafka's own tool can do it."
             )
-        connection.check_reachable()
         self._connection = connection
         self._numbers = itertools.count(1)
 
@@ -113,11 +112,11 @@ class WireClient:
 
     @contextmanager
     def _open(self, node: Node | None) -> Iterator[socket.socket]:
-        addresses = [(node.host, node.port)] if node else self._connection.addresses()
+        addresses = [(node.host, node.port)] if node else self._connection.settings.addresses()
         problem: OSError | None = None
         for address in addresses:
             try:
-                channel = socket.create_connection(address, timeout=2 * ANSWER_SECONDS)
+                channel = socket.create_connection(address, timeout=2 * RESPONSE_S)
             except OSError as error:
                 problem = error
                 continue
@@ -132,9 +131,9 @@ class WireClient:
         ) from problem
 
 
-def is_plain(connection: Connection) -> bool:
+def is_plain(connection: KafkaClients) -> bool:
     """Whether brokers can be talked to without TLS and password."""
-    return connection.settings.get("security.protocol", "plaintext").lower() == "plaintext"
+    return connection.settings.security_protocol == "PLAINTEXT"
 
 
 def check(number: int, message: str | None = None) -> None:

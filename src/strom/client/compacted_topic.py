@@ -1,0 +1,267 @@
+"""A compacted topic as shared state: read to its end, then followed, by a thread of its own.
+
+Programs of one group keep their state in such a topic: each reads all of it when it starts, and applies
+what any of them writes from then on. State changes by what is read, never by what is written.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from strom.client.cluster import topic_config
+from strom.client.kafka_errors import NO_LEADER, NO_RESPONSE, NOT_VISIBLE_YET, error_name
+from strom.client.offsets import list_offsets
+from strom.client.topics import CLUSTER_DEFAULT, create_topic, describe_topic, wait_for_topic
+from strom.model.backoff import Backoff
+from strom.model.errors import StromError, UserError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+    from confluent_kafka.admin import AdminClient
+
+BACKOFF: Final = Backoff(0.1, 5.0)
+POLL_S: Final = 0.2
+BATCH: Final = 1000
+_RETRIED = NO_LEADER | NO_RESPONSE | NOT_VISIBLE_YET
+_UNDESCRIBED = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+_FIXED: Final[Mapping[str, Any]] = {
+    "enable.partition.eof": True,
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": 50,
+    "fetch.error.backoff.ms": 50,
+}
+log = logging.getLogger(__name__)
+
+MakeConsumer = Callable[[Mapping[str, Any]], "Consumer"]
+"""Makes a consumer with these properties, which the user's must not override."""
+Apply = Callable[["Message"], None]
+"""Applies one record, under the follower's lock. What it raises ends the following for good."""
+
+
+class FollowerError(StromError):
+    """The topic cannot be read at the moment, or not any more."""
+
+
+class CatchUpTimeout(FollowerError):
+    """The end of the topic was not reached in time."""
+
+
+def ensure_compacted_topic(
+    client: "AdminClient",
+    name: str,
+    *,
+    partitions: int,
+    replication_factor: int = CLUSTER_DEFAULT,
+    timeout_s: float,
+) -> int:
+    """Create the topic, or check that the one that exists is compacted; its number of partitions.
+
+    UserError if it is not compacted: records would be deleted that still count. KafkaException if the
+    cluster does not respond or does not allow it.
+    """
+    # A user who may not create topics may still use one that exists, so it is looked for first.
+    found = describe_topic(client, name, timeout_s)
+    if found is None:
+        create_topic(
+            client,
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            config={"cleanup.policy": "compact"},
+            timeout_s=timeout_s,
+        )
+        found = wait_for_topic(client, name, timeout_s)
+        if found is None:
+            raise UserError(
+                f"The topic {name} was created, but has no partitions yet. Start again."
+            )
+    _check_policy(client, name, timeout_s)
+    return len(found.partitions)
+
+
+def _check_policy(client: "AdminClient", name: str, timeout_s: float) -> None:
+    from confluent_kafka import KafkaException
+
+    try:
+        policy = topic_config(client, name, timeout_s).get("cleanup.policy", "compact")
+    except KafkaException as error:
+        if error_name(error) not in _UNDESCRIBED:
+            raise
+        log.warning("Not authorized to check whether the topic %s is compacted.", name)
+        return
+    if policy != "compact":
+        raise UserError(
+            f"The topic {name} is not compacted: its cleanup.policy is {policy}, by which records are "
+            f"deleted that are still needed. Change it with: strom topics alter {name} "
+            "cleanup.policy=compact"
+        )
+
+
+class TopicFollower:
+    """Applies every record of a topic, in the order of its partition, and then those that follow.
+
+    `committed`: only records of committed transactions. `on_rewind` is called when the topic begins
+    again at an offset that was read already, so it was truncated or recreated: state holds what the
+    topic does not. It gets the partition, the position and the offset, and may raise to end the
+    following; else all records are applied again.
+    """
+
+    def __init__(
+        self,
+        client: "AdminClient",
+        make_consumer: MakeConsumer,
+        topic: str,
+        apply: Apply,
+        *,
+        committed: bool,
+        on_rewind: Callable[[int, int, int], None],
+    ) -> None:
+        self.topic = topic
+        self.lock = threading.RLock()
+        """Held while records are applied."""
+        self.changed = threading.Condition(self.lock)
+        """Notified whenever more was read."""
+        self.failure: BaseException | None = None
+        """Why the topic is not followed any more."""
+        self._client = client
+        self._make_consumer = make_consumer
+        self._apply = apply
+        self._committed = committed
+        self._on_rewind = on_rewind
+        self._positions: dict[int, int] = {}
+        self._last_warning = ""
+        self._stopping = threading.Event()
+        self._consumer: Consumer | None = None
+        self._thread = threading.Thread(target=self._run, name=f"follow-{topic}", daemon=True)
+
+    def start(self, partitions: int, timeout_s: float) -> None:
+        """Read what can be read now, and go on in a thread."""
+        self._positions = dict.fromkeys(range(partitions), 0)
+        self._consumer = self._open()  # here, where the caller learns of a wrong property
+        self._thread.start()
+        self.catch_up(timeout_s)
+
+    def stop(self) -> None:
+        """End the following."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def catch_up(self, timeout_s: float, *, past_open_transactions: bool = False) -> None:
+        """Return when everything that is in the topic at this moment was applied.
+
+        A follower of committed records sees nothing that lies behind an open transaction. With
+        `past_open_transactions` this waits until those that are open now have ended.
+        """
+        deadline = time.monotonic() + timeout_s
+        ends = self._ends(timeout_s, committed=self._committed and not past_open_transactions)
+        self.wait_for(
+            lambda: all(self._positions[number] >= end for number, end in ends.items()),
+            deadline - time.monotonic(),
+        )
+
+    def wait_for(self, is_reached: Callable[[], bool], timeout_s: float) -> None:
+        """Return when a condition on the applied state holds."""
+        with self.changed:
+            reached = self.changed.wait_for(
+                lambda: self.failure is not None or is_reached(), timeout_s
+            )
+        self.check()
+        if not reached:
+            raise CatchUpTimeout(
+                f"The topic {self.topic} could not be read to its end within {timeout_s:.0f} s."
+            )
+
+    def check(self) -> None:
+        """Raise FollowerError if the topic is not followed any more."""
+        if self.failure is not None:
+            raise FollowerError(f"The topic {self.topic} is not followed any more: {self.failure}")
+
+    def _ends(self, timeout_s: float, *, committed: bool) -> dict[int, int]:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import OffsetSpec
+
+        places = [(self.topic, number) for number in self._positions]
+        try:
+            found = list_offsets(
+                self._client,
+                places,
+                OffsetSpec.latest(),
+                committed=committed,
+                timeout_s=timeout_s,
+                retried=_RETRIED,
+            )
+        except KafkaException as error:
+            raise FollowerError(
+                f"The end of the topic {self.topic} cannot be read: {error.args[0].str()}"
+            ) from None
+        return {number: offset for (_, number), offset in found.items()}
+
+    # ── the thread ───────────────────────────────────────────────────────────────────────────────
+
+    def _run(self) -> None:
+        from confluent_kafka import KafkaException
+
+        attempt = 0
+        while not self._stopping.is_set():
+            before = dict(self._positions)
+            try:
+                self._read()
+            except KafkaException as error:
+                # librdkafka reconnects by itself. What it raises needs another consumer.
+                attempt = 0 if self._positions != before else attempt + 1
+                self._warn(error.args[0].str())
+                self._stopping.wait(BACKOFF.delay(attempt, random.random()))  # noqa: S311
+            except Exception as error:
+                log.exception("The topic %s is not followed any more.", self.topic)
+                with self.changed:
+                    self.failure = error
+                    self.changed.notify_all()
+                return
+
+    def _read(self) -> None:
+        from confluent_kafka import TopicPartition
+
+        consumer, self._consumer = self._consumer or self._open(), None
+        try:
+            consumer.assign(
+                [TopicPartition(self.topic, *place) for place in self._positions.items()]
+            )
+            while not self._stopping.is_set():
+                # consume() alone would wait for a whole batch, or until the time is over.
+                first = consumer.poll(POLL_S)
+                if first is not None:
+                    self._take([first, *consumer.consume(BATCH, 0)])
+        finally:
+            consumer.close()
+
+    def _open(self) -> "Consumer":
+        level = "read_committed" if self._committed else "read_uncommitted"
+        return self._make_consumer({**_FIXED, "isolation.level": level})
+
+    def _take(self, messages: "Sequence[Message]") -> None:
+        from confluent_kafka import KafkaError
+
+        with self.changed:
+            for message in messages:
+                error, number, offset = message.error(), message.partition(), message.offset()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    self._warn(error.str())
+                    continue
+                if offset < self._positions[number]:
+                    self._on_rewind(number, self._positions[number], offset)
+                if error is None:
+                    self._apply(message)
+                    offset += 1
+                # The end is beyond the last record where markers of transactions follow it.
+                self._positions[number] = offset
+            self.changed.notify_all()
+
+    def _warn(self, reason: str) -> None:
+        """Log a problem once, not at every retry."""
+        if reason != self._last_warning:
+            log.warning("Reading the topic %s: %s", self.topic, reason)
+            self._last_warning = reason

@@ -1,0 +1,177 @@
+"""Factories for confluent-kafka's producers, consumers and admin clients, with their defaults.
+
+The import of confluent-kafka is deferred to the first client, so that programs start fast without one.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from strom.client.connection_settings import ConnectionSettings
+from strom.client.kafka_errors import NO_RESPONSE, error_name
+from strom.model.errors import UserError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient, ClusterMetadata
+
+    from strom.client.wire_client import WireClient
+
+RESPONSE_S: Final = 5.0
+
+HIGH_THROUGHPUT: Final[Mapping[str, Any]] = {
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 500_000,
+    "queue.buffering.max.kbytes": 256 * 1024,
+    "batch.num.messages": 100_000,
+    "batch.size": 1_000_000,
+}
+"""For producers of many records. librdkafka's own limits end a batch after 10,000 records."""
+SINGLE_RECORDS: Final[Mapping[str, Any]] = {"linger.ms": 0}
+"""For producers whose caller waits for each record."""
+JAVA_PARTITIONER: Final[Mapping[str, Any]] = {"partitioner": "murmur2_random"}
+"""Keys go to the partitions that Java's clients choose; librdkafka's default is CRC32."""
+READ_AHEAD: Final[Mapping[str, Any]] = {
+    "auto.offset.reset": "earliest",
+    "queued.min.messages": 50_000,
+    "queued.max.messages.kbytes": 64 * 1024,
+}
+"""For consumers that read everything, with a bounded local queue."""
+NO_CALLBACKS: Final[Mapping[str, Any]] = {
+    "error_cb": lambda error: None,
+    "logger": logging.Logger("librdkafka", logging.CRITICAL + 1),
+}
+"""For producers that expect to be fenced: every call raises it, so it is not logged."""
+
+_CONSUMER: Final[Mapping[str, Any]] = {
+    "enable.auto.commit": False,
+    # librdkafka waits a second whenever its local queue is full; that halves the rate of catching up.
+    "fetch.queue.backoff.ms": 10,
+}
+
+
+@dataclass(frozen=True)
+class KafkaClients:
+    """Makes clients for one Kafka.
+
+    `defaults` of each call give way to the user's properties; `fixed` ones, which the code relies on,
+    do not.
+    """
+
+    settings: ConnectionSettings
+    client_id: str = "strom"
+
+    @property
+    def servers(self) -> str:
+        """The bootstrap servers, by commas."""
+        return self.settings.servers
+
+    def admin(self) -> "AdminClient":
+        """A client for topics, groups and configurations. Its futures end with it: keep it."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._properties({}))
+
+    def producer(
+        self,
+        defaults: Mapping[str, Any] | None = None,
+        *,
+        fixed: Mapping[str, Any] | None = None,
+        on_failure: Callable[..., None] | None = None,
+    ) -> "Producer":
+        """An idempotent producer that calls back only for records that could not be written."""
+        from confluent_kafka import Producer
+
+        return Producer(self._failures_only(defaults, fixed, on_failure))
+
+    def reporting_producer(
+        self, defaults: Mapping[str, Any] | None = None, *, fixed: Mapping[str, Any] | None = None
+    ) -> "Producer":
+        """An idempotent producer that calls back for each record."""
+        from confluent_kafka import Producer
+
+        return Producer(self._idempotent(defaults, fixed))
+
+    def transactional_producer(
+        self,
+        defaults: Mapping[str, Any] | None = None,
+        *,
+        fixed: Mapping[str, Any] | None = None,
+        on_failure: Callable[..., None] | None = None,
+    ) -> "Producer":
+        """As `producer`, and every call of it fails by raising a KafkaException."""
+        from strom.client.transactional_producer import TransactionalProducer
+
+        return TransactionalProducer(self._failures_only(defaults, fixed, on_failure))
+
+    def consumer(
+        self,
+        group: str,
+        defaults: Mapping[str, Any] | None = None,
+        *,
+        fixed: Mapping[str, Any] | None = None,
+    ) -> "Consumer":
+        """A consumer that commits when asked to. librdkafka requires a group id, member or not."""
+        from confluent_kafka import Consumer
+
+        own = {"group.id": group, **_CONSUMER, **(defaults or {})}
+        return Consumer(self._properties(own, fixed))
+
+    def protocol_client(self) -> "WireClient":
+        """A client for requests that librdkafka has no call for."""
+        from strom.client.wire_client import WireClient
+
+        return WireClient(self)
+
+    def metadata(
+        self, client: "AdminClient | Producer | Consumer", topic: str | None = None
+    ) -> "ClusterMetadata":
+        """The cluster's brokers and topics, or one topic; UserError if no broker responds."""
+        from confluent_kafka import KafkaException
+
+        try:
+            if topic is None:
+                return client.list_topics(timeout=RESPONSE_S)
+            return client.list_topics(topic, timeout=RESPONSE_S)
+        except KafkaException as error:
+            if error_name(error) in NO_RESPONSE:
+                raise UserError(
+                    f"The server at {self.servers} does not respond as a Kafka broker. Check the "
+                    "address, and security.protocol if the broker requires TLS or SASL."
+                ) from None
+            raise
+
+    def _failures_only(
+        self,
+        defaults: Mapping[str, Any] | None,
+        fixed: Mapping[str, Any] | None,
+        on_failure: Callable[..., None] | None,
+    ) -> dict[str, Any]:
+        # librdkafka then reports only what failed: a million records need no million callbacks.
+        made = self._idempotent(defaults, {**(fixed or {}), "delivery.report.only.error": True})
+        if on_failure is not None:
+            made["on_delivery"] = on_failure
+        return made
+
+    def _idempotent(
+        self, defaults: Mapping[str, Any] | None, fixed: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        made = self._properties(defaults or {}, fixed)
+        # librdkafka refuses to be idempotent with fewer acknowledgements, which a user may ask for.
+        if str(made.get("acks", made.get("request.required.acks", "all"))) in {"all", "-1"}:
+            made.setdefault("enable.idempotence", True)
+        return made
+
+    def _properties(
+        self, defaults: Mapping[str, Any], fixed: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        return {
+            "client.id": self.client_id,
+            # librdkafka's own log lines are for developers: the property log_level brings them back.
+            "log_level": 0,
+            **defaults,
+            **self.settings.properties,
+            **(fixed or {}),
+            "bootstrap.servers": self.servers,
+        }
