@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+    from strom.client.protocol_client import ProtocolClient
+
 DEFAULT_PORT = 9092
 DEFAULT_SERVERS = f"127.0.0.1:{DEFAULT_PORT}"
 SERVERS_VARIABLE = "STROM_BOOTSTRAP_SERVERS"
@@ -65,6 +67,17 @@ class Connection:
             **settings,
         }
         return self._made(Consumer, own)
+
+    def protocol_client(self) -> "ProtocolClient":
+        """A client for requests that librdkafka has no call for."""
+        from strom.client.connection_settings import ConnectionSettings
+        from strom.client.protocol_client import ProtocolClient
+
+        self.check_reachable()
+        client = ProtocolClient(ConnectionSettings(self.servers, self.settings), "strom-cli")
+        if command := click.get_current_context(silent=True):
+            command.call_on_close(client.close)
+        return client
 
     def metadata(
         self, client: "AdminClient | Producer | Consumer", topic: str | None = None
