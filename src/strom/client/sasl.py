@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import scramp
+from asn1crypto.x509 import Certificate
 
 from strom.model.errors import UserError
 
@@ -94,22 +95,28 @@ def authenticate(
 
 
 def _make_client(mechanisms: Sequence[str], tls: ssl.SSLSocket | None) -> scramp.ScramClient:
-    """Prefers channel binding, and does without where the certificate's signature allows none.
-
-    The hash of some signatures, Ed25519 among them, is undefined (RFC 5929, section 4.1).
-    """
+    binding = ("tls-server-end-point", tls) if tls is not None and _is_bindable(tls) else None
     placeholder = "-"
-    if tls is not None:
-        try:
-            return scramp.ScramClient(
-                mechanisms, placeholder, placeholder, ("tls-server-end-point", tls)
-            )
-        except scramp.ScramException:
-            pass
     try:
-        return scramp.ScramClient(mechanisms, placeholder, placeholder)
+        return scramp.ScramClient(mechanisms, placeholder, placeholder, binding)
     except scramp.ScramException as error:
         raise _failed(str(error)) from None
+
+
+def _is_bindable(tls: ssl.SSLSocket) -> bool:
+    """Whether both sides know which hash of the server's certificate is meant.
+
+    RFC 5929, section 4.1, leaves it open for signatures that name no hash function, such as Ed25519.
+    PostgreSQL offers channel binding with them nevertheless, and then fails.
+    """
+    certificate = tls.getpeercert(binary_form=True)
+    if certificate is None:
+        return False
+    try:
+        algorithm: str = Certificate.load(certificate).signature_algo
+    except ValueError:  # one that is newer than the library
+        return False
+    return algorithm in {"rsassa_pkcs1v15", "ecdsa"}
 
 
 def _failed(reason: str) -> AuthenticationFailed:

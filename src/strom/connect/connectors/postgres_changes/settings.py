@@ -38,9 +38,10 @@ class PostgresChangesSettings(ConnectorSettings):
     ssl: str = setting(
         "database.sslmode",
         Kind.STRING,
-        "Whether to encrypt, and what to check of the server's certificate.",
-        "disable",
-        choices=("disable", "require", "verify-ca", "verify-full"),
+        "Whether to encrypt, and what to check of the server's certificate. As everywhere with "
+        "PostgreSQL, `prefer` encrypts if the server can.",
+        "prefer",
+        choices=("disable", "prefer", "require", "verify-ca", "verify-full"),
     )
     topic_prefix: str = setting(
         "topic.prefix",
