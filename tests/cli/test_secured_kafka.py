@@ -35,6 +35,7 @@ def secured(tmp_path_factory):
     store.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
     config = {
         "listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.plaintext.plain.sasl.jaas.config": f"{JAAS}.plain.PlainLoginModule required "
