@@ -11,6 +11,7 @@ from strom.connect.connectors.postgres_changes.names import (
     is_topic,
     parse_list,
 )
+from strom.model.patterns import compile_pattern
 
 _LONGEST_NAME = 63
 
@@ -209,8 +210,8 @@ class PostgresChangesSettings(ConnectorSettings):
         ):
             for pattern in patterns:
                 try:
-                    re.compile(pattern)
-                except re.error as error:
+                    compile_pattern(pattern)
+                except ValueError as error:
                     found[name] = (
                         f"{pattern} is no regular expression: {error}. Characters with a meaning in "
                         "regular expressions need a backslash before them."
