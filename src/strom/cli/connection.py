@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient
 
-    from strom.client.wire_client import WireClient
+    from strom.client.protocol_client import ProtocolClient
 
 DEFAULT_SERVERS = f"127.0.0.1:{DEFAULT_PORT}"
 SERVERS_VARIABLE = "STROM_BOOTSTRAP_SERVERS"
@@ -65,10 +65,13 @@ class Connection(KafkaClients):
             group, {"error_cb": _notice_once(), **(defaults or {})}, fixed=fixed
         )
 
-    def protocol_client(self) -> "WireClient":
+    def protocol_client(self) -> "ProtocolClient":
         """A client for requests that librdkafka has no call for."""
         self.check_reachable()
-        return super().protocol_client()
+        client = super().protocol_client()
+        if command := click.get_current_context(silent=True):
+            command.call_on_close(client.close)
+        return client
 
     def check_reachable(self) -> None:
         """Raise UserError, soon and in plain words, when no server listens at any address."""

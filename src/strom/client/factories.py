@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
     from confluent_kafka.admin import AdminClient, ClusterMetadata
 
-    from strom.client.wire_client import WireClient
+    from strom.client.protocol_client import ProtocolClient
 
 RESPONSE_S: Final = 5.0
 
@@ -118,11 +118,11 @@ class KafkaClients:
         own = {"group.id": group, **_CONSUMER, **(defaults or {})}
         return Consumer(self._properties(own, fixed))
 
-    def protocol_client(self) -> "WireClient":
+    def protocol_client(self) -> "ProtocolClient":
         """A client for requests that librdkafka has no call for."""
-        from strom.client.wire_client import WireClient
+        from strom.client.protocol_client import ProtocolClient
 
-        return WireClient(self)
+        return ProtocolClient(self.settings, self.client_id)
 
     def metadata(
         self, client: "AdminClient | Producer | Consumer", topic: str | None = None

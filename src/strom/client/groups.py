@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from strom.client.factories import RESPONSE_S, KafkaClients
 from strom.client.kafka_errors import COORDINATOR_NOT_READY, error_name
 from strom.client.offsets import list_offsets
+from strom.client.protocol_client import ProtocolClient
 from strom.client.topics import REQUEST_SECONDS
-from strom.client.wire_client import WireClient, is_plain
-from strom.model.errors import ErrorCode
+from strom.model.errors import ErrorCode, UserError
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
 from strom.wire.kafka.messages.k47_offset_delete import (
@@ -126,19 +126,17 @@ class GroupAdmin:
             ListedGroup(one.group_id, STATES.get(one.state.name, "Unknown"), one.type.name.title())
             for one in listed.valid
         ]
-        if any(group.state == "Unknown" for group in found) and is_plain(self._connection):
-            states = self._states()
+        if any(group.state == "Unknown" for group in found) and (wire := self._wire()):
+            states = _states(wire)
             found = [replace(one, state=states.get(one.name, one.state)) for one in found]
         return sorted(found, key=lambda group: group.name)
 
-    def _states(self) -> dict[str, str]:
-        """The states of all groups, those that librdkafka has no names for included."""
-        wire = WireClient(self._connection)
-        return {
-            group.group_id: group.group_state
-            for node in wire.nodes()
-            for group in wire.call(ListGroupsRequest(), 5, ListGroupsResponse, node).groups
-        }
+    def _wire(self) -> ProtocolClient | None:
+        """None where librdkafka alone can authenticate, by Kerberos for instance."""
+        try:
+            return self._connection.protocol_client()
+        except UserError:
+            return None
 
     def describe(self, name: str) -> GroupDescription:
         """Describe one group; one that is not there is dead."""
@@ -155,8 +153,8 @@ class GroupAdmin:
             members=tuple(_member(one) for one in described.members),
             type=described.type.name.title(),
         )
-        if group.type == "Consumer" and is_plain(self._connection):
-            return _with_epochs(group, WireClient(self._connection))
+        if group.type == "Consumer" and (wire := self._wire()):
+            return _with_epochs(group, wire)
         return group
 
     def delete_offsets(
@@ -170,8 +168,8 @@ class GroupAdmin:
             wanted = OffsetDeleteRequestPartition(partition_index=one.partition)
             topic.partitions.append(wanted)
         request = OffsetDeleteRequest(group_id=name, topics=list(topics.values()))
-        answer = wire.ask_coordinator(
-            name, lambda node: wire.call(request, 0, OffsetDeleteResponse, node)
+        answer = wire.call_coordinator(
+            name, lambda node: wire.call(request, OffsetDeleteResponse, node)
         )
         code = _CODES[answer.error_code]
         codes = {
@@ -282,11 +280,20 @@ def _partitions(assignment: Any) -> tuple[TopicPartition, ...] | None:
     return tuple(sorted(found))
 
 
-def _with_epochs(group: GroupDescription, wire: WireClient) -> GroupDescription:
+def _states(wire: ProtocolClient) -> dict[str, str]:
+    """The states of all groups, those that librdkafka has no names for included."""
+    return {
+        group.group_id: group.group_state
+        for node in wire.nodes()
+        for group in wire.call(ListGroupsRequest(), ListGroupsResponse, node).groups
+    }
+
+
+def _with_epochs(group: GroupDescription, wire: ProtocolClient) -> GroupDescription:
     """What librdkafka does not tell of a consumer group: epochs, and states that it has no names for."""
     request = ConsumerGroupDescribeRequest(group_ids=[group.name])
-    (described,) = wire.ask_coordinator(
-        group.name, lambda node: wire.call(request, 0, ConsumerGroupDescribeResponse, node)
+    (described,) = wire.call_coordinator(
+        group.name, lambda node: wire.call(request, ConsumerGroupDescribeResponse, node)
     ).groups
     if described.error_code:
         return group

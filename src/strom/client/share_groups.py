@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from strom.client.broker_connection import check
 from strom.client.factories import KafkaClients
-from strom.client.wire_client import Node, check
+from strom.client.protocol_client import BrokerNode
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
@@ -26,10 +27,11 @@ from strom.wire.kafka.messages.k91_alter_share_group_offsets import (
     AlterShareGroupOffsetsRequestTopic,
     AlterShareGroupOffsetsResponse,
 )
+from strom.wire.kafka.schema import Versions
 
 SHARE = "share"
-LIST_GROUPS_VERSION = 5
-DELETE_GROUPS_VERSION = 2
+LIST_GROUPS_BY_TYPE = Versions(5, 5)
+OFFSETS_WITH_LAG = Versions(1, 1)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class ShareGroupDescription:
     name: str
     state: str
     assignor: str
-    coordinator: Node
+    coordinator: BrokerNode
     members: tuple[ShareMember, ...]
 
 
@@ -80,7 +82,9 @@ class ShareGroupAdmin:
         found = {}
         request = ListGroupsRequest(types_filter=[SHARE])
         for node in self._wire.nodes():
-            answer = self._wire.call(request, LIST_GROUPS_VERSION, ListGroupsResponse, node)
+            answer = self._wire.call(
+                request, ListGroupsResponse, node, versions=LIST_GROUPS_BY_TYPE
+            )
             check(answer.error_code)
             for one in answer.groups:
                 found[one.group_id] = ShareGroupInList(one.group_id, one.group_state)
@@ -89,15 +93,15 @@ class ShareGroupAdmin:
     def describe(self, name: str) -> ShareGroupDescription | None:
         """Describe a share group; None if there is none of that name."""
 
-        def ask(node: Node) -> tuple[Node, DescribedGroup]:
+        def ask(node: BrokerNode) -> tuple[BrokerNode, DescribedGroup]:
             request = ShareGroupDescribeRequest(group_ids=[name])
-            answer = self._wire.call(request, 1, ShareGroupDescribeResponse, node)
+            answer = self._wire.call(request, ShareGroupDescribeResponse, node)
             (described,) = answer.groups
             if described.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 check(described.error_code, described.error_message)
             return node, described
 
-        node, found = self._wire.ask_coordinator(name, ask)
+        node, found = self._wire.call_coordinator(name, ask)
         if found.error_code:
             return None
         return ShareGroupDescription(
@@ -111,10 +115,12 @@ class ShareGroupAdmin:
     def places(self, name: str) -> dict[TopicPartition, SharePlace]:
         """Where a group is in every partition that it reads or has read."""
 
-        def ask(node: Node) -> dict[TopicPartition, SharePlace]:
+        def ask(node: BrokerNode) -> dict[TopicPartition, SharePlace]:
             group = DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)
             request = DescribeShareGroupOffsetsRequest(groups=[group])
-            answer = self._wire.call(request, 1, DescribeShareGroupOffsetsResponse, node)
+            answer = self._wire.call(
+                request, DescribeShareGroupOffsetsResponse, node, versions=OFFSETS_WITH_LAG
+            )
             (found,) = answer.groups
             check(found.error_code, found.error_message)
             return {
@@ -126,7 +132,7 @@ class ShareGroupAdmin:
                 for one in topic.partitions
             }
 
-        return dict(sorted(self._wire.ask_coordinator(name, ask).items()))
+        return dict(sorted(self._wire.call_coordinator(name, ask).items()))
 
     def move(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Have a group without members go on from other offsets."""
@@ -137,25 +143,25 @@ class ShareGroupAdmin:
                 AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
             )
 
-        def ask(node: Node) -> None:
+        def ask(node: BrokerNode) -> None:
             request = AlterShareGroupOffsetsRequest(group_id=name, topics=list(topics.values()))
-            answer = self._wire.call(request, 0, AlterShareGroupOffsetsResponse, node)
+            answer = self._wire.call(request, AlterShareGroupOffsetsResponse, node)
             check(answer.error_code, answer.error_message)
             for topic in answer.responses:
                 for one in topic.partitions:
                     check(one.error_code, one.error_message)
 
-        self._wire.ask_coordinator(name, ask)
+        self._wire.call_coordinator(name, ask)
 
     def delete(self, name: str) -> None:
         """Delete a group without members, with all that is known of where it is."""
 
-        def ask(node: Node) -> None:
+        def ask(node: BrokerNode) -> None:
             request = DeleteGroupsRequest(groups_names=[name])
-            answer = self._wire.call(request, DELETE_GROUPS_VERSION, DeleteGroupsResponse, node)
+            answer = self._wire.call(request, DeleteGroupsResponse, node)
             check(answer.results[0].error_code)
 
-        self._wire.ask_coordinator(name, ask)
+        self._wire.call_coordinator(name, ask)
 
 
 def _member(member: Member) -> ShareMember:

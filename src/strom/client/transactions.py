@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from strom.client.broker_connection import check
 from strom.client.factories import KafkaClients
-from strom.client.wire_client import Coordinates, Node, check
+from strom.client.protocol_client import BrokerNode, CoordinatorType
 from strom.model.errors import ErrorCode, UserError
 from strom.wire.kafka.messages.k22_init_producer_id import (
     InitProducerIdRequest,
@@ -43,7 +44,7 @@ class TransactionAdmin:
         found: list[ListedTransaction] = []
         request = ListTransactionsRequest(state_filters=list(states))
         for node in self._wire.nodes():
-            answer = self._wire.call(request, 0, ListTransactionsResponse, node)
+            answer = self._wire.call(request, ListTransactionsResponse, node)
             check(answer.error_code)
             if answer.unknown_state_filters:
                 raise UserError(f"There is no state {answer.unknown_state_filters[0]!r}.")
@@ -58,9 +59,9 @@ class TransactionAdmin:
     def describe(self, name: str) -> TransactionState:
         """What its coordinator knows of a transactional id."""
 
-        def ask(node: Node) -> TransactionState:
+        def ask(node: BrokerNode) -> TransactionState:
             request = DescribeTransactionsRequest(transactional_ids=[name])
-            answer = self._wire.call(request, 0, DescribeTransactionsResponse, node)
+            answer = self._wire.call(request, DescribeTransactionsResponse, node)
             (found,) = answer.transaction_states
             if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 raise UserError(
@@ -69,15 +70,15 @@ class TransactionAdmin:
             check(found.error_code)
             return found
 
-        return self._wire.ask_coordinator(name, ask, of=Coordinates.TRANSACTION)
+        return self._wire.call_coordinator(name, ask, of=CoordinatorType.TRANSACTION)
 
     def abort(self, name: str) -> None:
         """Abort an open transaction and fence its producer, which has to initialize again."""
 
-        def ask(node: Node) -> None:
+        def ask(node: BrokerNode) -> None:
             request = InitProducerIdRequest(
                 transactional_id=name, transaction_timeout_ms=FENCING_TIMEOUT_MS
             )
-            check(self._wire.call(request, 4, InitProducerIdResponse, node).error_code)
+            check(self._wire.call(request, InitProducerIdResponse, node).error_code)
 
-        self._wire.ask_coordinator(name, ask, of=Coordinates.TRANSACTION)
+        self._wire.call_coordinator(name, ask, of=CoordinatorType.TRANSACTION)

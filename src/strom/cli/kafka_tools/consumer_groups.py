@@ -26,8 +26,8 @@ from strom.cli.offsets import END, START, Anchor, Point
 from strom.cli.printing import notice
 from strom.client.groups import RESETTABLE, GroupAdmin, GroupDescription, ListedGroup
 from strom.client.kafka_errors import kafka_exceptions, kafka_reason
-from strom.coordination.groups.consumer.pattern_syntax import parse
 from strom.model.errors import ErrorCode, UserError
+from strom.model.patterns import compile_pattern
 from strom.model.topics import TopicPartition
 
 ACTIONS = ("list", "describe", "delete", "delete_offsets", "reset_offsets", "validate_regex")
@@ -258,7 +258,7 @@ def _status(code: ErrorCode) -> str:
 
 def _validate_regex(text: str) -> None:
     try:
-        parse(text)
+        compile_pattern(text)
     except ValueError as error:
         click.echo(f"The regular expression `{text}` is invalid: {error}.")
         click.get_current_context().exit(1)

@@ -1,30 +1,41 @@
-"""A worker's place in the group of workers: joins, reports, leads when told to, and knows its lease.
+"""A worker's place in the group of workers: joins, sends heartbeats, and assigns when it leads.
 
-The lease is the time up to which nobody else can have been given this worker's share: the group
-forgets a worker only when it has been silent for the session's timeout, and the lease counts from
-when the last report that was answered had been *sent*. A worker whose lease has run out stops its
-tasks by itself, whether the broker can be reached or not.
+The group member's lease is the time up to which no other worker can have been assigned this one's
+work. A worker whose lease has run out stops its tasks by itself, whether the broker can be reached or
+not.
 """
 
 import json
 import logging
+import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from strom.connect.api import ConnectError
-from strom.connect.runtime import group_wire
+from strom.client.connection_settings import ConnectionSettings
+from strom.client.group_member import (
+    ClassicGroupMember,
+    GroupMemberSettings,
+    JoinedGroup,
+    MemberEvicted,
+    RebalanceInProgress,
+)
+from strom.client.protocol_client import ProtocolClient
 from strom.connect.runtime.assignment import Unit, share_out
-from strom.connect.runtime.group_connection import GroupConnection
+from strom.model.backoff import Backoff
+from strom.model.errors import ApiError, ErrorCode, StromError
 
 log = logging.getLogger(__name__)
 
-RETRY_S = 0.5
-_CONNECT_S = 5.0
+PROTOCOL_TYPE: Final = "connect"
+PROTOCOL_NAME: Final = "strom"
+"""Not the one of Kafka's own workers: in one group they and strom's reject each other instead of
+misreading each other's assignments."""
+_BACKOFF: Final = Backoff(0.25, 1.0)
 # The leader looks again after so long when something has no owner yet.
-_REPAIR_S = 2.0
+_REPAIR_S: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -58,38 +69,30 @@ class Worker(Protocol):
 
 
 @dataclass(frozen=True)
-class Group:
-    """Which group, where, and its times."""
+class WorkerGroup:
+    """Which group of workers, and its times."""
 
     name: str
-    addresses: tuple[tuple[str, int], ...]
-    settings: Mapping[str, str]
     worker_id: str
     session_ms: int
     heartbeat_ms: int
 
 
-class _Expelled(Exception):
-    """The group has gone on without us."""
-
-
-class _Again(Exception):
-    """The group rebalances: join again."""
-
-
 class Membership:
     """Runs in a thread of its own from `start` to `stop`."""
 
-    def __init__(self, group: Group, worker: Worker) -> None:
+    def __init__(self, connection: ConnectionSettings, group: WorkerGroup, worker: Worker) -> None:
         self._group = group
         self._worker = worker
-        self._member_id = ""
-        self._generation = -1
+        self._client = ProtocolClient(connection, group.worker_id)
+        self._member = ClassicGroupMember(
+            self._client,
+            GroupMemberSettings(group.name, PROTOCOL_TYPE, PROTOCOL_NAME, group.session_ms),
+        )
         self._is_leader = False
         self._shared_out: frozenset[Unit] = frozenset()
         self._given_out: frozenset[Unit] = frozenset()
         self._repair_at = 0.0
-        self._lease_until = 0.0
         self._stopping = threading.Event()
         self._rejoin = threading.Event()
         self._wake = threading.Event()
@@ -106,6 +109,7 @@ class Membership:
         self._stopping.set()
         self._wake.set()
         self._thread.join()
+        self._client.close()
 
     def rejoin(self) -> None:
         """Ask for another round: something was let go, or came to be."""
@@ -118,87 +122,46 @@ class Membership:
 
     def holds_lease(self) -> bool:
         """Whether this worker's share is surely its own at this moment."""
-        return time.monotonic() < self._lease_until
+        return self._member.holds_lease()
 
     def _run(self) -> None:
+        attempt = 0
         while not self._stopping.is_set():
             try:
-                with self._connected() as connection:
-                    self._serve(connection)
-            except _Expelled as reason:
-                log.warning("The group went on without this worker (%s); it joins anew.", reason)
-                self._member_id = ""
-                self._forget()
-            except (OSError, ValueError, ConnectError) as error:
-                log.warning("This worker is not in its group: %s", error)
+                self._join()
+                attempt = 0
+                self._send_heartbeats()
+            except RebalanceInProgress:
+                continue
+            except MemberEvicted as reason:
+                log.warning("The group evicted this worker: %s It joins again.", reason)
+                self._worker.lost()
+            # The last three are for a member that joined with metadata of another form.
+            except (StromError, ValueError, LookupError, TypeError) as error:
+                log.warning("This worker is not in its group: %s", self._explained(error))
                 if not self.holds_lease():
-                    self._forget()
-                self._stopping.wait(RETRY_S)
+                    self._member.give_up_lease()
+                    self._worker.lost()
+                self._stopping.wait(_BACKOFF.delay(attempt, random.random()))  # noqa: S311 - jitter
+                attempt += 1
+        self._leave()
 
-    def _forget(self) -> None:
-        self._lease_until = 0.0
-        self._generation = -1
-        self._worker.lost()
-
-    def _connected(self) -> GroupConnection:
-        """A connection to the group's coordinator."""
-        group, problem = self._group, "no address"
-        for address in group.addresses:
-            try:
-                with GroupConnection(address, group.settings, group.worker_id, _CONNECT_S) as first:
-                    answer = first.ask(group_wire.find_coordinator(group.name), _CONNECT_S)
-            except OSError as error:
-                problem = f"{address[0]}:{address[1]}: {error}"
-                continue
-            found = group_wire.read_coordinator(answer)
-            if found.error:
-                raise ConnectError(f"The group has no coordinator yet (error {found.error}).")
-            place = (found.host, found.port)
-            return GroupConnection(place, group.settings, group.worker_id, _CONNECT_S)
-        raise ConnectError(problem)
-
-    def _serve(self, connection: GroupConnection) -> None:
-        """Take part in rounds until told to stop."""
-        while not self._stopping.is_set():
-            try:
-                self._rejoin.clear()
-                self._join(connection)
-                self._report(connection)
-            except _Again:
-                continue
-        self._leave(connection)
-
-    def _join(self, connection: GroupConnection) -> None:
-        group = self._group
+    def _join(self) -> None:
+        self._rejoin.clear()
         claims = sorted(self._worker.claims())
-        metadata = _packed({"worker": group.worker_id, "claims": [list(unit) for unit in claims]})
-        sent = time.monotonic()
-        request = group_wire.join_group(
-            group.name, self._member_id, metadata, group.session_ms, group.session_ms
+        joined = self._member.join(
+            _packed({"worker": self._group.worker_id, "claims": [list(unit) for unit in claims]})
         )
-        answer = connection.ask(request, group.session_ms / 1000 + _CONNECT_S)
-        joined = group_wire.read_joined(answer)
-        if joined.error == group_wire.MEMBER_ID_REQUIRED:
-            self._member_id = joined.member_id
-            raise _Again
-        self._check(joined.error)
-        self._member_id, self._generation = joined.member_id, joined.generation
-        self._renew(sent)
-        self._is_leader = joined.leader == joined.member_id
-        shares = self._lead(joined) if self._is_leader else {}
-        request = group_wire.sync_group(group.name, self._generation, self._member_id, shares)
-        sent = time.monotonic()
-        error, data = group_wire.read_synced(connection.ask(request, group.session_ms / 1000))
-        self._check(error)
-        self._renew(sent)
-        self._take(data)
+        self._is_leader = joined.is_leader
+        assigned = self._member.sync(self._lead(joined) if joined.is_leader else {})
+        self._take(assigned, joined.generation)
 
-    def _lead(self, joined: group_wire.Joined) -> dict[str, bytes]:
-        """Share everything out among all members."""
-        told = {member: json.loads(data) for member, data in joined.members.items()}
+    def _lead(self, joined: JoinedGroup) -> dict[str, bytes]:
+        """Assign everything to the members."""
+        members = {member: json.loads(data) for member, data in joined.members.items()}
         claims = {
             member: [Unit(name, task) for name, task in one["claims"]]
-            for member, one in told.items()
+            for member, one in members.items()
         }
         units, config_end = self._worker.work()
         self._shared_out = frozenset(units)
@@ -209,34 +172,29 @@ class Membership:
                 {
                     "units": [list(unit) for unit in sorted(share)],
                     "end": config_end,
-                    "leader": told[joined.member_id]["worker"],
+                    "leader": members[joined.member_id]["worker"],
                 }
             )
             for member, share in shares.items()
         }
 
-    def _take(self, data: bytes) -> None:
-        told: dict[str, Any] = json.loads(data) if data else {"units": [], "end": 0, "leader": ""}
-        units = frozenset(Unit(name, task) for name, task in told["units"])
-        self.leader_id = told["leader"]
+    def _take(self, data: bytes, generation: int) -> None:
+        given: dict[str, Any] = json.loads(data) if data else {"units": [], "end": 0, "leader": ""}
+        units = frozenset(Unit(name, task) for name, task in given["units"])
+        self.leader_id = given["leader"]
         self._repair_at = time.monotonic() + _REPAIR_S
-        self._worker.given(Share(units, told["end"], self._generation, told["leader"]))
+        self._worker.given(Share(units, given["end"], generation, given["leader"]))
 
-    def _report(self, connection: GroupConnection) -> None:
-        """Send heartbeats until another round is due."""
-        group = self._group
+    def _send_heartbeats(self) -> None:
+        """Until the worker stops, or another round is due."""
         while not self._stopping.is_set():
-            self._wake.wait(group.heartbeat_ms / 1000)
+            self._wake.wait(self._group.heartbeat_ms / 1000)
             self._wake.clear()
             if self._stopping.is_set():
                 return
             if self._rejoin.is_set() or self._something_has_no_owner():
-                raise _Again
-            sent = time.monotonic()
-            request = group_wire.heartbeat(group.name, self._generation, self._member_id)
-            error = group_wire.read_error(connection.ask(request, group.session_ms / 1000))
-            self._check(error)
-            self._renew(sent)
+                return
+            self._member.heartbeat()
 
     def _something_has_no_owner(self) -> bool:
         """For the leader: whether work came, went, or could not be given out last time."""
@@ -246,46 +204,32 @@ class Membership:
             return True
         return self._given_out != self._shared_out and time.monotonic() >= self._repair_at
 
-    def _renew(self, sent: float) -> None:
-        self._lease_until = sent + self._group.session_ms / 1000
-
-    def _check(self, error: int) -> None:
-        if error == group_wire.NONE:
-            return
-        if error == group_wire.REBALANCE_IN_PROGRESS:
-            raise _Again
-        if error in {group_wire.UNKNOWN_MEMBER, group_wire.ILLEGAL_GENERATION}:
-            raise _Expelled(f"error {error}")
-        if error == group_wire.INCONSISTENT_PROTOCOL:
-            raise ConnectError(
+    def _explained(self, error: Exception) -> str:
+        """The error with what to do about it, where the broker's own words do not suffice."""
+        code = error.code if isinstance(error, ApiError) else None
+        if code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL:
+            return (
                 f"The group {self._group.name} has members of another kind, such as Kafka's own "
                 "workers. Use another group.id, or stop those."
             )
-        if error == group_wire.INVALID_SESSION_TIMEOUT:
-            raise ConnectError(
+        if code == ErrorCode.INVALID_SESSION_TIMEOUT:
+            return (
                 f"The broker does not allow session.timeout.ms={self._group.session_ms}; its limits "
                 "are group.min.session.timeout.ms and group.max.session.timeout.ms."
             )
-        raise ConnectError(f"The coordinator answered with error {error}.")
+        return str(error)
 
-    def _leave(self, connection: GroupConnection) -> None:
+    def _leave(self) -> None:
         try:
-            connection.ask(group_wire.leave_group(self._group.name, self._member_id), 2)
-        except OSError:
-            log.debug("The group hears of our leaving by our silence.")
+            self._member.leave()
+        except StromError as error:
+            log.debug(
+                "The group will notice at the session timeout that this worker left: %s", error
+            )
 
 
 def _packed(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
-
-
-def addresses(servers: str) -> tuple[tuple[str, int], ...]:
-    """Host and port of every broker in `bootstrap.servers`."""
-    found = []
-    for server in servers.split(","):
-        host, _, port = server.strip().rpartition("://")[2].rpartition(":")
-        found.append((host.strip("[]"), int(port)))
-    return tuple(found)
 
 
 Lease = Callable[[], bool]

@@ -2,14 +2,16 @@ r"""`topics.regex` as Java has it, for librdkafka, whose patterns are POSIX's: i
 
 import re
 
+from strom.model.patterns import compile_pattern
+
 _CLASSES = {"d": "0-9", "w": "a-zA-Z0-9_", "s": " \t\n\r\f\v"}
 
 
 def posix_pattern(regex: str) -> str:
     """The pattern to subscribe to: topics whose whole name fits. ValueError if there is none."""
     try:
-        re.compile(regex)
-    except re.error as error:
+        compile_pattern(regex)
+    except ValueError as error:
         raise ValueError(f"it is no regular expression: {error}.") from None
     return f"^({''.join(_translated(regex))})$"
 

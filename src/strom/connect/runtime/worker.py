@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from strom.client.connection_settings import ConnectionSettings
 from strom.connect.api import ConnectError, InvalidSettings
 from strom.connect.runtime.assignment import CONNECTOR, Unit
 from strom.connect.runtime.clients import Clients
@@ -14,7 +15,7 @@ from strom.connect.runtime.conversion import make_conversion
 from strom.connect.runtime.herder import Herder
 from strom.connect.runtime.logs import ConnectorLogs
 from strom.connect.runtime.masking import secrets_in
-from strom.connect.runtime.membership import Group, Membership, addresses
+from strom.connect.runtime.membership import Membership, WorkerGroup
 from strom.connect.runtime.runner import Ended, Runner, RunnerContext
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import (
@@ -67,15 +68,14 @@ class ConnectWorker:
         self.herd = Herder(
             self.stores, self._make_runner, self.worker_id, self.settings.graceful_ms / 1000
         )
-        group = Group(
+        group = WorkerGroup(
             self.settings.group_id,
-            addresses(self.settings.bootstrap_servers),
-            self.clients.shared,
             self.worker_id,
             self.settings.session_ms,
             self.settings.heartbeat_ms,
         )
-        self.membership = Membership(group, self.herd)
+        connection = ConnectionSettings(self.settings.bootstrap_servers, self.clients.shared)
+        self.membership = Membership(connection, group, self.herd)
         self.herd.holds_lease = self.membership.holds_lease
         self.herd.rejoin = self.membership.rejoin
         self.herd.look = self.membership.look

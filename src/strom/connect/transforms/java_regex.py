@@ -1,9 +1,13 @@
-"""Java's regular expressions in Python's: the common ground, and names for what lies beyond."""
+"""Java's regular expressions in RE2's syntax: the common ground, and reasons for what lies beyond."""
 
 import re
 from collections.abc import Callable
+from typing import Final
 
-_POSIX = {
+from strom.model.patterns import PatternMatch, UserPattern
+from strom.model.patterns import compile_pattern as compile_re2
+
+_POSIX: Final = {
     "Lower": "a-z",
     "Upper": "A-Z",
     "Alpha": "a-zA-Z",
@@ -13,14 +17,21 @@ _POSIX = {
     "XDigit": "0-9a-fA-F",
     "Space": r"\s",
 }
+_BACKTRACKING: Final = (
+    "look-around, backreferences and possessive quantifiers are unsupported: with them a short "
+    "pattern can take forever. To exclude names, set `negate` on a predicate"
+)
+_SPECIAL_GROUP: Final = re.compile(r"\(\?(?:[=!>]|<[=!])")
+_FLAGS: Final = re.compile(r"\(\?[a-zA-Z-]*[xuUd]")
+_POSSESSIVE: Final = re.compile(r"[*+?}]\+")
 
 
-def compile_pattern(java: str) -> re.Pattern[str]:
-    """The same expression for Python; ValueError names what has no equal there."""
+def compile_pattern(java: str) -> UserPattern:
+    """The same expression for RE2; ValueError names what has no equal there."""
     translated = "".join(_translate(java))
     try:
-        return re.compile(translated, re.ASCII)
-    except (re.error, OverflowError) as error:
+        return compile_re2(translated)
+    except ValueError as error:
         raise ValueError(f"{java} is no regular expression: {error}.") from None
 
 
@@ -35,13 +46,19 @@ def _translate(java: str) -> list[str]:
             continue
         if in_class and (character == "[" or java.startswith("&&", position)):
             raise ValueError(f"{java}: classes within classes are not understood here.")
+        if not in_class and (
+            _SPECIAL_GROUP.match(java, position) or _POSSESSIVE.match(java, position)
+        ):
+            raise ValueError(f"{java}: {_BACKTRACKING}.")
+        if not in_class and _FLAGS.match(java, position):
+            # RE2 reads some of these letters otherwise than Java does.
+            raise ValueError(f"{java}: of flags only i, m and s are understood here.")
         if character == "[":
             in_class = True
         elif character == "]":
             in_class = False
-        named = not in_class and re.match(r"\(\?<[a-zA-Z]", java[position:])
-        parts.append("(?P<" if named else character)
-        position += 3 if named else 1
+        parts.append(character)
+        position += 1
     return parts
 
 
@@ -59,16 +76,16 @@ def _escape(java: str, position: int, in_class: bool) -> tuple[str, int]:
         negated = "^" if following == "P" else ""
         text = inside if in_class else f"[{negated}{inside}]"
         return text, position + 2 + named.end()
-    if following == "z":
-        return "\\Z", position + 2
-    if following == "k":
-        return re.sub(r"\\k<(\w+)>", r"(?P=\1)", java[position:].partition(">")[0] + ">"), (
-            java.index(">", position) + 1
-        )
+    if following in set("k123456789"):
+        raise ValueError(f"{java}: {_BACKTRACKING}.")
+    if following == "Z":  # before a last line break, which no topic's name has
+        return "\\z", position + 2
+    if following == "u":
+        return f"\\x{{{java[position + 2 : position + 6]}}}", position + 6
     return "\\" + following, position + 2
 
 
-def compile_replacement(java: str, pattern: re.Pattern[str]) -> Callable[[re.Match[str]], str]:
+def compile_replacement(java: str, pattern: UserPattern) -> Callable[[PatternMatch], str]:
     """What a match is replaced by: `$1`, `${name}`, and `\\` before what is to stay as it is."""
     parts: list[str | int] = []
     position = 0
@@ -85,7 +102,7 @@ def compile_replacement(java: str, pattern: re.Pattern[str]) -> Callable[[re.Mat
             parts.append(java[position])
             position += 1
 
-    def replace(match: re.Match[str]) -> str:
+    def replace(match: PatternMatch) -> str:
         return "".join(
             part if isinstance(part, str) else (match.group(part) or "") for part in parts
         )
@@ -93,7 +110,7 @@ def compile_replacement(java: str, pattern: re.Pattern[str]) -> Callable[[re.Mat
     return replace
 
 
-def _group(java: str, position: int, pattern: re.Pattern[str]) -> tuple[int, int]:
+def _group(java: str, position: int, pattern: UserPattern) -> tuple[int, int]:
     named = re.match(r"\$\{(\w+)\}", java[position:])
     if named is not None:
         if named.group(1) not in pattern.groupindex:

@@ -1,13 +1,16 @@
 """A replication connection: a blocking socket, for the one thread of its task."""
 
 import contextlib
-import secrets
 import socket
 import ssl
 import time
 from datetime import UTC, datetime
 from typing import Final
 
+import scramp
+from scramp.utils import saslprep
+
+from strom.client.sasl import AuthenticationFailed, ScramExchange
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.connectors.databases.address import Address
 from strom.connect.connectors.postgres_changes import protocol
@@ -20,7 +23,6 @@ from strom.connect.connectors.postgres_changes.protocol import (
     ProtocolError,
     ServerError,
 )
-from strom.connect.connectors.postgres_changes.scram import MECHANISM, LoginRefused, ScramClient
 
 _TIMEOUT_S: Final = 10.0
 _RECEIVE_BYTES: Final = 1 << 18
@@ -32,6 +34,7 @@ _NOT_READY: Final = "55000"
 _NO_RIGHT: Final = "42501"
 _UNKNOWN: Final = "42704"
 _QUOTE: Final = '"'
+_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-256-PLUS")
 
 
 class ReplicationConnection:
@@ -46,29 +49,43 @@ class ReplicationConnection:
         except OSError as error:
             raise RetriableError(f"{address} is away: {error}") from error
         try:
-            self._secure()
+            self._start_tls()
             self._log_in(options)
         except BaseException:
             self.close()
             raise
 
-    def _secure(self) -> None:
-        if self._address.ssl in {"disable", "allow", "prefer"}:
+    def _start_tls(self) -> None:
+        """As libpq does: `prefer` goes on in plain text only if the server offers no TLS."""
+        mode = self._address.ssl
+        if mode in {"disable", "allow"}:
             return
-        self._socket.sendall(protocol.SSL_REQUEST)
-        if self._socket.recv(1) != b"S":
-            raise ConnectError(f"{self._address} does not offer TLS, which sslmode asks for.")
-        context = ssl.create_default_context()
-        if self._address.ssl != "verify-full":
-            context.check_hostname = False
-        if self._address.ssl == "require":
-            context.verify_mode = ssl.CERT_NONE
-        self._socket = context.wrap_socket(self._socket, server_hostname=self._address.host)
+        try:
+            self._socket.sendall(protocol.SSL_REQUEST)
+            # One byte alone: what follows it belongs to TLS, or was injected (CVE-2021-23222).
+            offer = self._socket.recv(1)
+            if offer == b"S":
+                context = _tls_context(mode)
+                self._socket = context.wrap_socket(self._socket, server_hostname=self._address.host)
+                return
+        except ssl.SSLCertVerificationError as error:
+            raise ConnectError(
+                f"{self._address}: sslmode={mode} does not accept the server's certificate: "
+                f"{error.verify_message}."
+            ) from None
+        except OSError as error:
+            raise RetriableError(f"{self._address} is away: {error}") from error
+        if offer != b"N":
+            raise RetriableError(
+                f"{self._address} closed the connection, or is no PostgreSQL server."
+            )
+        if mode != "prefer":
+            raise ConnectError(f"{self._address} offers no TLS, which sslmode={mode} demands.")
 
     def _log_in(self, options: dict[str, str]) -> None:
         user = self._address.user or ""
         self._send(protocol.startup(user, self._address.database, options))
-        scram: ScramClient | None = None
+        scram: ScramExchange | None = None
         while (answer := self._next()).kind != b"Z":
             if answer.kind != b"R":
                 continue
@@ -79,23 +96,33 @@ class ReplicationConnection:
             elif step == 5:
                 self._send(protocol.password(protocol.md5_password(user, self._password, rest)))
             elif step == 10:
-                if MECHANISM.encode() not in rest.split(b"\0"):
-                    raise ConnectError(f"{self._address} wants a login that is not known here.")
-                scram = ScramClient(self._password, secrets.token_urlsafe(18))
-                self._send(protocol.sasl_begin(MECHANISM, scram.first()))
+                scram = self._begin_scram(rest.decode("ascii", "replace").split("\0"))
             elif step in {11, 12} and scram is not None:
-                self._prove(scram, step, rest)
+                self._continue_scram(scram, step, rest)
             elif step:
                 raise ConnectError(f"{self._address} wants a login that is not known here.")
 
-    def _prove(self, scram: ScramClient, step: int, words: bytes) -> None:
+    def _begin_scram(self, offered: list[str]) -> ScramExchange:
+        known = [name for name in offered if name in _MECHANISMS]
+        if not known:
+            raise ConnectError(f"{self._address} wants a login that is not known here.")
+        tls = self._socket if isinstance(self._socket, ssl.SSLSocket) else None
+        try:
+            # The server takes the user's name from the startup message, and ignores this one.
+            scram = ScramExchange(known, "", _prepared(self._password), tls)
+        except AuthenticationFailed as error:
+            raise ConnectError(f"{self._address}: {error}") from None
+        self._send(protocol.sasl_begin(scram.mechanism, scram.first()))
+        return scram
+
+    def _continue_scram(self, scram: ScramExchange, step: int, message: bytes) -> None:
         try:
             if step == 11:
-                self._send(protocol.sasl_continue(scram.answer(words)))
+                self._send(protocol.sasl_continue(scram.respond(message)))
             else:
-                scram.check(words)
-        except LoginRefused as error:
-            raise ConnectError(f"{self._address}: the login fails, {error}.") from None
+                scram.verify(message)
+        except AuthenticationFailed as error:
+            raise ConnectError(f"{self._address}: {error}") from None
 
     @property
     def _password(self) -> str:
@@ -227,3 +254,21 @@ class ReplicationConnection:
                 f'"{self._address.user}" REPLICATION, and a line for it in pg_hba.conf.'
             )
         return ConnectError(f"{text}.")
+
+
+def _tls_context(mode: str) -> ssl.SSLContext:
+    """`prefer` and `require` encrypt; the other modes check who the server is, too."""
+    context = ssl.create_default_context()
+    context.check_hostname = mode == "verify-full"
+    if mode in {"prefer", "require"}:
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _prepared(password: str) -> str:
+    """As PostgreSQL stores passwords: after SASLprep, or as they are where that refuses them."""
+    try:
+        prepared: str = saslprep(password)
+    except scramp.ScramException:
+        return password
+    return prepared

@@ -5,6 +5,7 @@ from typing import Final
 
 from strom.connect.api import ConnectError
 from strom.connect.connectors.databases.dialect import TableId
+from strom.model.patterns import compile_pattern
 
 _ITEM: Final = re.compile(r"(?:\\.|[^,])+", re.DOTALL)
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -23,7 +24,8 @@ def parse_list(text: str) -> tuple[str, ...]:
 
 def fits(pattern: str, table: TableId) -> bool:
     """Whether a pattern names a table, with or without its schema."""
-    return any(pattern == name or re.fullmatch(pattern, name) for name in (str(table), table.name))
+    compiled = compile_pattern(pattern)
+    return any(pattern == name or compiled.fullmatch(name) for name in (str(table), table.name))
 
 
 def is_topic(name: str) -> bool:

@@ -11,6 +11,7 @@ from strom.connect.connectors.postgres_changes.names import (
     is_topic,
     parse_list,
 )
+from strom.model.patterns import compile_pattern
 
 _LONGEST_NAME = 63
 
@@ -38,9 +39,10 @@ class PostgresChangesSettings(ConnectorSettings):
     ssl: str = setting(
         "database.sslmode",
         Kind.STRING,
-        "Whether to encrypt, and what to check of the server's certificate.",
-        "disable",
-        choices=("disable", "require", "verify-ca", "verify-full"),
+        "Whether to encrypt, and what to check of the server's certificate. As everywhere with "
+        "PostgreSQL, `prefer` encrypts if the server can.",
+        "prefer",
+        choices=("disable", "prefer", "require", "verify-ca", "verify-full"),
     )
     topic_prefix: str = setting(
         "topic.prefix",
@@ -208,8 +210,8 @@ class PostgresChangesSettings(ConnectorSettings):
         ):
             for pattern in patterns:
                 try:
-                    re.compile(pattern)
-                except re.error as error:
+                    compile_pattern(pattern)
+                except ValueError as error:
                     found[name] = (
                         f"{pattern} is no regular expression: {error}. Characters with a meaning in "
                         "regular expressions need a backslash before them."

@@ -19,6 +19,7 @@ from strom.wire.kafka.messages.k15_describe_groups import (
     DescribeGroupsResponse,
 )
 from strom.wire.kafka.messages.k16_list_groups import ListGroupsRequest, ListGroupsResponse
+from strom.wire.kafka.messages.k17_sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from strom.wire.kafka.messages.k18_api_versions import ApiVersionsRequest, ApiVersionsResponse
 from strom.wire.kafka.messages.k19_create_topics import CreateTopicsRequest, CreateTopicsResponse
 from strom.wire.kafka.messages.k20_delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -56,6 +57,10 @@ from strom.wire.kafka.messages.k33_alter_configs import AlterConfigsRequest, Alt
 from strom.wire.kafka.messages.k35_describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+)
+from strom.wire.kafka.messages.k36_sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
 )
 from strom.wire.kafka.messages.k37_create_partitions import (
     CreatePartitionsRequest,
@@ -139,6 +144,7 @@ _REQUESTS: tuple[type[Request], ...] = (
     SyncGroupRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
+    SaslHandshakeRequest,
     ApiVersionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -153,6 +159,7 @@ _REQUESTS: tuple[type[Request], ...] = (
     DescribeConfigsRequest,
     AlterConfigsRequest,
     DescribeLogDirsRequest,
+    SaslAuthenticateRequest,
     CreatePartitionsRequest,
     DeleteGroupsRequest,
     IncrementalAlterConfigsRequest,
@@ -186,6 +193,7 @@ _RESPONSES: tuple[type[Response], ...] = (
     SyncGroupResponse,
     DescribeGroupsResponse,
     ListGroupsResponse,
+    SaslHandshakeResponse,
     ApiVersionsResponse,
     CreateTopicsResponse,
     DeleteTopicsResponse,
@@ -200,6 +208,7 @@ _RESPONSES: tuple[type[Response], ...] = (
     DescribeConfigsResponse,
     AlterConfigsResponse,
     DescribeLogDirsResponse,
+    SaslAuthenticateResponse,
     CreatePartitionsResponse,
     DeleteGroupsResponse,
     IncrementalAlterConfigsResponse,

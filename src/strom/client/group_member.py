@@ -1,0 +1,198 @@
+"""A member of a classic group, for programs that coordinate through Kafka's group protocol.
+
+The protocol assigns anything, not only partitions: each member joins with metadata of its own, the
+broker elects a leader, and the leader assigns. A program calls `join`, `sync` and then `heartbeat`
+from one thread, and starts over with `join` on RebalanceInProgress and MemberEvicted.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from strom.client.broker_connection import check
+from strom.client.protocol_client import BrokerNode, ProtocolClient
+from strom.model.errors import ErrorCode, StromError
+from strom.wire.kafka.messages.k11_join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from strom.wire.kafka.messages.k12_heartbeat import HeartbeatRequest, HeartbeatResponse
+from strom.wire.kafka.messages.k13_leave_group import LeaveGroupRequest, LeaveGroupResponse
+from strom.wire.kafka.messages.k14_sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from strom.wire.kafka.schema import Request, Response, Versions
+
+_LEAVE_TIMEOUT_S: Final = 2.0
+_MARGIN_S: Final = 5.0
+_JOIN: Final = Versions(4, 9)
+"""From version 4 on a new member gets its id before it joins (KIP-394)."""
+_LEAVE: Final = Versions(0, 2)
+"""The versions for one member."""
+
+R = TypeVar("R", bound=Response)
+
+
+class RebalanceInProgress(StromError):
+    """The group rebalances: join again, and keep what is assigned until then."""
+
+
+class MemberEvicted(StromError):
+    """The group has gone on without this member: others may have been assigned what it had."""
+
+
+@dataclass(frozen=True)
+class GroupMemberSettings:
+    """Which group, and what its members have in common."""
+
+    group_id: str
+    protocol_type: str
+    protocol_name: str
+    session_timeout_ms: int
+
+
+@dataclass(frozen=True)
+class JoinedGroup:
+    """One generation of the group."""
+
+    generation: int
+    member_id: str
+    leader_id: str
+    members: Mapping[str, bytes]
+    """The metadata of every member, for the leader alone."""
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member assigns."""
+        return self.leader_id == self.member_id
+
+
+class ClassicGroupMember:
+    """Joins, syncs, sends heartbeats and leaves; knows how long its assignment is surely its own.
+
+    That is the lease. The coordinator evicts a member that was silent for the session timeout. The
+    lease counts the same time from when the last request that succeeded had been *sent*, so it ends
+    before the coordinator can have assigned the member's work to another, whether the broker can be
+    reached or not.
+    """
+
+    def __init__(self, client: ProtocolClient, settings: GroupMemberSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._coordinator: BrokerNode | None = None
+        self._member_id = ""
+        self._generation = -1
+        self._lease_until = 0.0
+
+    def holds_lease(self) -> bool:
+        """Whether no other member can have been assigned this one's work."""
+        return time.monotonic() < self._lease_until
+
+    def give_up_lease(self) -> None:
+        """The assignment is no longer this member's; a later `join` starts over."""
+        self._lease_until = 0.0
+        self._generation = -1
+
+    def join(self, metadata: bytes) -> JoinedGroup:
+        """Become a member, or take part in a rebalance; returns when all members have joined."""
+        answer, sent = self._join(metadata)
+        if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = answer.member_id
+            answer, sent = self._join(metadata)
+        self._accept(answer.error_code, sent)
+        self._member_id, self._generation = answer.member_id, answer.generation_id
+        return JoinedGroup(
+            answer.generation_id,
+            answer.member_id,
+            answer.leader,
+            {member.member_id: member.metadata for member in answer.members},
+        )
+
+    def sync(self, assignments: Mapping[str, bytes]) -> bytes:
+        """This member's assignment; the leader brings those of all members, the others nothing."""
+        request = SyncGroupRequest(
+            group_id=self._settings.group_id,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            protocol_type=self._settings.protocol_type,
+            protocol_name=self._settings.protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member, assignment=assignment)
+                for member, assignment in assignments.items()
+            ],
+        )
+        answer, sent = self._send(request, SyncGroupResponse, self._session_s)
+        self._accept(answer.error_code, sent)
+        return answer.assignment
+
+    def heartbeat(self) -> None:
+        """Stay a member, and renew the lease."""
+        request = HeartbeatRequest(
+            group_id=self._settings.group_id,
+            generation_id=self._generation,
+            member_id=self._member_id,
+        )
+        answer, sent = self._send(request, HeartbeatResponse, self._session_s)
+        self._accept(answer.error_code, sent)
+
+    def leave(self) -> None:
+        """Leave the group at once; without a coordinator, it evicts this member by itself, later."""
+        if self._coordinator is None:
+            return
+        request = LeaveGroupRequest(group_id=self._settings.group_id, member_id=self._member_id)
+        self._send(request, LeaveGroupResponse, _LEAVE_TIMEOUT_S, _LEAVE)
+
+    @property
+    def _session_s(self) -> float:
+        return self._settings.session_timeout_ms / 1000
+
+    def _join(self, metadata: bytes) -> tuple[JoinGroupResponse, float]:
+        settings = self._settings
+        request = JoinGroupRequest(
+            group_id=settings.group_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            rebalance_timeout_ms=settings.session_timeout_ms,
+            member_id=self._member_id,
+            protocol_type=settings.protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=settings.protocol_name, metadata=metadata)],
+        )
+        # The coordinator responds when all have joined, or the rebalance timeout has passed.
+        return self._send(request, JoinGroupResponse, self._session_s + _MARGIN_S, _JOIN)
+
+    def _send(
+        self,
+        request: Request,
+        response: type[R],
+        timeout_s: float,
+        versions: Versions | None = None,
+    ) -> tuple[R, float]:
+        """The coordinator's response, and when the request was sent."""
+        if self._coordinator is None:
+            self._coordinator = self._client.coordinator(self._settings.group_id)
+        sent = time.monotonic()
+        try:
+            answer = self._client.call(
+                request, response, self._coordinator, versions=versions, timeout_s=timeout_s
+            )
+        except StromError:
+            self._coordinator = None  # another broker may be it by now
+            raise
+        return answer, sent
+
+    def _accept(self, error: int, sent: float) -> None:
+        """Renew the lease if there was no error."""
+        if error == ErrorCode.REBALANCE_IN_PROGRESS:
+            raise RebalanceInProgress
+        if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}:
+            if error == ErrorCode.UNKNOWN_MEMBER_ID:
+                self._member_id = ""
+            self.give_up_lease()
+            raise MemberEvicted(ErrorCode(error).text)
+        if error in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}:
+            self._coordinator = None
+        check(error)
+        self._lease_until = sent + self._session_s
