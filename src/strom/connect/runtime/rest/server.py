@@ -36,7 +36,10 @@ class RunningWorker:
         settings = WorkerSettings.read(split_texts(texts)[0])
         # Taken before anything else: the worker's id has the port in it.
         self._listener = HttpListener(
-            settings.host, settings.port, interface="Connect's REST interface", option="rest.port"
+            settings.host,
+            settings.port,
+            interface="Connect's REST interface",
+            option="--port or rest.port",
         )
         try:
             self.worker = ConnectWorker(texts, port=self._listener.port)
