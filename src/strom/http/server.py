@@ -140,7 +140,8 @@ class HttpServer:
             connection.shutdown()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
-                while state.connections or state.tasks:
+                # uvicorn keeps sets, and has no event for when they are empty.
+                while state.connections or state.tasks:  # noqa: ASYNC110
                     await asyncio.sleep(_POLL_S)
         for connection in self._connections():
             connection.abort()
