@@ -125,6 +125,7 @@ class LimitedHttpProtocol(H11Protocol):
         self.conn = StrictConnection(limits)
         self.logger = log
         self.access_log = False
+        self.timeout_keep_alive = limits.idle_s  # type: ignore[assignment]
         self._limits = limits
         self._errors = errors
         self._slots = slots
@@ -141,7 +142,7 @@ class LimitedHttpProtocol(H11Protocol):
         if not is_admitted or (self._slots is not None and not self._slots.take(self)):
             transport.abort()
             return
-        self._watch("head", self._limits.head_s)
+        self._watch("idle", self._limits.idle_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -257,7 +258,7 @@ class LimitedHttpProtocol(H11Protocol):
         self._reading = self._read_timer = None
         if phase == "body" and self.flow.read_paused:
             self._watch(phase, seconds)  # we are slow, not the client
-        elif phase == "linger" or (phase == "head" and not self.conn.has_partial_head()):
+        elif phase in ("idle", "linger"):
             self.transport.abort()
         else:
             text = f"The {phase} of the request did not arrive within {seconds:g} seconds."

@@ -39,9 +39,14 @@ class HttpListener:
                 self._listen(family, (address, self.port if self.sockets else port))
         except OSError as error:
             self.close()
+            what_to_do = f"Choose another port with {option}, or an address of this machine."
+            if error.errno == errno.EADDRINUSE:
+                what_to_do = (
+                    f"Stop the process that uses this port, or choose another with {option}."
+                )
             raise UserError(
-                f"{interface} cannot listen on {format_authority(host, port)} ({error.strerror}). Stop "
-                f"the process that uses this port, or choose another port with {option}."
+                f"{interface} cannot listen on {format_authority(host, port)} ({error.strerror}). "
+                f"{what_to_do}"
             ) from error
         self.port: int = self.sockets[0].getsockname()[1]
 
@@ -108,7 +113,6 @@ class HttpServer:
             access_log=False,
             # The peer decides where users may log in from: a header must not replace its address.
             proxy_headers=False,
-            timeout_keep_alive=self._limits.idle_s,
         )
         config.load()
         self._state = ServerState()

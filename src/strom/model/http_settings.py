@@ -26,11 +26,11 @@ class HttpLimits:
     connections: int = 500
     """Of one server, below the 1024 files that a process may usually open."""
     head_s: float = 30.0
-    """For a whole head, from its first byte or from connecting."""
+    """For a whole head, from its first byte."""
     body_s: float = 120.0
     """For a whole body; 16 MiB take that long at 1 Mbit/s."""
-    idle_s: int = 60
-    """Between a response and the next request."""
+    idle_s: float = 60.0
+    """Before the first byte of a request."""
     write_s: float = 60.0
     """For a client to read some of its response when its buffers are full."""
     linger_s: float = 2.0
