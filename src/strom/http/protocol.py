@@ -26,9 +26,7 @@ log = logging.getLogger(__name__)
 log.setLevel(logging.ERROR)
 
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
-_BARE_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
-_FOLDED_LINE = re.compile(rb"\r\n[ \t]")
-_CONTENT_LENGTH = re.compile(rb"\r\ncontent-length[ \t]*:([^\r]*)", re.IGNORECASE)
+_CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:([^\r]*)")
 
 
 class Slots(Protocol):
@@ -81,26 +79,29 @@ class StrictConnection(h11.Connection):
             )
         if end is None:
             return
-        head = received[: end.end()]
-        if _BARE_LINE_END.search(head):
+        head = received[: end.end()].lower()
+        if not head.count(b"\r\n") == head.count(b"\n") == head.count(b"\r"):
             raise RefusedRequest("Lines of the head must end with CR LF.")
-        if _FOLDED_LINE.search(head):
+        if b"\r\n " in head or b"\r\n\t" in head:
             raise RefusedRequest("Headers must not be folded over lines.")
         lengths = _CONTENT_LENGTH.findall(head)
         if len(lengths) > 1 or any(b"," in one for one in lengths):
             raise RefusedRequest("The request has several Content-Length headers.")
 
     def _check_request(self, request: h11.Request) -> None:
-        headers = dict(request.headers)  # names are in lower case
         if request.http_version not in (b"1.0", b"1.1"):
             raise RefusedRequest("This server speaks HTTP/1.1 and HTTP/1.0.", 505)
-        if b"transfer-encoding" in headers:
-            if b"content-length" in headers:
-                raise RefusedRequest("Content-Length and Transfer-Encoding exclude each other.")
-            if request.http_version == b"1.0":
-                raise RefusedRequest("HTTP/1.0 has no Transfer-Encoding.")
-        # h11 admits at most 20 digits.
-        self._check_body_size(int(headers.get(b"content-length", b"0")))
+        length = encoding = None
+        for name, value in request.headers:  # h11 has put the names into lower case
+            if name == b"content-length":
+                length = value
+            elif name == b"transfer-encoding":
+                encoding = value
+        if encoding is not None and length is not None:
+            raise RefusedRequest("Content-Length and Transfer-Encoding exclude each other.")
+        if encoding is not None and request.http_version == b"1.0":
+            raise RefusedRequest("HTTP/1.0 has no Transfer-Encoding.")
+        self._check_body_size(int(length or 0))  # h11 admits at most 20 digits
 
     def _check_body_size(self, size: int) -> None:
         if size > self._limits.body_bytes:

@@ -16,10 +16,11 @@ class EncodedRoute(Route):
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match a request."""
         match, child = super().matches(scope)
-        parameters: dict[str, Any] = child.get("path_params", {})
-        for name, value in parameters.items():
-            if isinstance(value, str):
-                parameters[name] = unquote(value)
+        if match is not Match.NONE:
+            parameters: dict[str, Any] = child["path_params"]
+            for name, value in parameters.items():
+                if isinstance(value, str):
+                    parameters[name] = unquote(value)
         return match, child
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
