@@ -17,7 +17,8 @@ from strom.broker.housekeeping import STATE_CHECK_MS, Housekeeping
 from strom.broker.queues.hub import QueueBroker
 from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
-from strom.http.guard import Guard
+from strom.http.hosts import format_authority
+from strom.http.server import HttpServer
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
 from strom.model.errors import UserError
@@ -26,8 +27,7 @@ from strom.server.event_loop import loop_factory
 from strom.server.kafka.context import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import Listener
-from strom.server.management.calls import ManagementCalls
-from strom.server.management.http import HttpServer
+from strom.server.management.app import make_server
 from strom.server.process_limits import (
     SPARE_DESCRIPTORS,
     make_connection_slots,
@@ -147,7 +147,7 @@ class Node:
             management_url=(
                 None
                 if self._management is None
-                else f"http://{endpoint.host}:{self._management.port}"
+                else "http://" + format_authority(endpoint.host, self._management.listener.port)
             ),
         )
 
@@ -157,24 +157,10 @@ class Node:
         self._amqp = AmqpListener(self.settings, self._queues, self._slots)
         await self._amqp.start()
         if self.settings.amqp_management_port:
-            calls = ManagementCalls(self._queues, self._amqp.declarations, self.settings)
-            guard = Guard.create(
-                self.settings.host,
-                self.settings.http_allowed_hosts,
-                advertised=self.settings.advertised_host,
+            self._management = make_server(
+                self._queues, self._amqp.declarations, self.settings, self._slots
             )
-            self._management = HttpServer(calls.handle, guard, self._slots)
-            await self._start_management(self._management)
-
-    async def _start_management(self, server: HttpServer) -> None:
-        host, port = self.settings.host, max(0, self.settings.amqp_management_port)
-        try:
-            await server.start(host, port)
-        except OSError as error:
-            raise UserError(
-                f"Port {port} on {host}, for the management of queues, cannot be had "
-                f"({error.strerror}). Choose another with --set amqp.management.port=N, or 0 for none."
-            ) from error
+            await self._management.start()
 
     async def stop(self) -> None:
         """Let the clients go, finish what is under way, sync, and close."""

@@ -12,7 +12,7 @@ import pytest
 
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
-from strom.pipelines.serving.http import HttpServer
+from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.views.chain import Segment
 from tests.pipelines.served import append, get, served_manifests
@@ -34,7 +34,7 @@ def server(manifests):
 
 @pytest.fixture
 def http(manifests, server):
-    http = HttpServer(manifests, server, "127.0.0.1", 0)
+    http = ServingServer(manifests, server, listen("127.0.0.1", 0))
     yield http
     http.stop()
 

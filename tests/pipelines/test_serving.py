@@ -13,7 +13,7 @@ import pytest
 from strom.model.errors import UserError
 from strom.pipelines import Project
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.serving.http import HttpServer
+from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.views.chain import Segment
 from strom.pipelines.views.versions import new_version
@@ -29,7 +29,7 @@ def manifests(tmp_path):
 @pytest.fixture
 def address(manifests):
     server = QueryEngine(manifests)
-    http = HttpServer(manifests, server, "127.0.0.1", 0)
+    http = ServingServer(manifests, server, listen("127.0.0.1", 0))
     yield http.start()
     http.stop()
     server.close()

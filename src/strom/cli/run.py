@@ -45,6 +45,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     project = opened_to_compute(folder)
     from strom.pipelines.project import files_not_loaded
     from strom.pipelines.runner import Runner, refuse_changed
+    from strom.pipelines.serving.http import ServingServer, listen
     from strom.pipelines.topics import prepare_topics
 
     for text in refuse_changed(project):
@@ -54,12 +55,14 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
             f"View {name} was computed before, but no file defines it: queries see what there is, and "
             f"nothing is added.{files_not_loaded(project)}"
         )
+    settings = project.settings
     with contextlib.ExitStack() as open_:
         open_.enter_context(alone_in(project))
+        # Before the broker and Spark start, which takes long.
+        listener = open_.enter_context(listen(settings.serving_host, settings.serving_port))
         kafka = open_.enter_context(log_of(project))
         prepare_topics(project, kafka)  # before connectors write to them
         connect = open_.enter_context(connectors_of(project, kafka.servers))
-        from strom.pipelines.serving.http import HttpServer
         from strom.pipelines.serving.queries import QueryEngine
         from strom.pipelines.spark.session import stop_session
 
@@ -67,14 +70,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         runner = Runner(project, spark, kafka, mode)
         runner.prepare()
         server = QueryEngine(project.manifests)
-        settings = project.settings
-        http = HttpServer(
-            project.manifests,
-            server,
-            settings.serving_host,
-            settings.serving_port,
-            settings.allowed_hosts,
-        )
+        http = ServingServer(project.manifests, server, listener, settings.allowed_hosts)
         address = http.start()
         runner.start()
         _announce(project, kafka.servers, address, mode, connect)

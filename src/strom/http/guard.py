@@ -7,9 +7,10 @@ authentication: programs that are not browsers choose their headers freely.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from dataclasses import dataclass, field
+from typing import Self
 
+from strom.http.errors import HttpError
 from strom.http.hosts import Authority, parse_authority, parse_host
 from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS
@@ -19,9 +20,17 @@ FORBIDDEN = 403
 UNSUPPORTED_MEDIA_TYPE = 415
 
 HEADERS = frozenset(
-    {"host", "origin", "sec-fetch-site", "content-type", "content-length", "transfer-encoding"}
+    {
+        "authorization",
+        "content-length",
+        "content-type",
+        "host",
+        "origin",
+        "sec-fetch-site",
+        "transfer-encoding",
+    }
 )
-"""All that the guard looks at."""
+"""All that a `RequestHead` is made of."""
 
 _WITHOUT_EFFECT = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -29,16 +38,9 @@ _OWN_SITE = frozenset({"same-origin", "none"})
 _SHOWN_CHARACTERS = 100
 
 
-class Refusal(NamedTuple):
-    """Why a request is refused, and the HTTP status that says so."""
-
-    status: int
-    message: str
-
-
 @dataclass(frozen=True)
 class RequestHead:
-    """What the guard looks at. A header that was sent twice is there twice."""
+    """What the guard and authentication look at. A header that was sent twice is there twice."""
 
     method: str
     hosts: tuple[str, ...]
@@ -48,10 +50,17 @@ class RequestHead:
     has_body: bool = False
     local_address: str | None = None
     """The address of this machine to which the connection was made."""
+    peer_address: str | None = None
+    """The address of the client, or of the proxy in front of it."""
+    authorizations: tuple[str, ...] = field(default=(), repr=False)  # has credentials in it
 
     @classmethod
     def from_headers(
-        cls, method: str, headers: Iterable[tuple[str, str]], local_address: str | None
+        cls,
+        method: str,
+        headers: Iterable[tuple[str, str]],
+        local_address: str | None,
+        peer_address: str | None = None,
     ) -> Self:
         """Pick from headers, whose names are in lower case."""
         found: dict[str, list[str]] = {}
@@ -68,6 +77,8 @@ class RequestHead:
             tuple(found.get("content-type", ())),
             has_body,
             local_address,
+            peer_address,
+            tuple(found.get("authorization", ())),
         )
 
 
@@ -109,21 +120,21 @@ class Guard:
         )
         return cls(frozenset(known), any_address, frozenset(other_media_types))
 
-    def check(self, head: RequestHead) -> Refusal | None:
+    def check(self, head: RequestHead) -> HttpError | None:
         """Return why the request is refused, or None if it is allowed."""
         if len(head.hosts) != 1:
-            return Refusal(
+            return HttpError(
                 BAD_REQUEST,
                 f"The request has {len(head.hosts)} Host headers; exactly one is needed.",
             )
         host = parse_authority(head.hosts[0])
         if host is None:
-            return Refusal(
+            return HttpError(
                 BAD_REQUEST,
                 f"The Host header {_shown(head.hosts[0])} is not a host name or address.",
             )
         if not self._is_known(host, head.local_address):
-            return Refusal(
+            return HttpError(
                 FORBIDDEN,
                 f"The host name {_shown(host.host)} is not known to this server. If it is one of its "
                 f"names, add it to the setting {ALLOWED_HOSTS.name}.",
@@ -141,7 +152,7 @@ class Guard:
         local = parse_host(local_address) if local_address else None
         return local is not None and local.host == host.host
 
-    def _check_body(self, head: RequestHead) -> Refusal | None:
+    def _check_body(self, head: RequestHead) -> HttpError | None:
         if not head.has_body or head.method in _WITHOUT_EFFECT:
             return None
         given = head.content_types[0] if len(head.content_types) == 1 else ""
@@ -153,15 +164,15 @@ class Guard:
             if given
             else f"The request has a body and {len(head.content_types)} Content-Type headers."
         )
-        return Refusal(
+        return HttpError(
             UNSUPPORTED_MEDIA_TYPE, f"{wrong} Send JSON with Content-Type: application/json."
         )
 
 
-def _check_origin(head: RequestHead, host: Authority) -> Refusal | None:
+def _check_origin(head: RequestHead, host: Authority) -> HttpError | None:
     for origin in head.origins:
         if not _is_same_origin(origin, host):
-            return Refusal(
+            return HttpError(
                 FORBIDDEN,
                 f"Requests of web pages from another origin are refused: {_shown(origin)} is not the "
                 f"origin of {_shown(head.hosts[0])}.",
@@ -169,7 +180,7 @@ def _check_origin(head: RequestHead, host: Authority) -> Refusal | None:
     for site in head.fetch_sites:
         # A page can have a browser GET without an Origin header: images, frames, links.
         if site not in _OWN_SITE:
-            return Refusal(
+            return HttpError(
                 FORBIDDEN,
                 f"Requests of web pages from another site are refused (Sec-Fetch-Site: "
                 f"{_shown(site)}). Type the address into the browser to open it.",

@@ -52,6 +52,11 @@ def parse_host(text: str) -> Authority | None:
     return parsed if parsed is not None and parsed.port is None else None
 
 
+def format_authority(host: str, port: int) -> str:
+    """Write `host:port` for a URL: an IPv6 address needs brackets."""
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
+
+
 def _parse_address(text: str) -> Address | None:
     try:
         address = ipaddress.ip_address(text)

@@ -1,4 +1,6 @@
-"""The setting that all HTTP servers have, whichever way each of them is configured."""
+"""The setting and the limits that all HTTP servers have, whichever way each of them is configured."""
+
+from dataclasses import dataclass
 
 from strom.model.settings import Definition, Kind
 
@@ -12,3 +14,24 @@ ALLOWED_HOSTS = Definition(
     "here.",
     live=False,
 )
+
+
+@dataclass(frozen=True)
+class HttpLimits:
+    """What one client may use of an HTTP server. Each limit ends the connection of that client alone."""
+
+    head_bytes: int = 64 * 1024
+    """The request line and all headers. SQL statements come in the request line."""
+    body_bytes: int = 16 * 1024 * 1024
+    connections: int = 500
+    """Of one server, below the 1024 files that a process may usually open."""
+    head_s: float = 30.0
+    """For a whole head, from its first byte."""
+    body_s: float = 120.0
+    """For a whole body; 16 MiB take that long at 1 Mbit/s."""
+    idle_s: float = 60.0
+    """Before the first byte of a request."""
+    write_s: float = 60.0
+    """For a client to read some of its response when its buffers are full."""
+    linger_s: float = 2.0
+    """For a refused client to read the reason, while the rest of its request is discarded."""

@@ -1,26 +1,16 @@
-"""A registry that answers on a port, in threads of its own or in the foreground."""
+"""A registry that serves HTTP, in threads of its own or in the foreground."""
 
-import contextlib
-import logging
-import signal
-import socket
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from strom.http.guard import Guard
-from strom.model.errors import UserError
+from strom.http.server import HttpListener, HttpServer, HttpThread, set_on_signal
 from strom.registry.registry import Registry
 from strom.registry.schemas_log import TOPIC
 
-if TYPE_CHECKING:
-    import uvicorn
-
 DEFAULT_PORT = 8081
 LOOPBACK = "127.0.0.1"
-_START_S = 20
 _OTHER_MEDIA_TYPES = ("application/octet-stream",)
 """Confluent's registry takes bodies of this type too."""
 
@@ -44,101 +34,61 @@ class RegistryServer:
     ) -> None:
         self._guard = Guard.create(host, allowed_hosts, other_media_types=_OTHER_MEDIA_TYPES)
         self.registry = Registry(servers, topic=topic, settings=settings)
-        self.host = host
-        self._port = port
-        self._socket: socket.socket | None = None
-        self._server: uvicorn.Server | None = None
-        self._thread: threading.Thread | None = None
+        self._host, self._port = host, port
+        self._listener: HttpListener | None = None
+        self._http: HttpThread | None = None
+        self._stopping = threading.Event()
 
     @property
     def url(self) -> str:
-        """Where it answers, as in http://127.0.0.1:8081."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self._port}"
+        """The address, as in http://127.0.0.1:8081; known once it has started."""
+        if self._listener is None:
+            raise RuntimeError("The registry has not been started.")
+        return self._listener.url
 
     def start(self) -> Self:
-        """Read the topic and answer from then on."""
-        server, listening = self._made()
-        self._thread = threading.Thread(
-            target=server.run, args=([listening],), name="registry-http", daemon=True
+        """Read the topic, then serve."""
+        from strom.registry.rest.app import make_app
+
+        # The port is taken first: a mistake in it is reported before the topic is read.
+        self._listener = HttpListener(
+            self._host, self._port, interface="The schema registry", option="--port"
         )
-        self._thread.start()
-        deadline = time.monotonic() + _START_S
-        while not server.started:
-            if not self._thread.is_alive() or time.monotonic() > deadline:
-                raise UserError(f"The schema registry cannot answer on {self.url}.")
-            time.sleep(0.005)
+        try:
+            self.registry.start()
+            app = make_app(self.registry, self._guard)
+            self._http = HttpThread(HttpServer(app, self._listener), "registry-http")
+            self._http.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def run(self, on_ready: Callable[[str], None]) -> None:
-        """Answer until a signal or `ask_to_stop`; the address is told when clients can connect."""
-        server, listening = self._made()
-        # uvicorn's own handlers come later, and pass the signal on when all is done.
-        server.capture_signals = contextlib.nullcontext  # type: ignore[assignment, method-assign]
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self.ask_to_stop())
-        on_ready(self.url)
+        """Serve until a signal or `ask_to_stop`; `on_ready` gets the address."""
+        self.start()
         try:
-            server.run([listening])
+            set_on_signal(self._stopping)
+            on_ready(self.url)
+            while not self._stopping.wait(3600):
+                pass  # Windows delivers no signal during a wait without an end
         finally:
-            self.registry.stop()
+            self.stop()
 
     def ask_to_stop(self) -> None:
-        """Have it end soon."""
-        if self._server is not None:
-            self._server.should_exit = True
+        """Have `run` return soon."""
+        self._stopping.set()
 
     def stop(self) -> None:
-        """Stop."""
-        self.ask_to_stop()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        """Stop serving, then reading the topic."""
+        if self._http is not None:
+            self._http.stop()
+        elif self._listener is not None:
+            self._listener.close()
         self.registry.stop()
-        if self._socket is not None:
-            self._socket.close()
 
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
-
-    def _made(self) -> "tuple[uvicorn.Server, socket.socket]":
-        import uvicorn
-
-        from strom.registry.rest.app import make_app
-
-        # The port is taken first: a mistake in it is told before the topic is read.
-        self._socket = _listen(self.host, self._port)
-        self._port = self._socket.getsockname()[1]
-        try:
-            self.registry.start()
-        except BaseException:
-            self._socket.close()
-            raise
-        config = uvicorn.Config(
-            make_app(self.registry, self._guard),
-            log_level=logging.ERROR,
-            access_log=False,
-            lifespan="off",
-            timeout_graceful_shutdown=5,
-        )
-        self._server = uvicorn.Server(config)
-        return self._server, self._socket
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
-        raise UserError(
-            f"The schema registry cannot listen on {host}:{port} ({error.strerror}). "
-            "Choose another port with --port."
-        ) from error

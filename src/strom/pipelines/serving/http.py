@@ -1,13 +1,14 @@
 """Views over HTTP: GET /views, GET /views/NAME?page=/cart&views.gte=10&order=-views, GET /query?sql=…"""
 
 import asyncio
-import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from strom.http.application import HttpApplication, Metrics
+from strom.http.errors import ErrorFormat, HttpError
 from strom.http.guard import Guard
-from strom.http.guarded_app import GuardedApp
+from strom.http.server import HttpListener, HttpServer, HttpThread
 from strom.model.errors import UserError
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.formats import MEDIA_TYPES, written
@@ -16,23 +17,22 @@ from strom.pipelines.set_aside import reason_set_aside
 from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
 _COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _OWN = {"select", "order", "limit", "format"}
-_START_SECONDS = 20
 _CANCEL_AGAIN_S = 0.05
 STOP_SECONDS = 5.0
 
 
-def make_app(manifests: Manifests, server: QueryEngine, guard: Guard) -> "Starlette":
+def make_app(
+    manifests: Manifests, server: QueryEngine, guard: Guard, metrics: Metrics | None = None
+) -> HttpApplication:
     """The application; run it with any ASGI server."""
-    from starlette.applications import Starlette
-    from starlette.middleware import Middleware
     from starlette.responses import JSONResponse
-    from starlette.routing import Route
+
+    from strom.http.routing import EncodedRoute, make_router
 
     def views(request: "Request") -> "Response":
         return JSONResponse([_described(manifests, name) for name in manifests.names()])
@@ -51,25 +51,22 @@ def make_app(manifests: Manifests, server: QueryEngine, guard: Guard) -> "Starle
         sql = request.query_params.get("sql", "")
         return _answer(server, sql, [], request.query_params.get("format"), cancellation)
 
-    def mistake(request: "Request", error: Exception) -> "Response":
-        return JSONResponse({"error": str(error)}, status_code=400)
-
-    def cancelled(request: "Request", error: Exception) -> "Response":
-        return JSONResponse({"error": str(error)}, status_code=503)
-
     routes = [
-        Route("/", views),
-        Route("/views", views),
-        Route("/views/{name}", _cancellable(view)),
-        Route("/query", _cancellable(query)),
+        EncodedRoute("/", views),
+        EncodedRoute("/views", views),
+        EncodedRoute("/views/{name}", _cancellable(view)),
+        EncodedRoute("/query", _cancellable(query)),
     ]
-    return Starlette(
-        routes=routes,
-        middleware=[
-            Middleware(GuardedApp, guard=guard, describe=lambda refusal: {"error": refusal.message})
-        ],
-        exception_handlers={UserError: mistake, StatementCancelled: cancelled},
-    )
+    return HttpApplication(make_router(routes), guard=guard, errors=ERRORS, metrics=metrics)
+
+
+def _translate(error: Exception) -> HttpError | None:
+    if isinstance(error, StatementCancelled):
+        return HttpError(503, str(error))
+    return HttpError(400, str(error)) if isinstance(error, UserError) else None
+
+
+ERRORS = ErrorFormat("The serving API", lambda error: {"error": error.message}, _translate)
 
 
 def _cancellable(
@@ -127,52 +124,39 @@ def view_query(
     return f"{sql} LIMIT {limit}", values
 
 
-class HttpServer:
+def listen(host: str, port: int) -> HttpListener:
+    """Take the port; UserError if it is in use."""
+    option = "port = N below [serving] in strom.toml"
+    return HttpListener(host, port, interface="The serving API", option=option)
+
+
+class ServingServer:
     """The serving API in a thread of its own."""
 
     def __init__(
         self,
         manifests: Manifests,
         server: QueryEngine,
-        host: str,
-        port: int,
+        listener: HttpListener,
         allowed_hosts: Sequence[str] = (),
     ) -> None:
-        import uvicorn
-
-        guard = Guard.create(host, allowed_hosts)
-        config = uvicorn.Config(
-            make_app(manifests, server, guard),
-            host=host,
-            port=port,
-            log_level="error",
-            access_log=False,
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, name="http", daemon=True)
+        app = make_app(manifests, server, Guard.create(listener.host, allowed_hosts))
+        self._listener = listener
+        self._http = HttpThread(HttpServer(app, self._listener), "http")
         self._statements = server
-        self._host, self._port = host, port
 
     def start(self) -> str:
         """Start; the address."""
-        self._thread.start()
-        began = time.monotonic()
-        while not self._server.started:
-            if not self._thread.is_alive() or time.monotonic() - began > _START_SECONDS:
-                raise UserError(f"The serving API cannot listen on {self._host}:{self._port}.")
-            time.sleep(0.01)
-        port = self._server.servers[0].sockets[0].getsockname()[1]
-        return f"http://{self._host}:{port}"
+        self._http.start()
+        return self._listener.url
 
     def stop(self) -> None:
         """Stop; running statements are cancelled, and clients that do not read their responses left."""
-        self._server.should_exit = True
+        self._http.ask_to_stop(STOP_SECONDS)
         deadline = time.monotonic() + STOP_SECONDS
-        while self._thread.is_alive() and time.monotonic() < deadline:
+        while not self._http.join(_CANCEL_AGAIN_S) and time.monotonic() < deadline:
             # It waits for requests, which wait for their statements.
             self._statements.cancel_running()
-            self._thread.join(_CANCEL_AGAIN_S)
-        self._server.force_exit = True
 
 
 def _answer(

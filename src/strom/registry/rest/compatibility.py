@@ -3,8 +3,8 @@
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from strom.http.routing import EncodedRoute
 from strom.registry.deleting import LATEST
 from strom.registry.meanings import meaning
 from strom.registry.records import SchemaVersion
@@ -23,12 +23,12 @@ class CompatibilityCalls:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[EncodedRoute]:
         """Where they are found."""
         path = "/compatibility/subjects/{subject}/versions"
         return [
-            Route(path, self.check, methods=["POST"]),
-            Route(path + "/{version}", self.check, methods=["POST"]),
+            EncodedRoute(path, self.check, methods=["POST"]),
+            EncodedRoute(path + "/{version}", self.check, methods=["POST"]),
         ]
 
     async def check(self, request: Request) -> Response:

@@ -1,13 +1,14 @@
-"""What all calls have in common: questions from a request, answers in the interface's content type."""
+"""What all calls share: arguments out of a request, responses in the interface's content type."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from strom.http.errors import ErrorFormat, HttpError
+from strom.http.json_body import parse_json_object, read_body
 from strom.registry.deleting import LATEST
 from strom.registry.records import Content, SchemaVersion, content_of
 from strom.registry.refusals import Refusal, invalid_schema, invalid_version
@@ -16,7 +17,6 @@ from strom.registry.registering import HIGHEST_NUMBER, SchemaRequest
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 ALL_CONTEXTS = ":*:"
 DEFAULT_CONTEXT = ":.:"
-MAX_BODY_BYTES = 8 * 1024 * 1024
 
 
 def answer(value: Any, status: int = 200) -> Response:
@@ -29,21 +29,29 @@ def rendered(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def refused(request: Request, error: Exception) -> Response:
-    """A refusal as an answer."""
-    assert isinstance(error, Refusal)  # noqa: S101 - registered for these alone
-    return answer({"error_code": error.code, "message": str(error)}, error.status)
+def _translate(error: Exception) -> HttpError | None:
+    if isinstance(error, Refusal):
+        return HttpError(error.status, str(error), code=error.code)
+    return None
+
+
+ERRORS = ErrorFormat(
+    "The schema registry",
+    lambda error: {"error_code": error.code, "message": error.message},
+    _translate,
+    CONTENT_TYPE,
+)
 
 
 def subject_of(request: Request) -> str:
-    """The subject in the path; it may have slashes in it, which come encoded."""
-    subject = unquote(request.path_params["subject"])
+    """The subject in the path, which may contain slashes."""
+    subject: str = request.path_params["subject"]
     return subject.removeprefix(DEFAULT_CONTEXT)
 
 
 def version_of(request: Request) -> int:
     """The version in the path: a number, or LATEST."""
-    text = unquote(request.path_params["version"]).strip()
+    text = request.path_params["version"].strip()
     if text.lower() in {"latest", "-1"}:
         return LATEST
     if not (text.isascii() and text.isdigit()) or not 0 < int(text) <= HIGHEST_NUMBER:
@@ -70,20 +78,7 @@ def prefix_of(request: Request) -> str:
 
 async def body_of(request: Request) -> dict[str, Any]:
     """The JSON object that was sent."""
-    if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
-        raise Refusal(413, f"A request may have {MAX_BODY_BYTES:,} bytes.")
-    sent = bytearray()
-    async for part in request.stream():
-        sent += part
-        if len(sent) > MAX_BODY_BYTES:
-            raise Refusal(413, f"A request may have {MAX_BODY_BYTES:,} bytes.")
-    try:
-        given = json.loads(bytes(sent))
-    except (ValueError, RecursionError):
-        raise Refusal(400, "The body of the request is no JSON.") from None
-    if not isinstance(given, dict):
-        raise Refusal(400, "The body of the request is no JSON object.")
-    return given
+    return parse_json_object(await read_body(request.receive))
 
 
 def schema_request(request: Request, given: Mapping[str, Any]) -> SchemaRequest:

@@ -3,8 +3,8 @@
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from strom.http.routing import EncodedRoute
 from strom.registry.formats.schema import Kind
 from strom.registry.records import Content, SchemaVersion
 from strom.registry.refusals import schema_not_found
@@ -29,15 +29,15 @@ class SchemaCalls:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[EncodedRoute]:
         """Where they are found."""
         return [
-            Route("/schemas", self.list_schemas),
-            Route("/schemas/types", self.list_types),
-            Route("/schemas/ids/{id}", self.get_schema),
-            Route("/schemas/ids/{id}/schema", self.get_text),
-            Route("/schemas/ids/{id}/subjects", self.subjects),
-            Route("/schemas/ids/{id}/versions", self.versions),
+            EncodedRoute("/schemas", self.list_schemas),
+            EncodedRoute("/schemas/types", self.list_types),
+            EncodedRoute("/schemas/ids/{id}", self.get_schema),
+            EncodedRoute("/schemas/ids/{id}/schema", self.get_text),
+            EncodedRoute("/schemas/ids/{id}/subjects", self.subjects),
+            EncodedRoute("/schemas/ids/{id}/versions", self.versions),
         ]
 
     def list_schemas(self, request: Request) -> Response:

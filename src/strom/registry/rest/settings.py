@@ -3,8 +3,8 @@
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from strom.http.routing import EncodedRoute
 from strom.registry.configuring import (
     delete_config,
     delete_mode,
@@ -23,10 +23,10 @@ class SettingsCalls:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[EncodedRoute]:
         """Where they are found."""
         return [
-            Route(path, call, methods=[method])
+            EncodedRoute(path, call, methods=[method])
             for noun, calls in (
                 ("/config", (self.get_config, self.put_config, self.delete_config)),
                 ("/mode", (self.get_mode, self.put_mode, self.delete_mode)),

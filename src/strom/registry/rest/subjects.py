@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
+from strom.http.routing import EncodedRoute
 from strom.registry.deleting import LATEST, delete_subject, delete_version
 from strom.registry.records import SchemaVersion
 from strom.registry.refusals import (
@@ -40,20 +40,20 @@ class SubjectCalls:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[EncodedRoute]:
         """Where they are found."""
         versions = "/subjects/{subject}/versions"
         one = versions + "/{version}"
         return [
-            Route("/subjects", self.list_subjects),
-            Route("/subjects/{subject}", self.look_up, methods=["POST"]),
-            Route("/subjects/{subject}", self.delete_subject, methods=["DELETE"]),
-            Route(versions, self.list_versions, methods=["GET"]),
-            Route(versions, self.register, methods=["POST"]),
-            Route(one, self.get_version, methods=["GET"]),
-            Route(one, self.delete_version, methods=["DELETE"]),
-            Route(one + "/schema", self.get_text),
-            Route(one + "/referencedby", self.referenced_by),
+            EncodedRoute("/subjects", self.list_subjects),
+            EncodedRoute("/subjects/{subject}", self.look_up, methods=["POST"]),
+            EncodedRoute("/subjects/{subject}", self.delete_subject, methods=["DELETE"]),
+            EncodedRoute(versions, self.list_versions, methods=["GET"]),
+            EncodedRoute(versions, self.register, methods=["POST"]),
+            EncodedRoute(one, self.get_version, methods=["GET"]),
+            EncodedRoute(one, self.delete_version, methods=["DELETE"]),
+            EncodedRoute(one + "/schema", self.get_text),
+            EncodedRoute(one + "/referencedby", self.referenced_by),
         ]
 
     def list_subjects(self, request: Request) -> Response:

@@ -5,14 +5,16 @@ to an exchange and getting from a queue.
 """
 
 import base64
-import hmac
 from collections.abc import Iterable
+from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeAlias
 
 import strom
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
+from strom.http.errors import HttpError
+from strom.http.json_body import parse_json_object
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.definitions import (
     EXCHANGE,
@@ -25,8 +27,6 @@ from strom.queues.definitions import (
 from strom.queues.message import Message
 from strom.queues.queue import GetResult, Queue
 from strom.queues.virtual_host import DEFAULT, VirtualHost
-from strom.server.loopback import may_log_in
-from strom.server.management.http import Answer, HttpError, Request
 from strom.server.management.views import (
     binding_view,
     exchange_view,
@@ -35,15 +35,33 @@ from strom.server.management.views import (
     queue_view,
 )
 from strom.wire.amqp.content import encode_properties
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 MAX_GET = 10_000
+MAX_GET_BYTES = 16 * 1024 * 1024
+"""A response has no more messages than reach this size, however many were requested."""
 OK, CREATED, NO_CONTENT = HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
 _KIND_OF_LETTER = {"q": QUEUE, "e": EXCHANGE}
 
 
+Answer: TypeAlias = tuple[HTTPStatus, Any]
+
+
+@dataclass(frozen=True)
+class ManagementRequest:
+    """A request that has arrived completely."""
+
+    method: str
+    path: tuple[str, ...]
+    """Its segments, decoded: `/api/queues/%2F/a` is api, queues, /, a."""
+    body: bytes
+
+    def json(self) -> dict[str, Any]:
+        """Return the body; HttpError if it is not a JSON object."""
+        return parse_json_object(self.body or b"{}")
+
+
 class ManagementCalls:
-    """Answers requests."""
+    """Handles requests of clients that have logged in."""
 
     def __init__(
         self, queues: QueueBroker, declarations: Declarations, settings: BrokerSettings
@@ -52,29 +70,8 @@ class ManagementCalls:
         self._declarations = declarations
         self._settings = settings
 
-    async def handle(self, request: Request) -> Answer:
-        """Answer one request; HttpError for what cannot be done."""
-        self._log_in(request)
-        try:
-            return await self._dispatch(request)
-        except AmqpError as error:
-            status = HTTPStatus.BAD_REQUEST
-            if error.code is ReplyCode.NOT_FOUND:
-                status = HTTPStatus.NOT_FOUND
-            raise HttpError(status, str(error)) from error
-
-    def _log_in(self, request: Request) -> None:
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        wanted = f"{self._settings.amqp_user}:{self._settings.amqp_password}".encode()
-        try:
-            known = hmac.compare_digest(base64.b64decode(given, validate=True), wanted)
-        except ValueError:
-            known = False
-        known = known and may_log_in(self._settings.amqp_user, request.host)
-        if kind.lower() != "basic" or not known:
-            raise HttpError(HTTPStatus.UNAUTHORIZED, "Login failed")
-
-    async def _dispatch(self, request: Request) -> Answer:
+    async def handle(self, request: ManagementRequest) -> Answer:
+        """Return the status and the JSON value; HttpError or AmqpError for what cannot be done."""
         match request.method, request.path:
             case "GET", ("api", "overview"):
                 return OK, self._overview()
@@ -115,7 +112,7 @@ class ManagementCalls:
             },
         }
 
-    async def _vhosts(self, request: Request, path: tuple[str, ...]) -> Answer:
+    async def _vhosts(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
         match request.method, path:
             case "GET", ():
                 return OK, [{"name": name} for name in sorted(self._queues.vhosts)]
@@ -129,7 +126,7 @@ class ManagementCalls:
 
     # --- exchanges -----------------------------------------------------------------------------
 
-    async def _exchanges(self, request: Request, path: tuple[str, ...]) -> Answer:
+    async def _exchanges(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -180,7 +177,7 @@ class ManagementCalls:
 
     # --- queues --------------------------------------------------------------------------------
 
-    async def _queue_calls(self, request: Request, path: tuple[str, ...]) -> Answer:
+    async def _queue_calls(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -226,8 +223,13 @@ class ManagementCalls:
         mode = given.get("ackmode", "ack_requeue_true")
         now_ms = self._queues.clock.now_ms()
         found: list[GetResult] = []
-        while len(found) < count and (got := queue.get(now_ms, no_ack=False)) is not None:
+        size = 0
+        while len(found) < count and size < MAX_GET_BYTES:
+            got = queue.get(now_ms, no_ack=False)
+            if got is None:
+                break
             found.append(got)
+            size += len(got.message.body)
         positions = [got.position for got in found]
         if mode.endswith("requeue_true"):
             queue.requeue(positions)
@@ -239,7 +241,7 @@ class ManagementCalls:
 
     # --- bindings ------------------------------------------------------------------------------
 
-    async def _bindings(self, request: Request, path: tuple[str, ...]) -> Answer:
+    async def _bindings(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -276,7 +278,7 @@ class ManagementCalls:
 
     # --- definitions ---------------------------------------------------------------------------
 
-    async def _definitions(self, request: Request, path: tuple[str, ...]) -> Answer:
+    async def _definitions(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
         match request.method, path:
             case "GET", () | (_,):
                 return OK, self._export(self._vhosts_of(path))

@@ -1,22 +1,18 @@
-"""Requests in, answers out: JSON, and errors as Kafka Connect tells them."""
+"""Requests in, responses out: JSON, and errors as Kafka Connect reports them."""
 
-import functools
-import json
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
 
+from confluent_kafka import KafkaException
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from strom.connect.api import ConnectError, InvalidSettings, RetriableError
+from strom.connect.api import ConnectError, InvalidSettings
 from strom.connect.runtime.commands import AlreadyThere, Commands, NotFound, Refused
-
-log = logging.getLogger(__name__)
+from strom.http.errors import ErrorFormat, HttpError
+from strom.http.json_body import parse_json, read_body
+from strom.http.routing import EncodedRoute
 
 Answer = Response
 Call = Callable[[Commands, Request, Any], Answer]
@@ -32,67 +28,40 @@ def nothing(status: int = 204) -> Answer:
     return Response(status_code=status)
 
 
-def refusal(status: int, message: str) -> Answer:
-    """An error, in Kafka's form."""
-    return JSONResponse({"error_code": status, "message": message}, status)
-
-
-def endpoint(call: Call) -> Callable[[Request], Awaitable[Answer]]:
+def make_route(commands: Commands, method: str, path: str, call: Call) -> EncodedRoute:
     """Make a route of a function that takes the commands, the request and its JSON body."""
 
-    @functools.wraps(call)
-    async def route(request: Request) -> Answer:
-        commands: Commands = request.app.state.commands
-        hide = commands.worker.secrets.hide
-        try:
-            body = await request.body()
-            given = json.loads(body) if body else None
-            return await run_in_threadpool(call, commands, request, given)
-        except ValueError as error:
-            return refusal(400, f"The request is not what it should be: {hide(str(error))}")
-        except NotFound as error:
-            return refusal(404, str(error))
-        except AlreadyThere as error:
-            return refusal(409, str(error))
-        except (Refused, InvalidSettings) as error:
-            return refusal(400, hide(str(error)))
-        except (RetriableError, ConnectError) as error:
-            return refusal(500, hide(str(error)))
-        except Exception as error:
-            log.exception("%s %s", request.method, request.url.path)
-            return refusal(500, hide(f"{type(error).__name__}: {error}"))
+    async def endpoint(request: Request) -> Answer:
+        body = await read_body(request.receive)
+        given = parse_json(body) if body else None
+        return await run_in_threadpool(call, commands, request, given)
 
-    return route
+    return EncodedRoute(path, endpoint, methods=[method])
 
 
-async def not_an_endpoint(request: Request, error: Exception) -> Answer:
-    """Tell an unknown path or method as Kafka does."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    return refusal(
-        status, f"HTTP {status} {'Not Found' if status == 404 else 'Method Not Allowed'}"
+def make_error_format(hide: Callable[[str], str]) -> ErrorFormat:
+    """Make errors in Kafka's form; `hide` removes secrets from their messages."""
+
+    def translate(error: Exception) -> HttpError | None:
+        status = next((code for kind, code in _STATUSES if isinstance(error, kind)), None)
+        return None if status is None else HttpError(status, hide(str(error)))
+
+    return ErrorFormat(
+        "The Connect worker",
+        lambda error: {"error_code": error.code, "message": error.message},
+        translate,
     )
 
 
-class EncodedPaths:
-    """Has routes see paths as they were sent, so that a name may hold a slash, sent as %2F.
-
-    `part_of` decodes. A slash at the end does not matter.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        if scope["type"] == "http":
-            path = scope["raw_path"].decode("latin-1")
-            scope = {**scope, "path": path.rstrip("/") or "/"}
-        await self._app(scope, receive, send)
-
-
-def part_of(request: Request, part: str) -> str:
-    """A part of the request's path, by its name in the route."""
-    return unquote(str(request.path_params[part]))
+_STATUSES: tuple[tuple[type[Exception], int], ...] = (
+    (NotFound, 404),
+    (AlreadyThere, 409),
+    (Refused, 400),
+    (InvalidSettings, 400),
+    (ConnectError, 500),
+    (KafkaException, 500),  # the broker is away
+    (ValueError, 400),
+)
 
 
 def object_of(given: Any) -> dict[str, Any]:

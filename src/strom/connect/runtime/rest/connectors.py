@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.routing import Route
 
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.commands import (
@@ -18,19 +17,18 @@ from strom.connect.runtime.commands import (
 )
 from strom.connect.runtime.rest.answers import (
     Answer,
+    Call,
     answer,
-    endpoint,
     flag,
     nothing,
     object_of,
-    part_of,
     texts_of,
 )
 from strom.connect.runtime.state import Target
 
 
 def _name(request: Request) -> str:
-    return part_of(request, "name")
+    return str(request.path_params["name"])
 
 
 def list_all(commands: Commands, request: Request, given: Any) -> Answer:
@@ -255,27 +253,27 @@ def _location(request: Request, name: str) -> dict[str, str]:
 
 _FIELDS = {"name", "config", "initial_state"}
 _N = "/connectors/{name}"
-ROUTES = [
-    Route("/connectors", endpoint(list_all), methods=["GET"]),
-    Route("/connectors", endpoint(create), methods=["POST"]),
-    Route(_N, endpoint(show), methods=["GET"]),
-    Route(_N, endpoint(delete), methods=["DELETE"]),
-    Route(f"{_N}/config", endpoint(show_config), methods=["GET"]),
-    Route(f"{_N}/config", endpoint(put_config), methods=["PUT"]),
-    Route(f"{_N}/config", endpoint(patch_config), methods=["PATCH"]),
-    Route(f"{_N}/status", endpoint(show_status), methods=["GET"]),
-    Route(f"{_N}/topics", endpoint(show_topics), methods=["GET"]),
-    Route(f"{_N}/topics/reset", endpoint(reset_topics), methods=["PUT"]),
-    Route(f"{_N}/tasks", endpoint(show_tasks), methods=["GET"]),
-    Route(f"{_N}/tasks-config", endpoint(show_tasks_config), methods=["GET"]),
-    Route(f"{_N}/tasks/{{task:int}}/status", endpoint(show_task_status), methods=["GET"]),
-    Route(f"{_N}/tasks/{{task:int}}/restart", endpoint(restart_task), methods=["POST"]),
-    Route(f"{_N}/restart", endpoint(restart), methods=["POST"]),
-    Route(f"{_N}/pause", endpoint(pause), methods=["PUT"]),
-    Route(f"{_N}/resume", endpoint(resume), methods=["PUT"]),
-    Route(f"{_N}/stop", endpoint(stop), methods=["PUT"]),
-    Route(f"{_N}/offsets", endpoint(show_offsets), methods=["GET"]),
-    Route(f"{_N}/offsets", endpoint(alter_offsets), methods=["PATCH"]),
-    Route(f"{_N}/offsets", endpoint(reset_offsets), methods=["DELETE"]),
-    Route(f"{_N}/logs", endpoint(show_logs), methods=["GET"]),
+CALLS: list[tuple[str, str, Call]] = [
+    ("GET", "/connectors", list_all),
+    ("POST", "/connectors", create),
+    ("GET", _N, show),
+    ("DELETE", _N, delete),
+    ("GET", f"{_N}/config", show_config),
+    ("PUT", f"{_N}/config", put_config),
+    ("PATCH", f"{_N}/config", patch_config),
+    ("GET", f"{_N}/status", show_status),
+    ("GET", f"{_N}/topics", show_topics),
+    ("PUT", f"{_N}/topics/reset", reset_topics),
+    ("GET", f"{_N}/tasks", show_tasks),
+    ("GET", f"{_N}/tasks-config", show_tasks_config),
+    ("GET", f"{_N}/tasks/{{task:int}}/status", show_task_status),
+    ("POST", f"{_N}/tasks/{{task:int}}/restart", restart_task),
+    ("POST", f"{_N}/restart", restart),
+    ("PUT", f"{_N}/pause", pause),
+    ("PUT", f"{_N}/resume", resume),
+    ("PUT", f"{_N}/stop", stop),
+    ("GET", f"{_N}/offsets", show_offsets),
+    ("PATCH", f"{_N}/offsets", alter_offsets),
+    ("DELETE", f"{_N}/offsets", reset_offsets),
+    ("GET", f"{_N}/logs", show_logs),
 ]

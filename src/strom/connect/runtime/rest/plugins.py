@@ -4,7 +4,6 @@ import logging
 from typing import Any
 
 from starlette.requests import Request
-from starlette.routing import Route
 
 import strom
 from strom.connect.api import InvalidSettings
@@ -12,11 +11,10 @@ from strom.connect.plugins import Plugin, plugins
 from strom.connect.runtime.commands import Commands, NotFound, Refused
 from strom.connect.runtime.rest.answers import (
     Answer,
+    Call,
     answer,
-    endpoint,
     nothing,
     object_of,
-    part_of,
     texts_of,
 )
 from strom.connect.runtime.validation import definitions_of, described
@@ -68,7 +66,7 @@ def validate(commands: Commands, request: Request, given: Any) -> Answer:
     if commands.worker.checker.plugin(config) != kind:
         raise Refused(
             f"Included connector type {included} does not match request type "
-            f"{part_of(request, 'name')}"
+            f"{request.path_params['name']}"
         )
     return answer(commands.worker.checker.described(config))
 
@@ -80,10 +78,10 @@ def list_loggers(commands: Commands, request: Request, given: Any) -> Answer:
 
 def show_logger(commands: Commands, request: Request, given: Any) -> Answer:
     """GET /admin/loggers/NAME."""
-    name = part_of(request, "name")
+    name = request.path_params["name"]
     if name != "root" and name not in logging.root.manager.loggerDict:
         raise NotFound(f"Logger {name} not found.")
-    return answer(_level(part_of(request, "name")))
+    return answer(_level(request.path_params["name"]))
 
 
 def set_logger(commands: Commands, request: Request, given: Any) -> Answer:
@@ -94,7 +92,7 @@ def set_logger(commands: Commands, request: Request, given: Any) -> Answer:
     if str(level).upper() not in _LEVELS:
         raise NotFound(f"invalid log level '{level}'.")
     names = {"TRACE": "DEBUG", "OFF": "CRITICAL", "FATAL": "CRITICAL", "WARN": "WARNING"}
-    name = part_of(request, "name")
+    name = request.path_params["name"]
     logger = logging.getLogger("" if name == "root" else name)
     logger.setLevel(names.get(str(level).upper(), str(level).upper()))
     if request.query_params.get("scope") == "cluster":
@@ -108,7 +106,7 @@ def class_of(one: Plugin) -> str:
 
 
 def _plugin(commands: Commands, request: Request) -> Plugin:
-    name = part_of(request, "name")
+    name = request.path_params["name"]
     try:
         return commands.worker.checker.plugin({"connector.class": name})
     except InvalidSettings:
@@ -121,13 +119,13 @@ def _level(name: str) -> dict[str, Any]:
     return {"level": _KAFKAS.get(level, level), "last_modified": None}
 
 
-ROUTES = [
-    Route("/", endpoint(root), methods=["GET"]),
-    Route("/health", endpoint(health), methods=["GET"]),
-    Route("/connector-plugins", endpoint(list_plugins), methods=["GET"]),
-    Route("/connector-plugins/{name}/config", endpoint(show_plugin), methods=["GET"]),
-    Route("/connector-plugins/{name}/config/validate", endpoint(validate), methods=["PUT"]),
-    Route("/admin/loggers", endpoint(list_loggers), methods=["GET"]),
-    Route("/admin/loggers/{name}", endpoint(show_logger), methods=["GET"]),
-    Route("/admin/loggers/{name}", endpoint(set_logger), methods=["PUT"]),
+CALLS: list[tuple[str, str, Call]] = [
+    ("GET", "/", root),
+    ("GET", "/health", health),
+    ("GET", "/connector-plugins", list_plugins),
+    ("GET", "/connector-plugins/{name}/config", show_plugin),
+    ("PUT", "/connector-plugins/{name}/config/validate", validate),
+    ("GET", "/admin/loggers", list_loggers),
+    ("GET", "/admin/loggers/{name}", show_logger),
+    ("PUT", "/admin/loggers/{name}", set_logger),
 ]

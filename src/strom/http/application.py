@@ -1,0 +1,146 @@
+"""What every HTTP interface has around its calls: guard, authentication, errors, health, metrics."""
+
+import asyncio
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, TypeAlias
+
+from strom.http.authentication import Authenticate
+from strom.http.errors import ClientDisconnected, ErrorFormat, HttpError
+from strom.http.guard import HEADERS, Guard, RequestHead
+from strom.http.json_body import Receive
+from strom.http.paths import path_of_target
+
+log = logging.getLogger(__name__)
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
+
+Metrics: TypeAlias = Callable[[], bytes | Awaitable[bytes]]
+"""Makes the text for Prometheus. A plain function runs in a thread, a coroutine on the event loop."""
+NotReady: TypeAlias = Callable[[], str | None]
+"""Returns why the interface cannot serve at present, or None if it can. It must not block."""
+
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_NAMES = {name.encode("ascii"): name for name in HEADERS}
+_HEALTH = "/health/"
+
+
+class HttpApplication:
+    """An ASGI application that passes allowed requests to `app`, with their path still encoded."""
+
+    def __init__(
+        self,
+        app: Asgi,
+        *,
+        guard: Guard,
+        errors: ErrorFormat,
+        authenticate: Authenticate | None = None,
+        not_ready: NotReady = lambda: None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.errors = errors
+        self._app = app
+        self._guard = guard
+        self._authenticate = authenticate
+        self._not_ready = not_ready
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        is_started = False
+
+        async def send_on(message: MutableMapping[str, Any]) -> None:
+            nonlocal is_started
+            is_started = True
+            await send(message)
+
+        try:
+            await self._handle(scope, receive, send_on)
+        except (ClientDisconnected, asyncio.CancelledError):
+            return  # there is no client any more; only the server's stop cancels requests
+        except Exception as error:
+            found = self.errors.to_http(error)
+            if found is None:
+                log.exception(
+                    "%s failed: %s %r", self.errors.interface, scope["method"], scope["path"]
+                )
+                found = self.errors.unexpected()
+            if is_started:  # too late for a status: the server cuts the response short
+                raise
+            await self._refuse(found, scope, send)
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        head = _head_of(scope)
+        path = path_of_target(scope["raw_path"].decode("latin-1"), head.hosts)
+        # Open to any host: an orchestrator probes by whatever address it has, and learns little.
+        if path.startswith(_HEALTH) and await self._respond_health(path, scope, send):
+            return
+        refusal = self._guard.check(head)
+        if refusal is not None:
+            raise refusal
+        user = await self._authenticate(head) if self._authenticate is not None else None
+        if path == "/metrics" and self._metrics is not None and scope["method"] in ("GET", "HEAD"):
+            await respond(send, 200, await _written(self._metrics), METRICS_TYPE)
+            return
+        await self._app({**scope, "path": path, "user": user}, receive, send)
+
+    async def _respond_health(self, path: str, scope: Scope, send: Send) -> bool:
+        if path == "/health/live":
+            reason = None
+        elif path == "/health/ready":
+            reason = self._not_ready()
+        else:
+            return False
+        if scope["method"] not in ("GET", "HEAD"):
+            raise HttpError(405, headers={"Allow": "GET, HEAD"})
+        status = {"status": "ok"} if reason is None else {"status": "unavailable", "reason": reason}
+        await respond(send, 200 if reason is None else 503, json.dumps(status).encode())
+        return True
+
+    async def _refuse(self, error: HttpError, scope: Scope, send: Send) -> None:
+        headers = [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
+        if any(name == b"expect" for name, _ in scope["headers"]):
+            # The client may send its body or not: where the next request begins is uncertain.
+            headers.append((b"connection", b"close"))
+        body = self.errors.body(error)
+        await respond(send, error.status, body, self.errors.content_type, headers)
+
+
+async def respond(
+    send: Send,
+    status: int,
+    body: bytes,
+    content_type: str = "application/json",
+    headers: Headers = (),
+) -> None:
+    """Send a whole response."""
+    fields = [
+        (b"content-type", content_type.encode("ascii")),
+        (b"content-length", str(len(body)).encode("ascii")),
+        (b"x-content-type-options", b"nosniff"),
+        *headers,
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _written(metrics: Metrics) -> bytes:
+    text = await asyncio.to_thread(metrics)
+    return await text if inspect.isawaitable(text) else text
+
+
+def _head_of(scope: Scope) -> RequestHead:
+    headers = [
+        (_NAMES[name], value.decode("latin-1"))
+        for name, value in scope["headers"]
+        if name in _NAMES
+    ]
+    server, client = scope.get("server"), scope.get("client")
+    return RequestHead.from_headers(
+        scope["method"], headers, server[0] if server else None, client[0] if client else None
+    )

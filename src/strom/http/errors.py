@@ -1,0 +1,63 @@
+"""One way to refuse a request: an error with a status, in the body that its interface has for errors."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+
+class HttpError(Exception):
+    """A request that gets an error as its response."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str | None = None,
+        *,
+        code: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.status = int(status)
+        self.message = f"HTTP {self.status} {phrase_of(status)}" if message is None else message
+        self.code = code or self.status
+        """More exact than the status, where the interface has such codes."""
+        self.headers = dict(headers or {})
+        super().__init__(self.message)
+
+
+class ClientDisconnected(Exception):
+    """The client closed its connection before its request was complete: nobody to respond to."""
+
+
+@dataclass(frozen=True)
+class ErrorFormat:
+    """How one interface reports errors."""
+
+    interface: str
+    """As messages name it: "The schema registry"."""
+    render: Callable[[HttpError], Any]
+    """Makes the JSON value of the body."""
+    translate: Callable[[Exception], HttpError | None] = lambda _: None
+    """Turns the exceptions of the program behind the interface into errors; None if unexpected."""
+    content_type: str = "application/json"
+
+    def to_http(self, error: Exception) -> HttpError | None:
+        """Return the error that a client gets for an exception; None if it is unexpected."""
+        return error if isinstance(error, HttpError) else self.translate(error)
+
+    def unexpected(self) -> HttpError:
+        """Return the error for a failure of ours: the log has the details, a response never has."""
+        return HttpError(500, f"{self.interface} failed unexpectedly. See its log for the cause.")
+
+    def body(self, error: HttpError) -> bytes:
+        """Write the body."""
+        return json.dumps(self.render(error), ensure_ascii=False).encode("utf-8", "replace")
+
+
+def phrase_of(status: int) -> str:
+    """Return the reason phrase of a status, such as "Not Found"."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"

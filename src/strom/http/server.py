@@ -1,0 +1,226 @@
+"""One HTTP server: takes its port, then serves in the caller's event loop or in a thread of its own."""
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self, cast
+
+from strom.http.application import HttpApplication
+from strom.http.hosts import format_authority
+from strom.model.errors import UserError
+from strom.model.http_settings import HttpLimits
+
+if TYPE_CHECKING:
+    from strom.http.protocol import LimitedHttpProtocol, Slots
+
+log = logging.getLogger(__name__)
+
+STOP_S = 5.0
+_START_S = 20.0
+_BACKLOG = 1024
+_POLL_S = 0.01
+
+
+class HttpListener:
+    """A port that is taken. Clients can connect, and wait until a server accepts them."""
+
+    def __init__(self, host: str, port: int, *, interface: str, option: str) -> None:
+        """Listen at all addresses of the host; UserError if the port is in use, naming the `option`."""
+        self.host = host
+        self.sockets: list[socket.socket] = []
+        try:
+            for family, address in _addresses(host, port):
+                # Port 0 takes a free one, which all addresses share.
+                self._listen(family, (address, self.port if self.sockets else port))
+        except OSError as error:
+            self.close()
+            what_to_do = f"Choose another port with {option}, or an address of this machine."
+            if error.errno == errno.EADDRINUSE:
+                what_to_do = (
+                    f"Stop the process that uses this port, or choose another with {option}."
+                )
+            raise UserError(
+                f"{interface} cannot listen on {format_authority(host, port)} ({error.strerror}). "
+                f"{what_to_do}"
+            ) from error
+        self.port: int = self.sockets[0].getsockname()[1]
+
+    def _listen(self, family: int, address: tuple[str, int]) -> None:
+        try:
+            listening = socket.create_server(address, family=family, backlog=_BACKLOG)
+        except OSError as error:
+            # "localhost" resolves to ::1 on machines without IPv6, too.
+            if not self.sockets or error.errno != errno.EADDRNOTAVAIL:
+                raise
+            return
+        self.sockets.append(listening)
+        self.port = self.sockets[0].getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        """The address, as in http://127.0.0.1:8081."""
+        return f"http://{format_authority(self.host, self.port)}"
+
+    def close(self) -> None:
+        """Let the port go."""
+        for one in self.sockets:
+            one.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class HttpServer:
+    """Serves an application in the running event loop, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        app: HttpApplication,
+        listener: HttpListener,
+        *,
+        limits: HttpLimits = HttpLimits(),  # noqa: B008 - it is frozen
+        slots: "Slots | None" = None,
+    ) -> None:
+        self.listener = listener
+        self._app = app
+        self._limits = limits
+        self._slots = slots
+        self._servers: list[asyncio.Server] = []
+
+    async def start(self) -> None:
+        """Accept connections."""
+        # Imported here: a program that serves no HTTP starts faster without.
+        import uvicorn
+        from uvicorn.server import ServerState
+
+        from strom.http.protocol import LimitedHttpProtocol
+
+        config = uvicorn.Config(
+            self._app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            # The peer decides where users may log in from: a header must not replace its address.
+            proxy_headers=False,
+        )
+        config.load()
+        self._state = ServerState()
+
+        def make_protocol() -> LimitedHttpProtocol:
+            return LimitedHttpProtocol(
+                config,
+                self._state,
+                limits=self._limits,
+                errors=self._app.errors,
+                slots=self._slots,
+            )
+
+        loop = asyncio.get_running_loop()
+        for one in self.listener.sockets:
+            self._servers.append(
+                await loop.create_server(make_protocol, sock=one, backlog=_BACKLOG)
+            )
+
+    async def stop(self, grace_s: float = STOP_S) -> None:
+        """Accept no more connections, let requests end, and cancel those that take longer."""
+        for server in self._servers:
+            server.close()
+        self.listener.close()
+        if not self._servers:
+            return
+        state = self._state
+        for connection in self._connections():
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                # uvicorn keeps sets, and has no event for when they are empty.
+                while state.connections or state.tasks:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_S)
+        for connection in self._connections():
+            connection.abort()
+        for task in tuple(state.tasks):
+            task.cancel()
+
+    def _connections(self) -> "tuple[LimitedHttpProtocol, ...]":
+        return tuple(cast("set[LimitedHttpProtocol]", self._state.connections))
+
+
+class HttpThread:
+    """Runs a server in an event loop and a thread of its own."""
+
+    def __init__(self, server: HttpServer, name: str) -> None:
+        self._server = server
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._started: Future[asyncio.AbstractEventLoop] = Future()
+        self._stopping = asyncio.Event()
+        self._grace_s = STOP_S
+
+    def start(self) -> None:
+        """Accept connections from now on."""
+        self._thread.start()
+        self._started.result(_START_S)
+
+    def stop(self, grace_s: float = STOP_S) -> None:
+        """Stop, and wait until it has; a request that cannot be cancelled is left behind."""
+        self.ask_to_stop(grace_s)
+        self.join(grace_s + STOP_S)
+
+    def ask_to_stop(self, grace_s: float = STOP_S) -> None:
+        """Have it stop soon."""
+        self._grace_s = grace_s
+        if not self._thread.ident:
+            self._server.listener.close()
+        elif self._thread.is_alive():
+            with suppress(RuntimeError):  # the loop has just ended by itself
+                self._started.result(_START_S).call_soon_threadsafe(self._stopping.set)
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for its end; whether it has ended."""
+        if self._thread.ident:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        try:
+            await self._server.start()
+        except Exception as error:  # noqa: BLE001 - raised by `start`
+            self._started.set_exception(error)
+            return
+        self._started.set_result(asyncio.get_running_loop())
+        await self._stopping.wait()
+        await self._server.stop(self._grace_s)
+
+
+def set_on_signal(stopping: threading.Event) -> None:
+    """Have SIGINT and SIGTERM set an event, for a program that serves in the foreground."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+
+
+def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: type[asyncio.AbstractEventLoop] = uvloop.Loop
+    return factory
+
+
+def _addresses(host: str, port: int) -> list[tuple[int, str]]:
+    found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))

@@ -1,0 +1,86 @@
+"""The management interface over HTTP, in the broker's own event loop."""
+
+import asyncio
+import json
+from typing import Any
+
+from strom.broker.queues.declaring import Declarations
+from strom.broker.queues.hub import QueueBroker
+from strom.http.application import Asgi, HttpApplication, Metrics, Scope, Send, respond
+from strom.http.authentication import BasicLogin
+from strom.http.errors import ErrorFormat, HttpError, phrase_of
+from strom.http.guard import Guard
+from strom.http.json_body import Receive, read_body
+from strom.http.paths import split_path
+from strom.http.server import HttpListener, HttpServer
+from strom.model.broker_settings import BrokerSettings
+from strom.server.loopback import may_log_in
+from strom.server.management.calls import ManagementCalls, ManagementRequest
+from strom.server.process_limits import ConnectionSlots
+from strom.wire.amqp.protocol import AmqpError, ReplyCode
+
+SLICE = 200
+"""How many elements of a list are written before the event loop serves others."""
+_HEADERS = ((b"cache-control", b"no-cache"),)
+
+
+def make_server(
+    queues: QueueBroker,
+    declarations: Declarations,
+    settings: BrokerSettings,
+    slots: ConnectionSlots,
+    metrics: Metrics | None = None,
+) -> HttpServer:
+    """Take the port; UserError if it is in use."""
+    login = BasicLogin(settings.amqp_user, settings.amqp_password, "strom queues", may_log_in)
+    app = HttpApplication(
+        _make_endpoint(ManagementCalls(queues, declarations, settings)),
+        guard=Guard.create(
+            settings.host, settings.http_allowed_hosts, advertised=settings.advertised_host
+        ),
+        errors=ERRORS,
+        authenticate=login,
+        metrics=metrics,
+    )
+    listener = HttpListener(
+        settings.host,
+        max(0, settings.amqp_management_port),
+        interface="The management interface of queues",
+        option="--set amqp.management.port=N (0 disables it)",
+    )
+    return HttpServer(app, listener, slots=slots)
+
+
+def _translate(error: Exception) -> HttpError | None:
+    if not isinstance(error, AmqpError):
+        return None
+    return HttpError(404 if error.code is ReplyCode.NOT_FOUND else 400, str(error))
+
+
+ERRORS = ErrorFormat(
+    "The management interface of queues",
+    lambda error: {"error": phrase_of(error.status), "reason": error.message},
+    _translate,
+)
+
+
+def _make_endpoint(calls: ManagementCalls) -> Asgi:
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        body = await read_body(receive)
+        request = ManagementRequest(scope["method"], split_path(scope["path"]), body)
+        status, value = await calls.handle(request)
+        written = b"" if value is None else await _to_json(value)
+        await respond(send, status, written, headers=_HEADERS)
+
+    return endpoint
+
+
+async def _to_json(value: Any) -> bytes:
+    if not isinstance(value, list):
+        return json.dumps(value, default=str).encode()
+    parts = []
+    for number, one in enumerate(value):
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+        parts.append(json.dumps(one, default=str))
+    return f"[{', '.join(parts)}]".encode()

@@ -1,0 +1,144 @@
+"""Limits of time and number: each ends the connection of its client, while others are served."""
+
+import json
+import time
+
+from strom.model.http_settings import HttpLimits
+from strom.server.process_limits import ConnectionSlots
+from tests.http.small_server import HOST, JSON, read_one, read_to_end, responses, running
+
+BODY_TO_COME = b"POST /a HTTP/1.1\r\n" + JSON + b"Content-Length: 10\r\n\r\n"
+GET = b"GET /a HTTP/1.1\r\n" + HOST + b"\r\n"
+
+
+def until(condition):
+    """Wait; the time limit of the test ends a wait for nothing."""
+    while not condition():
+        time.sleep(0.005)
+
+
+def check_served(server):
+    assert server.get(b"/other")[0] == 200
+
+
+def check_timed_out(raw, part):
+    [(status, body)] = responses(raw)
+    assert status == 408
+    assert f"The {part} of the request" in json.loads(body)["error"]
+
+
+def test_a_half_sent_head_ends_its_connection():
+    with running(limits=HttpLimits(head_s=0.1)) as server, server.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nX: ")
+        check_served(server)
+        check_timed_out(read_to_end(client), "head")
+
+
+def test_a_head_that_drips_in_ends_its_connection():
+    with running(limits=HttpLimits(head_s=0.3)) as server, server.connect() as client:
+        client.settimeout(0.02)
+        received = drip(client, b"GET / HTTP/1.1\r\nX: ")
+        check_served(server)
+        check_timed_out(received, "head")
+
+
+def test_a_body_that_drips_in_ends_its_connection(caplog):
+    with running(limits=HttpLimits(body_s=0.3)) as server, server.connect() as client:
+        client.settimeout(0.02)
+        received = drip(client, b"POST /a HTTP/1.1\r\n" + JSON + b"Content-Length: 9999\r\n\r\n")
+        check_served(server)
+        check_timed_out(received, "body")
+        until(lambda: server.app.disconnects == 1)
+    assert caplog.records == []
+
+
+def drip(client, beginning):
+    """Send a byte whenever nothing comes back, until something does."""
+    client.sendall(beginning)
+    while True:
+        try:
+            return client.recv(65536)
+        except TimeoutError:
+            client.sendall(b"x")
+
+
+def test_a_connection_that_sends_nothing_ends():
+    with running(limits=HttpLimits(idle_s=0.1)) as server, server.connect() as client:
+        assert read_to_end(client) == b""
+
+
+def test_an_idle_connection_ends_after_its_response():
+    with running() as server, server.connect() as client:
+        client.sendall(GET)
+        assert read_one(client)[0] == 200
+        [connection] = server.server._state.connections
+        connection.timeout_keep_alive = 0.1  # from now on: the first request may take its time
+        client.sendall(GET)
+        assert read_one(client)[0] == 200
+        assert read_to_end(client) == b""
+
+
+def test_a_second_request_has_its_own_time():
+    with running(limits=HttpLimits(head_s=0.2)) as server, server.connect() as client:
+        client.sendall(GET)
+        assert read_one(client)[0] == 200
+        client.sendall(b"GET /")
+        check_timed_out(read_to_end(client), "head")
+
+
+def test_a_request_that_takes_long_to_handle_is_not_timed_out():
+    limits = HttpLimits(head_s=0.05, body_s=0.05)
+    with running(limits=limits) as server, server.connect() as client:
+        client.sendall(b"POST /wait HTTP/1.1\r\n" + JSON + b"Content-Length: 2\r\n\r\n{}")
+        until(server.app.waiting.is_set)
+        with server.connect() as other:
+            other.sendall(b"GET")
+            check_timed_out(read_to_end(other), "head")
+        server.call(server.app.go_on.set)
+        assert read_one(client)[0] == 200
+
+
+def test_a_client_that_does_not_read_its_response_is_disconnected():
+    with running(limits=HttpLimits(write_s=0.1)) as server, server.connect() as client:
+        client.sendall(b"GET /flood HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert client.recv(12) == b"HTTP/1.1 200"
+        check_served(server)
+        until(lambda: server.connections == 0)
+
+
+def test_connections_above_the_limit_are_closed_until_others_end():
+    with running(limits=HttpLimits(connections=1)) as server:
+        with server.connect() as first:
+            first.sendall(GET)
+            assert read_one(first)[0] == 200
+            with server.connect() as second:
+                assert read_to_end(second) == b""
+            first.sendall(GET)
+            assert read_one(first)[0] == 200
+        until(lambda: server.connections == 0)
+        check_served(server)
+
+
+def test_connections_count_against_slots_that_are_shared_with_other_servers():
+    slots = ConnectionSlots(2)
+    slots.take("a Kafka client")
+    with running(slots=slots) as server:
+        with server.connect() as first:
+            first.sendall(GET)
+            assert read_one(first)[0] == 200
+            with server.connect() as second:
+                assert read_to_end(second) == b""
+        until(lambda: server.connections == 0)
+        check_served(server)
+    assert slots.take("another Kafka client")
+
+
+def test_a_client_that_ends_in_the_middle_of_its_body_is_forgotten(caplog):
+    with running() as server:
+        with server.connect() as client:
+            client.sendall(BODY_TO_COME + b"{")
+            until(lambda: server.app.requests)
+        until(lambda: server.app.disconnects == 1)
+        until(lambda: server.connections == 0)
+        check_served(server)
+    assert caplog.records == []
