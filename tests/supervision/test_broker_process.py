@@ -21,7 +21,7 @@ def test_what_was_acknowledged_is_there_after_a_kill(tmp_path):
 def test_a_start_that_fails_says_why(tmp_path):
     (tmp_path / "foreign").write_text("not ours")
     broker = BrokerProcess(data=str(tmp_path))
-    with pytest.raises(RuntimeError, match="strom start failed"):
+    with pytest.raises(RuntimeError, match="strom start exited with code 1 before it was ready: "):
         broker.start()
     broker.stop()
 
