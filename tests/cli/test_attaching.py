@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 
+from strom.cli.embedded_broker import EmbeddedBroker
 from strom.cli.project import cluster_id_in, log_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
@@ -99,6 +100,11 @@ def test_a_foreign_broker_at_the_port_is_refused(tmp_path, foreign):
     assert f'`servers = "127.0.0.1:{foreign}"`' in str(refused.value)
     assert "`port` under [kafka]" in str(refused.value)
     assert not (project.data / FILE).exists()
+
+
+def test_what_responds_at_the_port_is_not_taken_for_the_projects_broker(tmp_path, port):
+    with socket.create_server(("127.0.0.1", port)):
+        assert not EmbeddedBroker(tmp_path, port).is_running
 
 
 def test_another_program_at_the_port_is_refused(tmp_path, monkeypatch):

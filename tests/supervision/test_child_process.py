@@ -38,12 +38,14 @@ def child():
 
 
 def test_it_is_ready_when_it_reports_so(child):
-    one = child("print('imported a plugin')\n" + READY + "print('later')\n" + WAIT)
+    one = child("print('imported a plugin')\n" + READY + "input()\nprint('later')")
     assert one.start(PATIENCE_S) == '{"ready": true}'
     assert one.is_running
-    one.stop()
-    assert one.lines == ["imported a plugin", "later"]
+    one._process.stdin.close()
+    one.wait(PATIENCE_S)
     assert not one.is_running
+    assert one.lines[0] == "imported a plugin"
+    assert one.lines[-1].startswith("EOFError")
 
 
 def test_one_that_ends_before_is_reported_with_its_last_lines(child):
