@@ -13,7 +13,7 @@ from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.project import Project
 from strom.pipelines.runner import Runner
 from strom.pipelines.serving.queries import QueryEngine
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 
 TOPIC = "live"
 QUERIES = {
@@ -60,7 +60,7 @@ def _project(stage: Stage) -> Iterator[tuple[Runner, QueryEngine]]:
     stage.kafka.create(TOPIC, 3)
     stream = Stream(TOPIC, schema=SCHEMA, time="at")
     views = {v.name: replace(v, reads=stream) for v in (PAGE_MINUTES, FEW_KEYS, MANY_KEYS)}
-    settings = Settings(name="bench", data="live", servers=stage.kafka.servers)
+    settings = ProjectSettings(name="bench", data="live", servers=stage.kafka.servers)
     project = Project(stage.folder, settings, {TOPIC: stream}, views)
     runner = Runner(project, stage.spark, stage.kafka)
     runner.prepare()

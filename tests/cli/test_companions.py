@@ -19,7 +19,7 @@ from strom.cli.companions import Companion
 from strom.cli.declared_connectors import connectors_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 
 PATIENCE_S = 30
 
@@ -164,7 +164,9 @@ def test_another_worker_at_the_port_is_not_taken_for_the_projects_own(tmp_path, 
     with ThreadingHTTPServer(("127.0.0.1", 0), OtherWorker) as other:
         serving = threading.Thread(target=other.serve_forever)
         serving.start()
-        settings = Settings(connect_port=other.server_port, connectors={"lines": {"file": "in"}})
+        settings = ProjectSettings(
+            connect_port=other.server_port, connectors={"lines": {"file": "in"}}
+        )
         with (
             pytest.raises(UserError, match="The Connect worker exited with code 1 before it was"),
             connectors_of(Project(tmp_path, settings), broker.bootstrap_servers),

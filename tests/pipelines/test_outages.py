@@ -12,7 +12,7 @@ from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.outages import Outage
 from strom.pipelines.runner import Runner
 from strom.pipelines.set_aside import reason_set_aside
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 from strom.testing import BrokerProcess
 from tests.pipelines.running import RunningProject, eventually
 from tests.pipelines.world import fresh_topic, send
@@ -42,7 +42,7 @@ class Running(RunningProject):
             name: View(reads=stream, measures={"rows": count()}, name=name)
             for name, stream in zip(("first", "second"), self.streams, strict=True)
         }
-        self.project = Project(folder, Settings(servers=servers), {}, self.views)
+        self.project = Project(folder, ProjectSettings(servers=servers), {}, self.views)
         self.kafka = KafkaLog(servers, response_seconds=1.0)
         for stream in self.streams:
             self.kafka.create(stream.topic, 1)
