@@ -20,7 +20,7 @@ $(STAMP): requirements/dev.txt
 $(VENV)/.installed-demo: requirements/demo.txt
 $(STAMP) $(VENV)/.installed-demo: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python tools/install.py $<
+	@$(BIN)/python tools/install.py $(filter requirements/%,$^)
 	@touch $@
 
 demo: $(DEMO)  ## a shop's clicks become views, live, and are checked

@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/install.py requirements/dev.txt
 
-It uses uv, which takes a fifth of pip's time, and pip where uv cannot be had or fails. The standard library is
-all that it needs: it runs before anything is installed.
+It uses uv, which takes a fifth of pip's time, and pip where uv cannot be had or fails. The standard library
+is all that it needs: it runs before anything is installed.
 """
 
 import ast
@@ -74,7 +74,7 @@ def uv_settings(pip: Mapping[str, str]) -> dict[str, str]:
 
 
 def pinned_lines(requirements: str, package: str) -> str:
-    """The lines of a requirements file that pin one package, with its hashes; empty if it is not there."""
+    """The lines of a requirements file that pin one package, with its hashes; empty if there are none."""
     lines = requirements.splitlines(keepends=True)
     for index, line in enumerate(lines):
         if line.startswith(f"{package}=="):
