@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/install.py requirements/dev.txt
 
-It uses uv, which takes a fifth of pip's time, and pip where uv cannot be had or fails. The standard library
-is all that it needs: it runs before anything is installed.
+It uses uv, which takes a fifth of pip's time, and pip where uv cannot be had or fails. It needs only the
+standard library, for it runs before anything is installed.
 """
 
 import ast
