@@ -3,6 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+# The demo needs less than the tests; where those are installed, it needs nothing more.
+DEMO   := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.installed-demo)
+COMPILE := $(BIN)/uv pip compile pyproject.toml --generate-hashes --universal --no-header --no-emit-index-url \
+    --no-annotate --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check lint types unit kafka rabbitmq postgres mongo bench explore soak docs lock clean
@@ -12,13 +16,14 @@ help:  ## list the commands
 
 install: $(STAMP)  ## create .venv with pinned, hash-checked requirements and the `strom` command
 
-$(STAMP): requirements/dev.txt pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	touch $@
+$(STAMP): requirements/dev.txt
+$(VENV)/.installed-demo: requirements/demo.txt
+$(STAMP) $(VENV)/.installed-demo: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python tools/install.py $(filter requirements/%,$^)
+	@touch $@
 
-demo: install  ## a shop's clicks become views, live, and are checked
+demo: $(DEMO)  ## a shop's clicks become views, live, and are checked
 	$(BIN)/strom demo
 
 test: install check kafka rabbitmq postgres mongo unit  ## everything: style, types, layers, all tests
@@ -67,9 +72,8 @@ docs: install  ## write docs/reference from the code
 	$(BIN)/python -m tools.reference
 
 lock: install  ## pin the newest versions that fit pyproject.toml
-	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --group dev --extra all --generate-hashes --universal --no-header \
-	    --no-emit-index-url --no-annotate --quiet --upgrade -o requirements/dev.txt
+	$(COMPILE) --group dev --extra all --upgrade -o requirements/dev.txt
+	$(COMPILE) --group demo --extra pipelines -c requirements/dev.txt -o requirements/demo.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis dist build

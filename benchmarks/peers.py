@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
-from strom.testing.broker_process import BrokerProcess
+from strom.testing import BrokerProcess
 from tools.kafka import RealKafka
 
 KAFKA_HEAP = "1g"

@@ -100,6 +100,26 @@ def broker_settings() -> str:
     )
 
 
+def project_settings() -> str:
+    """The page on strom.toml."""
+    from strom.pipelines.settings import ProjectSettings
+
+    rows = [
+        (
+            f"`{definition.name}`",
+            _connect_default(definition),
+            _bounds(definition),
+            definition.doc,
+        )
+        for definition in ProjectSettings.definitions().values()
+    ]
+    return (
+        f"{NOTICE}\n# Project settings\n\nThey stand in `strom.toml`, which `strom init` writes. A dot "
+        "in a name is a table there: `kafka.port` is `port` under `[kafka]`.\n\n"
+        + _table(("setting", "default", "allowed", "what it does"), rows)
+    )
+
+
 def api_keys() -> str:
     """The page on the requests that are answered."""
     handlers.load()
@@ -198,6 +218,7 @@ PAGES = {
     "topic-settings.md": topic_settings,
     "group-settings.md": group_settings,
     "broker-settings.md": broker_settings,
+    "project-settings.md": project_settings,
     "api-keys.md": api_keys,
     "error-codes.md": error_codes,
     "converters.md": converters,

@@ -1,6 +1,5 @@
 """While clicks come: how fresh three views are, how much they can take, and how long queries wait."""
 
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +12,9 @@ from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.project import Project
 from strom.pipelines.runner import Runner
 from strom.pipelines.serving.queries import QueryEngine
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
+from strom.supervision.child_process import ChildProcess
+from strom.supervision.lifeline import LIFELINE
 
 TOPIC = "live"
 QUERIES = {
@@ -60,7 +61,7 @@ def _project(stage: Stage) -> Iterator[tuple[Runner, QueryEngine]]:
     stage.kafka.create(TOPIC, 3)
     stream = Stream(TOPIC, schema=SCHEMA, time="at")
     views = {v.name: replace(v, reads=stream) for v in (PAGE_MINUTES, FEW_KEYS, MANY_KEYS)}
-    settings = Settings(name="bench", data="live", servers=stage.kafka.servers)
+    settings = ProjectSettings(name="bench", data="live", servers=stage.kafka.servers)
     project = Project(stage.folder, settings, {TOPIC: stream}, views)
     runner = Runner(project, stage.spark, stage.kafka)
     runner.prepare()
@@ -73,15 +74,17 @@ def _project(stage: Stage) -> Iterator[tuple[Runner, QueryEngine]]:
         server.close()
 
 
-def _visitors(stage: Stage, rate: int, seconds: float) -> "subprocess.Popen[bytes]":
+def _visitors(stage: Stage, rate: int, seconds: float) -> ChildProcess:
     command = [sys.executable, "-m", "strom.cli.clickstream", stage.kafka.servers, TOPIC]
-    return subprocess.Popen([*command, str(rate), str(seconds)], stdout=subprocess.DEVNULL)
+    visitors = ChildProcess("the visitors", [*command, str(rate), str(seconds), LIFELINE])
+    visitors.launch()
+    return visitors
 
 
-def _ask_while(visitors: "subprocess.Popen[bytes]", server: QueryEngine) -> dict[str, list[float]]:
+def _ask_while(visitors: ChildProcess, server: QueryEngine) -> dict[str, list[float]]:
     """Ask in turns while clicks come; how long each answer took."""
     took: dict[str, list[float]] = {name: [] for name in QUERIES}
-    while visitors.poll() is None:
+    while visitors.is_running:
         for name, sql in QUERIES.items():
             began = time.perf_counter()
             server.query(sql)

@@ -11,6 +11,7 @@ from strom.coordination.groups.share.partitions.acquisition import Acquired
 from strom.coordination.groups.share.partitions.ranges import RecordState
 from strom.coordination.groups.share.partitions.share_partition import Verdict
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
+from strom.model.retries import RetryPolicy
 from strom.testing import MemoryFiles
 from strom.wire.kafka.records import Record, build_batch
 from tests.broker.opened import safe
@@ -200,7 +201,7 @@ def test_a_crash_before_it_is_archived_may_copy_twice_but_never_loses_it():
 
 
 def test_a_topic_that_cannot_be_written_keeps_the_record(monkeypatch):
-    monkeypatch.setattr(share_groups, "BURY_AGAIN_AFTER_S", 0.05)
+    monkeypatch.setattr(share_groups, "BURY_RETRY", RetryPolicy(0.05, 0.05))
 
     async def test():
         files = MemoryFiles()

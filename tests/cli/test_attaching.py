@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 
+from strom.cli.embedded_broker import EmbeddedBroker
 from strom.cli.project import cluster_id_in, log_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
@@ -17,7 +18,7 @@ from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.same_cluster import FILE, check_same_cluster
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 from strom.testing import BrokerProcess
 
 
@@ -34,7 +35,7 @@ def foreign(broker):
 
 
 def test_a_second_command_attaches_to_the_projects_own_broker(tmp_path, port):
-    project = Project(tmp_path, Settings(port=port))
+    project = Project(tmp_path, ProjectSettings(port=port))
     with log_of(project) as first, log_of(project) as second:
         first.create("clicks", 2)
         assert second.topics()["clicks"] == 2
@@ -44,7 +45,7 @@ def test_a_second_command_attaches_to_the_projects_own_broker(tmp_path, port):
 
 
 def test_of_two_commands_that_begin_at_once_one_starts_the_broker(tmp_path, port):
-    project = Project(tmp_path, Settings(port=port))
+    project = Project(tmp_path, ProjectSettings(port=port))
     both = threading.Barrier(2, timeout=30)
 
     def command():
@@ -62,7 +63,7 @@ def test_an_attached_command_keeps_the_broker_running_after_the_one_that_started
     tmp_path, port, monkeypatch
 ):
     monkeypatch.setattr("strom.cli.embedded_broker.WATCH_S", 0.05)
-    project = Project(tmp_path, Settings(port=port))
+    project = Project(tmp_path, ProjectSettings(port=port))
     with contextlib.ExitStack() as replay, contextlib.ExitStack() as run:
         replay.enter_context(log_of(project)).create("clicks", 2)
         attached = run.enter_context(log_of(project))
@@ -75,7 +76,7 @@ def test_a_broker_that_was_killed_is_started_again(tmp_path, port, monkeypatch):
     started = []
     begin = BrokerProcess.start
     monkeypatch.setattr(BrokerProcess, "start", lambda it: started.append(begin(it)))
-    with log_of(Project(tmp_path, Settings(port=port))) as kafka:
+    with log_of(Project(tmp_path, ProjectSettings(port=port))) as kafka:
         kafka.create("clicks", 2)
         os.kill(started[0].pid, signal.SIGKILL)
         assert _topics_in_the_end(kafka)["clicks"] == 2
@@ -90,7 +91,7 @@ def _topics_in_the_end(kafka):
 
 
 def test_a_foreign_broker_at_the_port_is_refused(tmp_path, foreign):
-    project = Project(tmp_path, Settings(port=foreign))
+    project = Project(tmp_path, ProjectSettings(port=foreign))
     with pytest.raises(UserError) as refused, log_of(project):
         pass
     assert f"Port {foreign} is in use by a Kafka broker that is not this project's own" in str(
@@ -101,23 +102,28 @@ def test_a_foreign_broker_at_the_port_is_refused(tmp_path, foreign):
     assert not (project.data / FILE).exists()
 
 
+def test_what_responds_at_the_port_is_not_taken_for_the_projects_broker(tmp_path, port):
+    with socket.create_server(("127.0.0.1", port)):
+        assert not EmbeddedBroker(tmp_path, port).is_running
+
+
 def test_another_program_at_the_port_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(KafkaLog.__init__.__kwdefaults__, "response_seconds", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        project = Project(tmp_path, Settings(port=listener.getsockname()[1]))
+        project = Project(tmp_path, ProjectSettings(port=listener.getsockname()[1]))
         with pytest.raises(UserError, match="does not respond as a Kafka broker"), log_of(project):
             pass
 
 
 def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker, port):
-    attached = Project(tmp_path, Settings(servers=broker.bootstrap_servers))
+    attached = Project(tmp_path, ProjectSettings(servers=broker.bootstrap_servers))
     with log_of(attached) as kafka:
         known = kafka.cluster_id()
     with log_of(attached) as kafka:
         assert kafka.cluster_id() == known
     assert (attached.data / FILE).read_text() == f"{known}\n"
     MasterDataset(attached.data / "master", "clicks").create(Offsets((0,)))
-    embedded = Project(tmp_path, Settings(port=port))
+    embedded = Project(tmp_path, ProjectSettings(port=port))
     with pytest.raises(UserError) as refused, log_of(embedded):
         pass
     assert f"was computed from the cluster {known}" in str(refused.value)
@@ -128,7 +134,7 @@ def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker,
 
 
 def test_a_cluster_of_which_nothing_was_computed_is_forgotten(tmp_path, broker):
-    project = Project(tmp_path, Settings(servers=broker.bootstrap_servers))
+    project = Project(tmp_path, ProjectSettings(servers=broker.bootstrap_servers))
     project.data.mkdir(parents=True)
     (project.data / FILE).write_text("wrong-address\n")
     with log_of(project) as kafka:

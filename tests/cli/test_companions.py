@@ -6,14 +6,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import httpx2
 import psutil
 import pytest
 
-from strom.cli import companions
-from strom.cli.companions import Companion, Companions
+from strom.cli.companions import Companion
+from strom.cli.declared_connectors import connectors_of
+from strom.model.errors import UserError
+from strom.pipelines import Project
+from strom.pipelines.settings import ProjectSettings
 
 PATIENCE_S = 30
 
@@ -128,29 +134,47 @@ def test_a_worker_ends_while_the_broker_still_answers(tmp_path):
         assert process.stderr.read() == b""
 
 
-def test_who_ends_at_once_is_started_again_with_growing_pauses(monkeypatch, capfd):
-    monkeypatch.setattr(companions, "FIRST_PAUSE_S", 0.01)
-    # This command fails, for it knows nothing of the options that a companion gets.
-    running = Companions([Companion("sick program", ("nonsense",), "127.0.0.1", 1)])
-    running.start("127.0.0.1:1")
-    said = []
-
-    def told_three_times():
-        said.append(capfd.readouterr().err)
-        return "".join(said).count("sick program ended with 2") >= 3
-
-    eventually(told_three_times, "it was not started again")
-    running.stop()
-    pauses = [float(part.split(" s.")[0]) for part in "".join(said).split("again in ")[1:]]
-    assert pauses == sorted(pauses)
-
-
 def test_companions_import_nothing_from_the_working_directory(tmp_path, monkeypatch):
     (tmp_path / "strom.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
-    process = companions._started(Companion("x", ("registry", "--help"), "127.0.0.1", 1), "h:1")
-    assert process.wait(PATIENCE_S) == 0
-    process.stdin.close()
+    child = Companion("x", ("registry", "--help"), "127.0.0.1", 1).child("h:1")
+    child.launch()
+    assert child.wait(PATIENCE_S) == 0
+    child.stop()
+
+
+class OtherWorker(BaseHTTPRequestHandler):
+    """A Connect worker of somebody else."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self):
+        self.asked.append(f"{self.command} {self.path}")
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"[]")
+
+    do_PUT = do_GET  # noqa: N815
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_another_worker_at_the_port_is_not_taken_for_the_projects_own(tmp_path, broker):
+    with ThreadingHTTPServer(("127.0.0.1", 0), OtherWorker) as other:
+        serving = threading.Thread(target=other.serve_forever)
+        serving.start()
+        settings = ProjectSettings(
+            connect_port=other.server_port, connectors={"lines": {"file": "in"}}
+        )
+        with (
+            pytest.raises(UserError, match="The Connect worker exited with code 1 before it was"),
+            connectors_of(Project(tmp_path, settings), broker.bootstrap_servers),
+        ):
+            pass
+        other.shutdown()
+        serving.join()
+    assert OtherWorker.asked == []
 
 
 @pytest.mark.parametrize(

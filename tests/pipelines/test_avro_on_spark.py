@@ -13,7 +13,7 @@ from strom.model.errors import UserError
 from strom.pipelines import Project, Stream, View, count, sum  # noqa: A004
 from strom.pipelines.runner import refuse_changed
 from strom.pipelines.schemas import with_schemas
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 from tests.pipelines.oracle import START
 from tests.pipelines.world import World, fresh_topic
 
@@ -128,7 +128,7 @@ class Shop:
     def project(self, **options):
         stream = Stream(self.topic, format="avro", schema="registry", time="at", **options)
         views = {view.name: view for view in views_of(stream)}
-        settings = Settings(registry=self.url, servers="x")
+        settings = ProjectSettings(registry=self.url, servers="x")
         return with_schemas(Project(self.folder, settings, {}, views))
 
     def written(self, schema, rows):

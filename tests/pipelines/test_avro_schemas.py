@@ -9,7 +9,7 @@ from strom.pipelines import Stream, View, count
 from strom.pipelines.definitions.avro import avro_columns
 from strom.pipelines.project import Project
 from strom.pipelines.schemas import with_schemas
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 
 MOMENT = {"type": "long", "logicalType": "timestamp-millis"}
 
@@ -84,6 +84,6 @@ def test_wrong_avro_is_refused_with_its_place(make, told):
 def test_columns_from_a_registry_are_checked_when_it_has_told_them(tmp_path):
     stream = Stream("clicks", format="avro", schema="registry", time="at")
     view = View(reads=stream, keys=["page"], measures={"n": count()}, name="n")
-    project = Project(tmp_path, Settings(), {}, {"n": view})
+    project = Project(tmp_path, ProjectSettings(), {}, {"n": view})
     with pytest.raises(UserError, match=r"test_avro_schemas\.py:\d+: .*strom\.toml"):
         with_schemas(project)

@@ -6,20 +6,20 @@ import signal
 import time
 
 from strom.cli.run import problems_of
-from strom.model.backoff import Backoff
+from strom.model.retries import RetryPolicy
 from strom.pipelines import Project, Stream, View, count
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.outages import Outage
 from strom.pipelines.runner import Runner
 from strom.pipelines.set_aside import reason_set_aside
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 from strom.testing import BrokerProcess
 from tests.pipelines.running import RunningProject, eventually
 from tests.pipelines.world import fresh_topic, send
 
 
 def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(caplog):
-    outage = Outage("speed", Backoff(1, 8), chance=lambda: 0.0)
+    outage = Outage("speed", RetryPolicy(1, 8), chance=lambda: 0.0)
     away = KafkaUnavailable("No Kafka broker answers at 127.0.0.1:9.")
     delays = [outage.failed(away) for _ in range(5)]
     assert delays == [1, 2, 4, 8, 8]
@@ -42,11 +42,13 @@ class Running(RunningProject):
             name: View(reads=stream, measures={"rows": count()}, name=name)
             for name, stream in zip(("first", "second"), self.streams, strict=True)
         }
-        self.project = Project(folder, Settings(servers=servers), {}, self.views)
+        self.project = Project(folder, ProjectSettings(servers=servers), {}, self.views)
         self.kafka = KafkaLog(servers, response_seconds=1.0)
         for stream in self.streams:
             self.kafka.create(stream.topic, 1)
-        self.runner = Runner(self.project, spark, self.kafka, "kappa", backoff=Backoff(0.05, 0.2))
+        self.runner = Runner(
+            self.project, spark, self.kafka, "kappa", backoff=RetryPolicy(0.05, 0.2)
+        )
 
     def send(self, number, rows=1):
         send(self.kafka.servers, self.streams[number], [{"n": 1}] * rows)

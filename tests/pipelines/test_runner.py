@@ -15,7 +15,7 @@ from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.replay import replay
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.runner import Runner, lag_of, refuse_changed
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 from strom.pipelines.views.versions import rolled_back
 from tests.pipelines.oracle import SCHEMA
 from tests.pipelines.running import RunningProject, eventually
@@ -34,7 +34,9 @@ class Shop(RunningProject):
             measures={"views": count()},
             name="pages",
         )
-        settings = Settings(name="shop", servers=servers, archive_every_s=0.5, batch_every_s=1.0)
+        settings = ProjectSettings(
+            name="shop", servers=servers, archive_every_s=0.5, batch_every_s=1.0
+        )
         self.project = Project(folder, settings, {}, {"pages": self.view})
         self.kafka = KafkaLog(servers)
         self.kafka.create(self.stream.topic, 3)
@@ -256,7 +258,7 @@ def test_dead_letters_are_maintained_and_may_be_dropped(
 def test_a_topic_that_is_not_there_is_told_before_anything_runs(spark, kafka_servers, tmp_path):
     stream = Stream("no-such-topic", schema=SCHEMA, time="at")
     view = View(reads=stream, measures={"n": count()}, name="n")
-    project = Project(tmp_path, Settings(servers=kafka_servers), {}, {"n": view})
+    project = Project(tmp_path, ProjectSettings(servers=kafka_servers), {}, {"n": view})
     with pytest.raises(UserError, match=r"test_runner\.py:\d+: There is no topic no-such-topic"):
         Runner(project, spark, KafkaLog(kafka_servers)).prepare()
 
@@ -289,7 +291,7 @@ def test_what_only_spark_can_see_is_told_with_its_place(spark, kafka_servers, tm
         View(reads=stream, prepare=returning_nothing, measures={"n": count()}),
         View(reads=stream, expect_or_drop={"good": "nothing > 5"}, measures={"n": count()}),
     ):
-        project = Project(tmp_path, Settings(servers=kafka_servers), {}, {"n": view})
+        project = Project(tmp_path, ProjectSettings(servers=kafka_servers), {}, {"n": view})
         with pytest.raises(UserError, match=r"test_runner\.py:\d+: ") as caught:
             Runner(project, spark, KafkaLog(kafka_servers)).prepare()
         assert "java" not in str(caught.value).lower()

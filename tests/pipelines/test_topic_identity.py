@@ -10,7 +10,7 @@ from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import LogTruncated
 from strom.pipelines.measures import count
 from strom.pipelines.runner import Runner
-from strom.pipelines.settings import Settings
+from strom.pipelines.settings import ProjectSettings
 from tests.pipelines.shop import answers, clicks, make_stream, make_views
 from tests.pipelines.test_layers import eventually
 from tests.pipelines.world import World, fresh_topic, send
@@ -33,7 +33,7 @@ def made_anew(world, partitions=None):
 
 def runner_of(world, tmp_path):
     views = {name: target.feed.view for name, target in world.targets.items()}
-    project = Project(tmp_path, Settings(servers=world.kafka.servers), {}, views)
+    project = Project(tmp_path, ProjectSettings(servers=world.kafka.servers), {}, views)
     return Runner(project, world.spark, world.kafka)
 
 

@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from strom.model.errors import UserError
+from strom.model.retries import RetryPolicy
 from strom.registry.client import (
     Reference,
     RegisteredSchema,
@@ -79,7 +80,7 @@ def test_the_next_address_is_asked_when_one_is_away(strom_registry, subject):
 
 def test_nobody_there_is_told_in_words():
     with (
-        RegistryClient("http://127.0.0.1:1", retry_pauses_s=(0.01,)) as client,
+        RegistryClient("http://127.0.0.1:1", retries=RetryPolicy(0.01, attempts=2)) as client,
         pytest.raises(RegistryUnreachable, match="strom registry"),
     ):
         client.latest("s")
@@ -115,7 +116,9 @@ def test_a_failing_registry_is_asked_again_and_logins_are_sent(auth, token, head
     thread.start()
     try:
         url = f"http://127.0.0.1:{server.server_port}"
-        with RegistryClient(url, auth, token=token, retry_pauses_s=(0.01,)) as client:
+        with RegistryClient(
+            url, auth, token=token, retries=RetryPolicy(0.01, attempts=2)
+        ) as client:
             assert client.schema(1) == RegisteredSchema(1, "AVRO", '"int"')
     finally:
         server.shutdown()
@@ -139,7 +142,7 @@ def test_a_lost_connection_is_tried_again():
 
     thread = threading.Thread(target=hang_up_then_answer)
     thread.start()
-    with RegistryClient(url, retry_pauses_s=(0.01, 0.01)) as client:
+    with RegistryClient(url, retries=RetryPolicy(0.01, attempts=3)) as client:
         assert client.schema(5).text == '"a"'
     thread.join()
     listening.close()

@@ -43,7 +43,7 @@ def test_a_directory_in_use_is_refused_and_says_by_whom(tmp_path):
     )
     run = [sys.executable, "-c", program, str(tmp_path / "data")]
     said = subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert "already in use by another strom (pid " in said
+    assert "already in use by process " in said
     assert "choose another --data" in said
     directory.close([])
     assert subprocess.run(run, capture_output=True, text=True, check=True, timeout=60).stdout == ""

@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from strom.storage.files import (
-    AlreadyLocked,
     DiskFiles,
     is_temporary,
     make_durable_directory,
@@ -15,6 +14,7 @@ from strom.storage.files import (
     replace_whole,
     write_whole,
 )
+from strom.supervision.file_lock import LockHeld
 from strom.testing.memory_files import MemoryFiles
 
 
@@ -102,7 +102,7 @@ def test_writing_whole_files_replaces_all_of_them(place):
 def test_a_lock_is_held_once_and_can_be_released(place):
     files, path = place
     lock = files.lock(f"{path}/.lock")
-    with pytest.raises(AlreadyLocked):
+    with pytest.raises(LockHeld):
         files.lock(f"{path}/.lock")
     lock.release()
     files.lock(f"{path}/.lock").release()
@@ -126,9 +126,9 @@ def test_an_open_file_survives_the_removal_of_its_name(place):
 def test_the_lock_tells_which_process_holds_it(tmp_path):
     files = DiskFiles()
     lock = files.lock(f"{tmp_path}/.lock")
-    with pytest.raises(AlreadyLocked) as caught:
+    with pytest.raises(LockHeld) as caught:
         files.lock(f"{tmp_path}/.lock")
-    assert caught.value.owner == str(os.getpid())
+    assert caught.value.holder.startswith(f"process {os.getpid()} (")
     lock.release()
 
 

@@ -7,14 +7,20 @@ from strom.broker.replaying import records_of
 from strom.coordination.metadata.cluster import ClusterMetadata
 from strom.coordination.metadata.records import MetadataRecord, decode, encode
 from strom.model.errors import DirectoryOffline, ErrorCode
+from strom.model.retries import RetryPolicy
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import METADATA_TOPIC, TopicPartition
 from strom.storage.log import Appended, Log
+from strom.supervision.retrying import retry_async
 from strom.wire.kafka.records import Record, build_batch
 
 METADATA_PARTITION = TopicPartition(METADATA_TOPIC, 0)
-RETRY_S = 1.0
+RETRY = RetryPolicy(first_s=1.0)
 METADATA_SETTINGS = TopicSettings(cleanup_policy=("compact",), flush="disk", segment_bytes=1 << 20)
+
+
+class _Shortage(Exception):
+    """A sync failed for want of space or descriptors, and a retry is sound."""
 
 
 class MetadataLog:
@@ -33,24 +39,24 @@ class MetadataLog:
             ]
         )
         appended = self.partition.append(batch, now_ms, from_client=False)
-        while not self.partition.is_durable(appended):
-            if not await self._is_flushed(appended):
-                # It is in the log, so there is no way back: a shortage has to be waited out.
-                await asyncio.sleep(RETRY_S)
+        # It is in the log, so there is no way back: a shortage has to be waited out.
+        await retry_async(lambda: self._flush(appended), RETRY, _Shortage)
         for record in records:
             self._metadata.replay(record)
 
-    async def _is_flushed(self, appended: Appended) -> bool:
-        """Whether it has reached the disk; False if a shortage has kept it from that for now."""
+    async def _flush(self, appended: Appended) -> None:
+        """Return when it has reached the disk; _Shortage if that is impossible for now."""
+        if self.partition.is_durable(appended):
+            return
         flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         self.partition.on_durable(appended, flushed.set_result)
         self.partition.sync_soon()
         if await flushed is ErrorCode.NONE:
-            return True
+            return
         if self.partition.log.offline is not None or self.partition.log.quarantined is not None:
             # It may be there after the next start, or not: nobody can go on from here.
             raise DirectoryOffline("a change to the metadata could not be synced")
-        return False
+        raise _Shortage
 
 
 def load(log: Log, metadata: ClusterMetadata) -> None:

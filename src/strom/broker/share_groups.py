@@ -23,12 +23,14 @@ from strom.coordination.groups.share.partitions.share_states import SharedState,
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
+from strom.model.retries import RetryPolicy
 from strom.model.topics import SHARE_STATE_TOPIC
+from strom.supervision.retrying import retry_async
 from strom.wire.kafka.schema import Uuid
 
 log = logging.getLogger(__name__)
 
-BURY_AGAIN_AFTER_S = 1.0
+BURY_RETRY = RetryPolicy(first_s=1.0)
 MOST_KEPT_SETTINGS = 10_000
 LONG_FROM_RECORDS = 20_000
 """A log of so many records is pruned before its time; each share partition needs a few in any case."""
@@ -110,21 +112,23 @@ class ShareGroups:
         self, partition: SharedPartition, dead: list[DeadRecords], done: WhenDone
     ) -> None:
         origin = Origin(partition.shared.key.group, partition.source)
-        while settings := self._with_dead_letters(partition):
-            try:
+
+        async def write() -> None:
+            if settings := self._with_dead_letters(partition):
                 await self._dead_letters.write(origin, dead, settings)
-                break
-            except ApiError as error:
-                log.warning(
-                    "Dead letters of group %s from %s wait, for %s cannot be written: %s",
-                    origin.group,
-                    partition.log.partition,
-                    settings.dead_letter_topic,
-                    error,
-                )
-                done(ErrorCode.NONE)  # whoever rejected them need not wait for it
-                done = _ignore
-                await asyncio.sleep(BURY_AGAIN_AFTER_S)
+
+        def on_failure(error: Exception, _: float) -> None:
+            nonlocal done
+            log.warning(
+                "Dead letters of group %s from %s cannot be written yet: %s",
+                origin.group,
+                partition.log.partition,
+                error,
+            )
+            done(ErrorCode.NONE)  # the consumer that rejected them need not wait for it
+            done = _ignore
+
+        await retry_async(write, BURY_RETRY, ApiError, on_failure=on_failure)
         for one in dead:
             partition.write(partition.shared.partition.buried(one.first, one.last), _ignore)
         try:

@@ -29,13 +29,14 @@ SHOWN_PAGES = 5
 
 def demonstrate_broker(records: int, keep: bool) -> None:
     """A broker takes and gives clicks; it and its data are gone afterwards."""
-    from strom.testing import BrokerProcess
+    from strom.supervision.broker_process import BrokerProcess
+    from strom.supervision.child_process import StartFailed
 
     click.echo("Starting a broker …")
     broker = BrokerProcess()
     try:
         broker.start()
-    except RuntimeError as error:
+    except StartFailed as error:
         raise UserError(str(error)) from None
     try:
         connection = Connection(ConnectionSettings(broker.bootstrap_servers))

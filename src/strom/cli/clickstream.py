@@ -5,6 +5,7 @@ and one in a thousand is malformed. It writes how many clicks it has sent, as JS
 """
 
 import json
+import os
 import random
 import sys
 import time
@@ -14,6 +15,7 @@ from itertools import accumulate
 from strom.cli.clicks import PAGES
 from strom.client.connection_settings import ConnectionSettings
 from strom.client.factories import HIGH_THROUGHPUT, KafkaClients
+from strom.supervision.lifeline import LIFELINE, end_with_parent
 
 USERS = 200_000
 SESSIONS = 5_000
@@ -86,6 +88,8 @@ def send(servers: str, topic: str, rate: float, seconds: float) -> tuple[int, in
 
 
 if __name__ == "__main__":
+    if LIFELINE in sys.argv:
+        end_with_parent(lambda: os._exit(1))
     address, name, per_second, duration = sys.argv[1:5]
     total, malformed = send(address, name, float(per_second), float(duration))
     print(json.dumps({"sent": total, "malformed": malformed}))

@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 import strom
-from strom.cli.companions import LIFELINE, end_with_parent
 from strom.cli.connection import Connection, connection_options
 from strom.cli.printing import print_json
 from strom.client.client_properties import parse_assignment, parse_properties
 from strom.model.errors import UserError
+from strom.supervision.lifeline import LIFELINE, end_with_parent
 
 DEFAULT_PORT = 8083
 _PACKAGES = ("starlette", "uvicorn")

@@ -1,6 +1,5 @@
 """The connectors that a project's strom.toml declares: a worker for them, and their state."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from strom.cli.printing import notice
 from strom.connect.declared import plan
 from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS
+from strom.supervision.child_process import StartFailed
 
 if TYPE_CHECKING:
     from strom.pipelines.project import Project
@@ -37,9 +37,8 @@ def connectors_of(project: "Project", servers: str) -> Iterator[str | None]:
     running = Companions([companion])
     running.start(servers)
     try:
-        rest = ConnectRest(companion.url)
-        _wait_for(rest)
-        bring_to_declared(settings.name, settings.connectors, rest)
+        _wait_ready(running)
+        bring_to_declared(settings.name, settings.connectors, ConnectRest(companion.url))
         yield companion.url
     finally:
         running.stop()
@@ -79,13 +78,9 @@ def _worker_of(project: "Project") -> Companion:
     return Companion("Connect worker", tuple(args), _HOST, port)
 
 
-def _wait_for(rest: ConnectRest) -> None:
-    deadline = time.monotonic() + START_S
-    while True:
-        try:
-            rest.ask("GET", "health")
-            return
-        except UserError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
+def _wait_ready(worker: Companions) -> None:
+    """Wait for the worker's own report: what responds at its port may be another worker."""
+    try:
+        worker.wait_ready(START_S)
+    except StartFailed as error:
+        raise UserError(str(error)) from None

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,8 @@ from strom.cli.printing import human_count, notice
 from strom.cli.project import check_views_can_run, log_of, opened, spark_of
 from strom.cli.project_files import DEFINITIONS
 from strom.model.errors import UserError
+from strom.supervision.child_process import ChildProcess, StartFailed
+from strom.supervision.lifeline import LIFELINE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -170,11 +171,17 @@ def _play(stage: Stage, rate: int, seconds: int) -> list[str]:
 
 def _sent(stage: Stage, rate: int, seconds: int, meanwhile: Callable[[], None]) -> dict[str, int]:
     """Let clicks come; how many, and how many of them malformed."""
-    visitors = _visitors(stage.kafka.servers, rate, seconds)
-    while visitors.poll() is None:
-        _fail_if_failed(stage)
-        meanwhile()
-    sent: dict[str, int] = json.loads(visitors.communicate()[0])
+    visitors = ChildProcess("The visitors", _visitors(stage.kafka.servers, rate, seconds))
+    visitors.launch()
+    try:
+        while visitors.is_running:
+            _fail_if_failed(stage)
+            meanwhile()
+        sent: dict[str, int] = json.loads(visitors.wait_ready())
+    except StartFailed as error:
+        raise UserError(str(error)) from None
+    finally:
+        visitors.stop()
     return sent
 
 
@@ -255,17 +262,9 @@ class _Later:
         return None if self._future is None else self._future.result()
 
 
-def _visitors(servers: str, rate: int, seconds: int) -> "subprocess.Popen[bytes]":
-    command = [
-        sys.executable,
-        "-m",
-        "strom.cli.clickstream",
-        servers,
-        TOPIC,
-        str(rate),
-        str(seconds),
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE)
+def _visitors(servers: str, rate: int, seconds: int) -> tuple[str, ...]:
+    program = (sys.executable, "-m", "strom.cli.clickstream")
+    return (*program, servers, TOPIC, str(rate), str(seconds), LIFELINE)
 
 
 def _wait(stage: Stage, done: Callable[[], bool], draw: Callable[[], None]) -> None:

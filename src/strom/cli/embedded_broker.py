@@ -1,16 +1,18 @@
 """The broker of a project's data folder, kept running for as long as a command needs it.
 
 Several commands of a project use one broker, and the first one runs it. When that command ends before the
-others, or the broker's process dies, one of those that are left starts it again.
+others, or the broker's process dies, one of those that are left starts it again. Whether one runs it is
+known from the lock of the broker's data folder: a port that accepts connections may be any program's.
 """
 
 import logging
-import socket
 import threading
 from pathlib import Path
 
-from strom.cli.companions import LIFELINE
-from strom.testing import BrokerProcess
+from strom.storage.directory import LOCK_FILE
+from strom.supervision.broker_process import BrokerProcess
+from strom.supervision.child_process import StartFailed
+from strom.supervision.file_lock import is_held
 
 log = logging.getLogger(__name__)
 
@@ -22,19 +24,23 @@ class EmbeddedBroker:
 
     def __init__(self, data: Path, port: int) -> None:
         data.mkdir(parents=True, exist_ok=True)
+        self._lock = data / LOCK_FILE
         self._port = port
-        self._process = BrokerProcess(data=str(data), port=port, options=(LIFELINE,))
-        self._is_own = False
+        self._process = BrokerProcess(data=str(data), port=port, passes_on=True)
         self._stopping = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="broker-watch", daemon=True)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether this command or another one runs the broker of the data folder."""
+        return self._process.is_running or is_held(self._lock)
+
     def start(self) -> None:
-        """Start the broker; RuntimeError if that fails."""
+        """Start the broker; StartFailed if that fails, as when the port is in use."""
         self._process.start()
-        self._is_own = True
 
     def keep_running(self) -> None:
-        """From now on, start it whenever nobody runs it."""
+        """From now on, start it whenever no command runs it."""
         self._watcher.start()
 
     def stop(self) -> None:
@@ -47,27 +53,15 @@ class EmbeddedBroker:
     def _watch(self) -> None:
         is_reported = False
         while not self._stopping.wait(WATCH_S):
-            if self._runs():
+            if self.is_running:
                 is_reported = False
                 continue
+            self._process.terminate()  # closes the pipes to one that has ended
             try:
                 self.start()
                 log.warning("the broker at port %d had ended, and was started again", self._port)
-            except RuntimeError as error:  # as when another command has just started it
-                if not is_reported and not listens(self._port):
+            except StartFailed as error:
+                # Another command may have been faster.
+                if not is_reported and not self.is_running:
                     log.warning("the broker at port %d has ended: %s", self._port, error)
                     is_reported = True
-
-    def _runs(self) -> bool:
-        if self._is_own and self._process.exit_code is None:
-            return True
-        self._process.terminate()  # closes the pipes to one that has ended
-        self._is_own = False
-        return listens(self._port)
-
-
-def listens(port: int) -> bool:
-    """Whether a program accepts connections at a port of this machine."""
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex(("127.0.0.1", port)) == 0

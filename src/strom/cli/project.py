@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,8 @@ import click
 
 from strom.cli.printing import notice
 from strom.model.errors import UserError
+from strom.supervision.child_process import StartFailed
+from strom.supervision.file_lock import LockHeld, held, locked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,15 +87,15 @@ def spark_of(project: "Project") -> "SparkSession":
 @contextlib.contextmanager
 def alone_in(project: "Project") -> Iterator[None]:
     """Only one process at a time runs a project; UserError if another one does already."""
-    from strom.pipelines.locks import Taken, held
-
-    try:
-        with held(project.data / "run.lock"):
-            yield
-    except Taken:
-        raise UserError(
-            f"The project in {project.folder} runs already. Its views can be asked: strom query."
-        ) from None
+    with contextlib.ExitStack() as holding:
+        try:
+            holding.enter_context(held(project.data / "run.lock"))
+        except LockHeld as error:
+            raise UserError(
+                f"The project in {project.folder} runs already, by {error.holder}. "
+                "Query its views with: strom query."
+            ) from None
+        yield
 
 
 @contextlib.contextmanager
@@ -101,9 +104,8 @@ def log_of(project: "Project") -> Iterator["KafkaLog"]:
 
     UserError if another broker is at its port, or if the data was computed from another cluster.
     """
-    from strom.cli.embedded_broker import EmbeddedBroker, listens
+    from strom.cli.embedded_broker import EmbeddedBroker
     from strom.pipelines.kafka_log import KafkaLog
-    from strom.pipelines.locks import locked
     from strom.pipelines.same_cluster import check_same_cluster
 
     kafka = KafkaLog(project.servers, project.settings.kafka)
@@ -113,21 +115,31 @@ def log_of(project: "Project") -> Iterator["KafkaLog"]:
             open_.callback(broker.stop)
             # Of two commands that begin at once, the second one finds the broker of the first.
             with locked(project.data / "broker.lock"):
-                if listens(project.settings.port):
-                    _check_own_broker(project, kafka)
-                else:
-                    _start(broker)
+                is_attached = broker.is_running
+                if not is_attached:
+                    _start(broker, project, kafka)
             broker.keep_running()
+            if is_attached:
+                _check_own_broker(project, kafka)
         kafka.topics()
         check_same_cluster(project.data, kafka)
         yield kafka
 
 
-def _start(broker: "EmbeddedBroker") -> None:
+def _start(broker: "EmbeddedBroker", project: "Project", kafka: "KafkaLog") -> None:
     try:
         broker.start()
-    except RuntimeError as error:
+    except StartFailed as error:
+        if _is_port_in_use(project.settings.port):
+            _check_own_broker(project, kafka)
         raise UserError(str(error)) from None
+
+
+def _is_port_in_use(port: int) -> bool:
+    """Whether a program accepts connections at a port of this machine; which one, it does not tell."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _broker_folder(project: "Project") -> Path:

@@ -5,11 +5,11 @@ from importlib.util import find_spec
 import click
 
 import strom
-from strom.cli.companions import LIFELINE, end_with_parent
 from strom.cli.connection import Connection, connection_options
 from strom.cli.printing import print_json
 from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS
+from strom.supervision.lifeline import LIFELINE, end_with_parent
 
 DEFAULT_PORT = 8081
 _PACKAGES = ("fastavro", "google.protobuf", "grpc_tools", "httpx2", "jsonschema_rs", "starlette")

@@ -11,6 +11,7 @@ import click
 from strom.cli.printing import notice, print_json, print_table
 from strom.cli.registry import require_packages
 from strom.model.errors import UserError
+from strom.model.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from strom.registry.client import RegistryClient
@@ -44,7 +45,7 @@ def registry_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
         user, _, password = (login or "").partition(":")
         with RegistryClient(
-            url, (user, password) if login else None, retry_pauses_s=(0.1, 0.3)
+            url, (user, password) if login else None, retries=RetryPolicy(first_s=0.1, attempts=3)
         ) as registry:
             return command(registry=registry, **others)
 

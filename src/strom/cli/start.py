@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import strom
-from strom.cli.companions import LIFELINE, Companion, Companions, end_with_parent
+from strom.cli.companions import Companion, Companions
 from strom.cli.connection import DEFAULT_SERVERS
 from strom.cli.printing import notice, print_json
 from strom.client.client_properties import parse_assignment, parse_properties
@@ -21,6 +21,7 @@ from strom.model.errors import UserError
 from strom.model.http_settings import ALLOWED_HOSTS
 from strom.model.settings import Definition
 from strom.model.topic_settings import TopicSettings
+from strom.supervision.lifeline import LIFELINE, end_with_parent
 
 if TYPE_CHECKING:
     from strom.app import Ready

@@ -5,12 +5,13 @@ dataclass fields below. A field made by `setting(...)` *is* the definition.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Self
 
-from strom.model.errors import ApiError, ErrorCode
+from strom.model.errors import ApiError, ErrorCode, UserError
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -23,10 +24,19 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 HIDDEN = "[hidden]"
 """Stands for the value of a PASSWORD setting, as in Kafka's own texts."""
+_UNITS = {
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_DURATION = re.compile(r"\s*(\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
 
 
 class Kind(Enum):
-    """The type of a setting; the value is Kafka's number for it in DescribeConfigs."""
+    """The type of a setting; the value is Kafka's number for it in DescribeConfigs, if Kafka has it."""
 
     BOOLEAN = 1
     STRING = 2
@@ -35,6 +45,11 @@ class Kind(Enum):
     DOUBLE = 6
     LIST = 7
     PASSWORD = 9
+    # strom's own: of settings that no Kafka client asks for.
+    DURATION = 100
+    """Seconds, written as `10 seconds`."""
+    TABLE = 101
+    """Texts by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +111,8 @@ class Definition:
             return "true" if value else "false"
         if self.kind is Kind.LIST:
             return ",".join(value)
+        if self.kind is Kind.DURATION:
+            return f"{value:g} seconds"
         return str(value)
 
     def _invalid(self, value: object, reason: str) -> ApiError:
@@ -108,6 +125,24 @@ class Definition:
             ErrorCode.INVALID_CONFIG,
             f"Invalid value {shown} for configuration {self.name}: it {reason}.",
         )
+
+
+def parse_duration(text: str) -> int:
+    """Microseconds of a text like `5 minutes`; UserError if it is none."""
+    found = _DURATION.fullmatch(text)
+    unit = _UNITS.get(found[2].lower()) if found else None
+    if found is None or unit is None or int(found[1]) == 0:
+        raise UserError(
+            f"{text!r} is not a time span. It looks like: 10 seconds, 1 minute, 2 hours"
+        )
+    return int(found[1]) * unit
+
+
+def _parse_seconds(text: str) -> float:
+    try:
+        return parse_duration(text) / 1_000_000
+    except UserError:
+        raise ValueError(text) from None
 
 
 def _parse_boolean(text: str) -> bool:
@@ -129,12 +164,14 @@ _PARSERS: dict[Kind, Any] = {
     Kind.DOUBLE: float,
     Kind.LIST: _parse_list,
     Kind.PASSWORD: str,
+    Kind.DURATION: _parse_seconds,
 }
 _NOT_A = {
     Kind.BOOLEAN: "neither true nor false",
     Kind.INT: "not a whole number",
     Kind.LONG: "not a whole number",
     Kind.DOUBLE: "not a number",
+    Kind.DURATION: "not a time span like 10 seconds, 1 minute or 2 hours",
 }
 _LARGEST = {Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 
@@ -142,9 +179,10 @@ _LARGEST = {Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 def setting(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> Any:
     """Declare a dataclass field together with its definition."""
     definition = Definition(name=name, kind=kind, default=default, doc=doc, **more)
-    return dataclasses.field(
-        default=default, metadata={"definition": definition}, repr=not definition.is_secret
-    )
+    metadata = {"definition": definition}
+    if kind is Kind.TABLE:  # which may hold secrets by names that are not known here
+        return dataclasses.field(default_factory=dict, metadata=metadata, repr=False)
+    return dataclasses.field(default=default, metadata=metadata, repr=not definition.is_secret)
 
 
 @dataclass(frozen=True, kw_only=True)

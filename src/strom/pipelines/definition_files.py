@@ -7,12 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 from strom.model.errors import UserError
-from strom.pipelines.settings import FILE, Settings
+from strom.pipelines.settings import FILE, ProjectSettings
 
 VIEWS = "views.py"
 
 
-def definition_files(folder: Path, settings: Settings) -> list[Path]:
+def definition_files(folder: Path, settings: ProjectSettings) -> list[Path]:
     """The files to load, Python's and SQL's; UserError names one that cannot be."""
     if settings.files:
         named = [_named(folder, name) for name in settings.files]
@@ -25,7 +25,7 @@ def definition_files(folder: Path, settings: Settings) -> list[Path]:
     return [*python, *sorted(folder.glob("*.sql"))]
 
 
-def python_files_beside(folder: Path, settings: Settings) -> list[str]:
+def python_files_beside(folder: Path, settings: ProjectSettings) -> list[str]:
     """Python files in a project's folder that do not define views, without tests and private modules."""
     loaded = definition_files(folder, settings)
     return [

@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 from strom.pipelines.atomic_files import write_atomically
-from strom.pipelines.locks import locked
+from strom.supervision.file_lock import locked
 
 FILE = "folder.token"
 _LENGTH = 32

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from strom.model.backoff import Backoff
+from strom.model.retries import RetryPolicy
 from strom.pipelines.failures import plain_reason
 
 log = logging.getLogger(__name__)
 
-BACKOFF = Backoff(first_s=0.5, longest_s=30.0)
+BACKOFF = RetryPolicy(first_s=0.5, longest_s=30.0)
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Outage:
     """The failures in a row of one kind of work."""
 
     work: str
-    backoff: Backoff
+    backoff: RetryPolicy
     chance: Callable[[], float] = random.random
     reason: str | None = None
     """The last failure; None while the work succeeds."""

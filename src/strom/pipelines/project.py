@@ -16,7 +16,7 @@ from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.project_code import MODULE_PREFIX, forget_imported, loading, without_session
 from strom.pipelines.quality import quality_view
-from strom.pipelines.settings import FILE, Settings, read_settings
+from strom.pipelines.settings import FILE, ProjectSettings, read_settings
 from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.reached_code import remember
 
@@ -32,7 +32,7 @@ class Project:
     """The definitions and settings of a project."""
 
     folder: Path
-    settings: Settings = field(default_factory=Settings)
+    settings: ProjectSettings = field(default_factory=ProjectSettings)
     streams: dict[str, Stream] = field(default_factory=dict)
     """By the names that the files give them."""
     views: dict[str, View] = field(default_factory=dict)

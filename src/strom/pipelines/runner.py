@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from strom.model.backoff import Backoff
 from strom.model.errors import StromError, UserError
+from strom.model.retries import RetryPolicy
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.failures import kind_of, plain_reason
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
@@ -62,7 +62,7 @@ class Runner:
         kafka: KafkaLog,
         mode: Mode = "lambda",
         *,
-        backoff: Backoff = BACKOFF,
+        backoff: RetryPolicy = BACKOFF,
     ) -> None:
         self.project = project
         self.mode = mode

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.atomic_files import write_atomically
-from strom.pipelines.locks import locked
+from strom.supervision.file_lock import locked
 
 if TYPE_CHECKING:
     from strom.pipelines.kafka_log import KafkaLog

@@ -1,139 +1,185 @@
 """`strom.toml`: the settings of a project."""
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strom.model.errors import UserError
-from strom.pipelines.definitions.keys import parse_duration
+from strom.model.errors import ApiError, UserError
+from strom.model.http_settings import ALLOWED_HOSTS
+from strom.model.settings import Definition, Kind, Settings, declared, setting
 
 FILE = "strom.toml"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What `strom.toml` says; each comment is the section and name there."""
-
-    name: str = "project"  # name
-    data: str = "data"  # data
-    files: tuple[str, ...] = ()  # project.files; without it, views.py and every .sql file
-    registry: str | None = None  # registry, the address of a schema registry
-    servers: str | None = None  # kafka.servers; without it, an embedded broker runs
-    port: int = 9092  # kafka.port, of the embedded broker
-    kafka: dict[str, str] = field(default_factory=dict)  # kafka.settings
-    master: str = "local[2]"  # spark.master
-    spark: dict[str, str] = field(default_factory=dict)  # spark.settings
-    serving_host: str = "127.0.0.1"  # serving.host
-    serving_port: int = 8088  # serving.port
-    allowed_hosts: tuple[str, ...] = ()  # http.allowed_hosts, of serving and of the worker
-    batch_every_s: float = 600.0  # batch.every
-    archive_every_s: float = 10.0  # batch.archive_every
-    trigger_s: float = 0.0  # speed.every
-    batch_records: int = 500_000  # speed.max_records
-    connect_url: str | None = None  # connect.url; without it, a worker runs if it is needed
-    connect_port: int = 8083  # connect.port, of that worker
-    plugin_packages: tuple[str, ...] = ()  # connect.plugin_packages, of that worker
-    connectors: dict[str, dict[str, str]] = field(default_factory=dict)  # connectors.NAME
-
-
-_PLACES: dict[tuple[str, ...], tuple[str, type]] = {
-    ("name",): ("name", str),
-    ("data",): ("data", str),
-    ("project", "files"): ("files", tuple),
-    ("registry",): ("registry", str),
-    ("kafka", "servers"): ("servers", str),
-    ("kafka", "port"): ("port", int),
-    ("kafka", "settings"): ("kafka", dict),
-    ("spark", "master"): ("master", str),
-    ("spark", "settings"): ("spark", dict),
-    ("serving", "host"): ("serving_host", str),
-    ("serving", "port"): ("serving_port", int),
-    ("http", "allowed_hosts"): ("allowed_hosts", tuple),
-    ("batch", "every"): ("batch_every_s", float),
-    ("batch", "archive_every"): ("archive_every_s", float),
-    ("speed", "every"): ("trigger_s", float),
-    ("speed", "max_records"): ("batch_records", int),
-    ("connect", "url"): ("connect_url", str),
-    ("connect", "port"): ("connect_port", int),
-    ("connect", "plugin_packages"): ("plugin_packages", tuple),
+_PORTS = {"minimum": 1, "maximum": 65535}
+_ITS_TYPE: dict[Kind, tuple[type, str]] = {
+    Kind.STRING: (str, "a string"),
+    Kind.INT: (int, "an integer"),
+    Kind.DURATION: (str, "a string like '10 seconds'"),
+    Kind.LIST: (list, "an array of strings"),
+    Kind.TABLE: (dict, "a table"),
 }
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"\s*([\w.-]+)\s*=")
 
 
-def read_settings(file: Path) -> Settings:
-    """The settings of a file; UserError names what is not one."""
+@dataclass(frozen=True, kw_only=True)
+class ProjectSettings(Settings):
+    """What `strom.toml` holds; a dot in a name is a table: `kafka.port` is `port` under `[kafka]`."""
+
+    name: str = setting(
+        "name", Kind.STRING, "project", "The project's name; its consumer groups begin with it."
+    )
+    data: str = setting(
+        "data", Kind.STRING, "data", "The folder of views and of the embedded broker's log."
+    )
+    files: tuple[str, ...] = setting(
+        "project.files",
+        Kind.LIST,
+        (),
+        "The files that define views; without it, `views.py` and every `.sql` file.",
+    )
+    registry: str | None = setting(
+        "registry", Kind.STRING, None, "The address of a schema registry, for Avro streams."
+    )
+    servers: str | None = setting(
+        "kafka.servers",
+        Kind.STRING,
+        None,
+        "The bootstrap servers of a Kafka cluster; without it, an embedded broker runs.",
+    )
+    port: int = setting("kafka.port", Kind.INT, 9092, "The embedded broker's port.", **_PORTS)
+    kafka: dict[str, str] = setting(  # noqa: RUF009 - the call makes the field
+        "kafka.settings", Kind.TABLE, None, "Settings of Kafka's clients, in librdkafka's words."
+    )
+    master: str = setting("spark.master", Kind.STRING, "local[2]", "Spark's master URL.")
+    spark: dict[str, str] = setting(  # noqa: RUF009
+        "spark.settings", Kind.TABLE, None, "Spark's own settings."
+    )
+    serving_host: str = setting(
+        "serving.host", Kind.STRING, "127.0.0.1", "The address that queries are served on."
+    )
+    serving_port: int = setting(
+        "serving.port", Kind.INT, 8088, "Its port; 0 for a free one.", minimum=0, maximum=65535
+    )
+    allowed_hosts: tuple[str, ...] = setting("http.allowed_hosts", Kind.LIST, (), ALLOWED_HOSTS.doc)
+    batch_every_s: float = setting(
+        "batch.every",
+        Kind.DURATION,
+        600.0,
+        "How often views are recomputed from the master dataset.",
+    )
+    archive_every_s: float = setting(
+        "batch.archive_every",
+        Kind.DURATION,
+        10.0,
+        "How often the master dataset takes in the log.",
+    )
+    trigger_s: float = setting(
+        "speed.every",
+        Kind.DURATION,
+        0.0,
+        "The least time from one micro-batch to the next; without it, they follow at once.",
+    )
+    batch_records: int = setting(
+        "speed.max_records", Kind.INT, 500_000, "The most records of a micro-batch.", minimum=1
+    )
+    connect_url: str | None = setting(
+        "connect.url",
+        Kind.STRING,
+        None,
+        "The address of a Connect worker; without it, one runs if connectors are declared.",
+    )
+    connect_port: int = setting("connect.port", Kind.INT, 8083, "That worker's port.", **_PORTS)
+    plugin_packages: tuple[str, ...] = setting(
+        "connect.plugin_packages", Kind.LIST, (), "Packages of connectors, for that worker."
+    )
+    connectors: dict[str, dict[str, str]] = setting(  # noqa: RUF009
+        "connectors", Kind.TABLE, None, "A table of settings for each connector, by its name."
+    )
+
+
+def read_settings(file: Path) -> ProjectSettings:
+    """The settings of a file; UserError with the place of what is wrong."""
     try:
-        values = tomllib.loads(file.read_text("utf-8"))
+        text = file.read_text("utf-8")
+        values = tomllib.loads(text)
     except FileNotFoundError:
         raise UserError(f"There is no {file}. Make a project with: strom init NAME") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file}: {error}") from None
-    found: dict[str, Any] = {"connectors": _connectors(file, values.pop("connectors", {}))}
-    for place, value in _flattened(values):
-        if place not in _PLACES:
-            raise UserError(f"{file}: {_unknown(place)}")
-        name, kind = _PLACES[place]
-        found[name] = _checked(file, place, value, kind)
-    return Settings(**found)
+    fields = declared(ProjectSettings)
+    found: dict[str, Any] = {}
+    for name, value in _flattened(values):
+        try:
+            if name not in fields:
+                raise UserError(_unknown(name))
+            attribute, definition = fields[name]
+            found[attribute] = _parsed(definition, value)
+        except (UserError, ApiError) as error:
+            raise UserError(f"{file}{_line_of(text, name)}: {error}") from None
+    return ProjectSettings(**found)
 
 
-def _connectors(file: Path, tables: Any) -> dict[str, dict[str, str]]:
-    """Connectors by name. Dotted names may be written bare: TOML's nested tables are joined again."""
-    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
-        raise UserError(f"{file}: connectors are tables, as in [connectors.NAME].")
+def _flattened(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and name != "connectors":
+            yield from ((f"{name}.{inner}", one) for inner, one in value.items())
+        else:
+            yield name, value
+
+
+def _parsed(definition: Definition, value: Any) -> Any:
+    its_type, wanted = _ITS_TYPE[definition.kind]
+    if not isinstance(value, its_type) or isinstance(value, bool):
+        raise UserError(f"{definition.name} must be {wanted}.")
+    if definition.name == "connectors":
+        return _connectors(value)
+    if definition.kind is Kind.TABLE:
+        return {name: _text(one) for name, one in value.items()}
+    if definition.kind is Kind.LIST:
+        if not all(isinstance(one, str) for one in value):
+            raise UserError(f"{definition.name} must be {wanted}.")
+        return tuple(value)
+    if definition.kind is Kind.STRING:
+        return value
+    return definition.parse(str(value))
+
+
+def _connectors(tables: dict[str, Any]) -> dict[str, dict[str, str]]:
+    if not all(isinstance(one, dict) for one in tables.values()):
+        raise UserError("connectors are tables, as in [connectors.NAME].")
     return {name: dict(_dotted(table)) for name, table in tables.items()}
 
 
 def _dotted(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    """Settings of a connector. Dotted names may be written bare: nested tables are joined again."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _dotted(value, f"{before}{name}.")
         elif isinstance(value, list):
             yield f"{before}{name}", ",".join(map(str, value))
         else:
-            yield f"{before}{name}", str(value).lower() if isinstance(value, bool) else str(value)
+            yield f"{before}{name}", _text(value)
 
 
-def _flattened(values: dict[str, Any]) -> list[tuple[tuple[str, ...], Any]]:
-    places: list[tuple[tuple[str, ...], Any]] = []
-    for name, value in values.items():
-        if isinstance(value, dict):
-            places += [((name, inner), one) for inner, one in value.items()]
-        else:
-            places.append(((name,), value))
-    return places
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _checked(file: Path, place: tuple[str, ...], value: Any, kind: type) -> Any:
-    if kind is float and isinstance(value, str):
-        try:
-            return parse_duration(value) / 1_000_000
-        except UserError as error:
-            raise UserError(f"{file}: {'.'.join(place)}: {error}") from None
-    if kind is dict and isinstance(value, dict):
-        return {
-            name: str(one).lower() if isinstance(one, bool) else str(one)
-            for name, one in value.items()
-        }
-    if kind is tuple and isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return tuple(value)
-    if place == ("speed", "max_records") and isinstance(value, int) and value < 1:
-        raise UserError(f"{file}: speed.max_records must be at least 1.")
-    if not isinstance(value, kind) or isinstance(value, bool):
-        wanted = {
-            str: "a text",
-            int: "a number",
-            float: "a text like '10 seconds'",
-            dict: "a table",
-            tuple: "a list of texts",
-        }
-        raise UserError(f"{file}: {'.'.join(place)} must be {wanted[kind]}.")
-    return value
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, declared(ProjectSettings), n=1)
+    return f"There is no setting {name}." + (f" Did you mean {near[0]}?" if near else "")
 
 
-def _unknown(place: tuple[str, ...]) -> str:
-    known = [".".join(one) for one in _PLACES]
-    near = difflib.get_close_matches(".".join(place), known, n=1)
-    return f"There is no setting {'.'.join(place)}." + (f" Did you mean {near[0]}?" if near else "")
+def _line_of(text: str, name: str) -> str:
+    """`:N`, where a setting stands in the file; empty where it is written in no plain line."""
+    table = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := _HEADER.match(line):
+            table = f"{header[1].strip()}."
+        elif (key := _KEY.match(line)) and table + key[1] == name:
+            return f":{number}"
+    return ""

@@ -5,7 +5,6 @@ question a producer or consumer asks no more.
 """
 
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from strom.model.errors import UserError
+from strom.model.retries import RetryPolicy
 from strom.registry.formats.schema import Reference
 from strom.registry.framing import (
     NotFramed,
@@ -21,6 +21,7 @@ from strom.registry.framing import (
     unframe,
     unframe_message_indexes,
 )
+from strom.supervision.retrying import retry
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-RETRY_PAUSES_S = (0.05, 0.1, 0.2, 0.5, 1.0)
+RETRY = RetryPolicy(attempts=6)
 NOT_FOUND = 404
 
 
@@ -71,6 +72,10 @@ class RegistryUnreachable(RegistryError):
     """Nobody answered, although tried for a while."""
 
 
+class _NoneResponded(Exception):
+    """No address gave a usable response this time; the cause is the last failure."""
+
+
 class RegistryClient:
     """Talks to the registry at a URL, or at several separated by commas: if one is away, to the next."""
 
@@ -81,7 +86,7 @@ class RegistryClient:
         *,
         token: str | None = None,
         timeout_s: float = 30.0,
-        retry_pauses_s: Sequence[float] = RETRY_PAUSES_S,
+        retries: RetryPolicy = RETRY,
     ) -> None:
         import httpx2
 
@@ -92,7 +97,7 @@ class RegistryClient:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         self._http: httpx2.Client = httpx2.Client(auth=auth, headers=headers, timeout=timeout_s)
-        self._pauses = tuple(retry_pauses_s)
+        self._retries = retries
         self._lock = threading.Lock()
         self._by_id: dict[int, RegisteredSchema] = {}
         self._ids: dict[tuple[object, ...], int] = {}
@@ -185,8 +190,9 @@ class RegistryClient:
         import httpx2
 
         where = "/" + "/".join(quote(str(part), safe="") for part in path)
-        reason: Exception | None = None
-        for pause in (*self._pauses, None):
+
+        def ask_each() -> Any:
+            reason: Exception | None = None
             for url in tuple(self.urls):
                 try:
                     answer = self._http.request(method, url + where, json=given, params=query)
@@ -199,8 +205,12 @@ class RegistryClient:
                 if answer.status_code < 500:
                     raise refused
                 reason = refused
-            if pause is not None:
-                time.sleep(pause)
+            raise _NoneResponded from reason
+
+        try:
+            return retry(ask_each, self._retries, _NoneResponded)
+        except _NoneResponded as failed:
+            reason = failed.__cause__
         if isinstance(reason, RegistryError):
             raise reason
         raise RegistryUnreachable(

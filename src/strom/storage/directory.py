@@ -13,7 +13,6 @@ from strom.model.topics import TopicPartition
 from strom.storage.checked_text import decode_lines, encode_lines
 from strom.storage.disk import Disk
 from strom.storage.files import (
-    AlreadyLocked,
     Files,
     Lock,
     Space,
@@ -29,6 +28,7 @@ from strom.storage.recovery import FutureEpoch, Recovery, RecoveryPoint
 from strom.storage.segment import Segment
 from strom.storage.segments import Segments
 from strom.storage.snapshots import SnapshotFiles
+from strom.supervision.file_lock import LockHeld
 
 logger = logging.getLogger(__name__)
 
@@ -75,10 +75,9 @@ class DataDirectory:
             if not files.exists(path):
                 make_durable_directory(files, path)
             lock = files.lock(f"{path}/{LOCK_FILE}")
-        except AlreadyLocked as locked:
+        except LockHeld as error:
             raise UserError(
-                f"{path} is already in use by another strom (pid {locked.owner}); "
-                "stop it or choose another --data."
+                f"{path} is already in use by {error.holder}; stop it or choose another --data."
             ) from None
         except OSError as error:
             raise _cannot_use(path, error) from error

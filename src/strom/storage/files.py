@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar
 
 from strom.storage.descriptor_reserve import DescriptorReserve
+from strom.supervision.file_lock import ProcessLock, acquire
 from strom.wire.kafka.batch import Buffer
 
 T = TypeVar("T")
@@ -38,14 +39,6 @@ class Space(NamedTuple):
 
     total: int
     free: int
-
-
-class AlreadyLocked(Exception):
-    """Another process holds the lock; `owner` is what it wrote into it (its process id)."""
-
-    def __init__(self, owner: str) -> None:
-        super().__init__(owner)
-        self.owner = owner
 
 
 class DirectoryNotOpened(OSError):
@@ -143,7 +136,7 @@ class Files(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Take the lock of that name, or raise AlreadyLocked."""
+        """Take the lock of that name, or raise LockHeld."""
         ...
 
     def space(self, path: str) -> Space:
@@ -372,9 +365,9 @@ class DiskFiles:
             os.close(descriptor)
             self._reserve.refill()
 
-    def lock(self, path: str) -> "DiskLock":
-        """Take the lock of that name."""
-        return DiskLock(path)
+    def lock(self, path: str) -> ProcessLock:
+        """Take the lock of that name, or raise LockHeld."""
+        return acquire(path)
 
     def space(self, path: str) -> Space:
         """How large the medium is, and how much is left."""
@@ -391,38 +384,3 @@ class DiskFiles:
         if soft == resource.RLIM_INFINITY:
             return _MOST_OPEN_FILES
         return max(8, min(soft // 2, soft - _OTHER_DESCRIPTORS, _MOST_OPEN_FILES))
-
-
-class DiskLock:
-    """A lock file that the operating system frees when the process ends, however it ends."""
-
-    def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            _lock_descriptor(self._descriptor)
-        except OSError:
-            owner = os.read(self._descriptor, 32).decode("ascii", "replace").strip()
-            os.close(self._descriptor)
-            raise AlreadyLocked(owner or "unknown") from None
-        with suppress(OSError):  # on a full disk it is not said who holds the lock
-            os.ftruncate(self._descriptor, 0)
-            os.write(self._descriptor, f"{os.getpid()}\n".encode())
-
-    def release(self) -> None:
-        """Let others have it."""
-        os.close(self._descriptor)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock_descriptor(descriptor: int) -> None:
-        # One byte far behind the process id, so that others may still read that.
-        os.lseek(descriptor, 1024, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-else:
-    import fcntl
-
-    def _lock_descriptor(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

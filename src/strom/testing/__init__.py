@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from strom.testing.broker_process import BrokerProcess
+    from strom.supervision.broker_process import BrokerProcess
     from strom.testing.local_broker import LocalBroker
     from strom.testing.manual_clock import ManualClock
     from strom.testing.memory_files import MemoryFiles
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 __all__ = ["BrokerProcess", "LocalBroker", "ManualClock", "MemoryFiles"]
 
 _MODULES = {
-    "BrokerProcess": "broker_process",
-    "LocalBroker": "local_broker",
-    "ManualClock": "manual_clock",
-    "MemoryFiles": "memory_files",
+    "BrokerProcess": "strom.supervision.broker_process",
+    "LocalBroker": "strom.testing.local_broker",
+    "ManualClock": "strom.testing.manual_clock",
+    "MemoryFiles": "strom.testing.memory_files",
 }
 
 
@@ -23,4 +23,4 @@ def __getattr__(name: str) -> Any:
     # The pytest plugin lives in this package: a test run that uses no broker should not load one.
     if name not in _MODULES:
         raise AttributeError(name)
-    return getattr(importlib.import_module(f"strom.testing.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

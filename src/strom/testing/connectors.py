@@ -43,6 +43,8 @@ from strom.connect.api import (
     SourceTask,
     TopicPartition,
 )
+from strom.model.retries import RetryPolicy
+from strom.supervision.retrying import retry
 
 PATIENCE_S = 20.0
 """How long a law waits for what must come."""
@@ -552,14 +554,8 @@ def _as_key(source_partition: Mapping[str, Any]) -> str:
 
 def _until_it_works(call: Any) -> Any:
     """What the runtime does about RetriableError: the same call again after a pause."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            return call()
-        except RetriableError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    policy = RetryPolicy(first_s=0.1, longest_s=0.1, deadline_s=PATIENCE_S)
+    return retry(call, policy, RetriableError)
 
 
 def _is_waited_for(*calls: Any) -> bool:

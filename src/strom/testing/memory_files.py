@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from strom.storage.files import AlreadyLocked, DirectoryNotOpened, Space
+from strom.storage.files import DirectoryNotOpened, Space
+from strom.supervision.file_lock import LockHeld
 from strom.wire.kafka.batch import Buffer
 
 _PAGE = 512
@@ -272,7 +273,7 @@ class MemoryFiles:
     def lock(self, path: str) -> "MemoryLock":
         """Take the lock of that name."""
         if path in self._locks:
-            raise AlreadyLocked("memory")
+            raise LockHeld(path, "another process")
         self.open(path, create=True).close()
         self._locks.add(path)
         return MemoryLock(self._locks, path)

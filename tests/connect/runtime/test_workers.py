@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import signal
 import time
 from collections import defaultdict
@@ -74,7 +75,7 @@ def test_every_task_has_one_owner_while_workers_come_and_go(servers, tmp_path):
                 assert second.terminate() == 0
                 wait_until(lambda: spread(first.rest) == {first.id: 4, third.id: 4})
                 third.kill()
-                killed[third.process.pid] = time.monotonic()
+                killed[third.pid] = time.monotonic()
                 wait_until(lambda: spread(first.rest) == {first.id: TASKS})
         assert first.terminate() == 0
     runs = owned_one_by_one(file, killed)
@@ -93,16 +94,16 @@ def test_a_worker_that_stood_still_lets_go_of_what_others_were_given(servers, tm
             file=file,
         )
         wait_until(lambda: spread(first.rest) == {first.id: 2, second.id: 2})
-        second.process.send_signal(signal.SIGSTOP)
+        os.kill(second.pid, signal.SIGSTOP)
         wait_until(lambda: spread(first.rest) == {first.id: 4})
         woken = time.monotonic()
-        second.process.send_signal(signal.SIGCONT)
+        os.kill(second.pid, signal.SIGCONT)
         wait_until(lambda: spread(first.rest) == {first.id: 2, second.id: 2})
     late: defaultdict[str, int] = defaultdict(int)
     begun: set[str] = set()
     for line in file.read_text().splitlines():
         task, what, pid, at = line.split()
-        if int(pid) == second.process.pid and float(at) > woken:
+        if int(pid) == second.pid and float(at) > woken:
             begun |= {task} if what == "begin" else set()
             late[task] += what == "alive" and task not in begun
     assert max(late.values()) <= 1, "it may finish the call that it was in, and no more"

@@ -2,8 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,6 +12,8 @@ from contextlib import contextmanager
 from confluent_kafka import Producer
 
 from strom.connect.runtime.rest.server import RunningWorker
+from strom.supervision.child_process import ChildProcess
+from strom.supervision.lifeline import LIFELINE
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PATIENCE_S = 60
@@ -106,7 +106,16 @@ class WorkerProcess:
     """`strom connect worker` on a free port."""
 
     def __init__(self, servers, **settings):
-        self._command = [sys.executable, "-m", "strom", "connect", "worker", "--json", "-v"]
+        self._command = [
+            sys.executable,
+            "-m",
+            "strom",
+            "connect",
+            "worker",
+            "--json",
+            "-v",
+            LIFELINE,
+        ]
         self._command += ["-b", servers, "--port", "0"]
         texts = {
             "key.converter": STRING,
@@ -129,12 +138,9 @@ class WorkerProcess:
 
     def start(self):
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        self.process = subprocess.Popen(
-            self._command, stdout=subprocess.PIPE, stderr=self.words, env=environment
-        )
-        line = self.process.stdout.readline()
-        assert line, self.told()
-        self.url = json.loads(line)["connect_url"]
+        self.process = ChildProcess("the worker", self._command, stderr=self.words, env=environment)
+        self.url = json.loads(self.process.start())["connect_url"]
+        self.pid = self.process.pid
         self.id = self.url.removeprefix("http://")
         self.rest = Rest(self.url)
         return self
@@ -145,19 +151,11 @@ class WorkerProcess:
 
     def kill(self):
         self.process.kill()
-        self._wait()
-
-    def _wait(self):
-        self.process.wait(30)
-        self.process.stdout.close()
 
     def terminate(self):
         """End it cleanly; returns its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        self._wait()
-        return self.process.returncode
+        return self.process.stop()
 
     def stop(self):
-        if self.process.poll() is None:
-            self.kill()
+        self.kill()
         self.words.close()

@@ -1,6 +1,7 @@
 """What a worker runs: a thread for each connector and task, started again when it fails."""
 
 import logging
+import random
 import threading
 import time
 import traceback
@@ -15,13 +16,13 @@ from strom.connect.runtime.membership import Lease
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import CommonSettings
 from strom.model.errors import StromError
+from strom.model.retries import Restarts, RetryPolicy
+from strom.supervision.retrying import retry
 
 T = TypeVar("T")
 
 _FIRST_RETRY_S = 0.1
 _TELL_AGAIN_S = 5.0
-_FRESH_AFTER_S = 60.0
-"""Who ran for so long before failing begins again with the shortest wait."""
 
 
 class Ended(Exception):
@@ -53,6 +54,12 @@ class Runner(ABC):
         self._tell_again_at = 0.0
         self.log = logging.LoggerAdapter(
             logging.getLogger("strom.connect.task"), {"connector": unit.connector}
+        )
+        timeout_ms = common.retry_timeout_ms
+        self._policy = RetryPolicy(
+            first_s=_FIRST_RETRY_S,
+            longest_s=common.retry_delay_max_ms / 1000,
+            deadline_s=timeout_ms / 1000 if timeout_ms > 0 else None,
         )
         self._thread = threading.Thread(target=self._run, name=f"connect-{unit}", daemon=True)
 
@@ -106,35 +113,43 @@ class Runner(ABC):
     def retry(
         self, call: Callable[[], T], doing: str, pause: Callable[[float], object] | None = None
     ) -> T:
-        """Make a call again and again while the other side is away, with growing waits.
+        """Retry a call while the other side is away, with backoff, until `errors.retry.timeout`.
 
-        `pause` waits for so many seconds, where more is to do than to wait for the stop.
+        `pause` sleeps for so many seconds, where there is more to do meanwhile than to wait for the stop.
         """
-        wait, deadline, told = _FIRST_RETRY_S, self._patience(), False
-        while True:
-            try:
-                return call()
-            except RetriableError as error:
-                self.check()
-                if deadline is not None and time.monotonic() >= deadline:
-                    raise ConnectError(
-                        f"{doing}: still impossible after all tries: {error}"
-                    ) from error
-                if not told:
-                    waits = f"{doing} waits: {self.context.secrets.hide(str(error))}"
-                    self.log.warning("%s", waits)
-                    if self.state == "UNASSIGNED":  # it has not begun yet: say what it waits for
-                        self.report_state("UNASSIGNED", waits)
-                    told = True
-                (pause or self.stopping.wait)(wait)
-                wait = min(2 * wait, self.common.retry_delay_max_ms / 1000)
+        is_reported = False
 
-    def _patience(self) -> float | None:
-        limit = self.common.retry_timeout_ms
-        return time.monotonic() + limit / 1000 if limit > 0 else None
+        def on_failure(error: Exception, _: float) -> None:
+            nonlocal is_reported
+            self.check()
+            if not is_reported:
+                waits = f"{doing} waits: {self.context.secrets.hide(str(error))}"
+                self.log.warning("%s", waits)
+                if self.state == "UNASSIGNED":  # it has not begun yet: report what it waits for
+                    self.report_state("UNASSIGNED", waits)
+                is_reported = True
+
+        sleep = pause or self.stopping.wait
+        try:
+            return retry(call, self._policy, RetriableError, sleep=sleep, on_failure=on_failure)
+        except RetriableError as error:
+            self.check()
+            timeout_ms = self.common.retry_timeout_ms
+            raise ConnectError(
+                f"{doing}: failed for {timeout_ms} ms (errors.retry.timeout): {error}"
+            ) from error
+
+    def retry_delay(self, retry: int) -> float:
+        """Seconds before a retry, counted from 0, for loops that do more than to repeat a call."""
+        return self._policy.delay(retry, random.random())  # noqa: S311 - jitter
 
     def _run(self) -> None:
-        wait = self.common.restart_backoff_ms / 1000
+        restarts = Restarts(
+            RetryPolicy(
+                first_s=self.common.restart_backoff_ms / 1000,
+                longest_s=self.common.restart_backoff_max_ms / 1000,
+            )
+        )
         while not self.stopping.is_set():
             began = time.monotonic()
             try:
@@ -144,15 +159,13 @@ class Runner(ABC):
                 return
             except Exception as error:  # noqa: BLE001 - any connector's code runs here
                 self._tell(error)
-            if time.monotonic() - began > _FRESH_AFTER_S:
-                wait = self.common.restart_backoff_ms / 1000
             if self.common.restart_backoff_ms == 0:
                 self.stopping.wait()
                 return
-            self.stopping.wait(wait)
+            ran_s = time.monotonic() - began
+            self.stopping.wait(restarts.delay(ran_s, random.random()))  # noqa: S311 - jitter
             if not self.context.holds_lease():
                 return
-            wait = min(2 * wait, self.common.restart_backoff_max_ms / 1000)
 
     def _tell(self, error: BaseException) -> None:
         hide = self.context.secrets.hide

@@ -33,7 +33,6 @@ from strom.connect.runtime.topic_patterns import posix_pattern
 POLL_S = 0.2
 GATHER_S = 0.05
 """Few large batches cost a sink less than many small ones, and nobody notices so short a wait."""
-_FIRST_RETRY_S = 0.1
 _BEHIND_ALL = 2**63 - 1
 
 
@@ -207,7 +206,7 @@ class SinkRun(Runner):
         spans = spans_of(messages)
         asked = self._asked_ids(spans)
         records = self._converted(messages, spans)
-        wait, told = _FIRST_RETRY_S, False
+        retries = 0
         while self._waiting:
             if self._begins_again(asked):
                 return
@@ -216,17 +215,16 @@ class SinkRun(Runner):
                 self._taken(messages, spans)
                 return
             except RetriableError as error:
-                if not told:
+                if not retries:
                     self.log.warning("The sink waits: %s", self.context.secrets.hide(str(error)))
-                    told = True
                 # What it took since the last flush may be gone with its connection.
                 if self._ends or self._puts.is_partial:
                     self._rewind_due = True
-                    self._idle(wait)
+                    self._idle(self.retry_delay(retries))
                     return
                 records = self._puts.left
-            self._idle(wait)
-            wait = min(2 * wait, self.common.retry_delay_max_ms / 1000)
+            self._idle(self.retry_delay(retries))
+            retries += 1
             if self._waiting is not messages:  # partitions were taken away meanwhile
                 messages = self._waiting
                 spans = spans_of(messages)
@@ -327,7 +325,7 @@ class SinkRun(Runner):
         except RetriableError as error:
             self.log.warning("The sink waits: %s", self.context.secrets.hide(str(error)))
             self._rewind_due = True
-            self.stopping.wait(_FIRST_RETRY_S)
+            self.stopping.wait(self.retry_delay(0))
             return
         self._failures.forget(self._ends)
         self._reached |= self._ends

@@ -1,20 +1,10 @@
 """What the rows of a view are grouped by: columns, and windows of event time."""
 
-import re
 from dataclasses import dataclass, field
 
 from strom.model.errors import UserError
+from strom.model.settings import parse_duration
 from strom.pipelines.definitions.place import DefinitionError, Place, calling_place
-
-_UNITS = {
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
-_DURATION = re.compile(r"\s*(\d+)\s+([a-z]+?)s?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -55,14 +45,3 @@ def window(length: str, every: str | None = None, *, name: str = "window_start")
             f"A window of {length} cannot begin every {every}: the one must divide the other.",
         )
     return Window(length_us, every_us, name, place)
-
-
-def parse_duration(text: str) -> int:
-    """Microseconds of a text like `5 minutes`."""
-    found = _DURATION.fullmatch(text)
-    unit = _UNITS.get(found[2].lower()) if found else None
-    if found is None or unit is None or int(found[1]) == 0:
-        raise UserError(
-            f"{text!r} is not a time span. It looks like: 10 seconds, 1 minute, 2 hours"
-        )
-    return int(found[1]) * unit

@@ -9,12 +9,12 @@ from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.compiled_views import CompiledView
 from strom.pipelines.layers.master import ArchiveSnapshot, MasterDataset
 from strom.pipelines.layers.skipping import Piece, write_computable
-from strom.pipelines.locks import locked
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_master
 from strom.pipelines.views.chain import ChainConflict, Manifest, Segment, Version
 from strom.pipelines.views.manifests import Manifests
+from strom.supervision.file_lock import locked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

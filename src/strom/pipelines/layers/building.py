@@ -7,12 +7,12 @@ from pathlib import Path
 from strom.model.errors import UserError
 from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import KafkaLog
-from strom.pipelines.locks import Taken, held, is_held
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.topic_identity import is_same
 from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.fingerprints import is_made_by
 from strom.pipelines.views.manifests import Manifests
+from strom.supervision.file_lock import LockHeld, held, is_held
 
 
 @contextmanager
@@ -21,10 +21,10 @@ def sole_builder(manifests: Manifests, view: str) -> Iterator[None]:
     with ExitStack() as holding:
         try:
             holding.enter_context(held(_lock_of(manifests, view)))
-        except Taken:
+        except LockHeld as error:
             raise UserError(
-                f"Another process computes a new version of view {view} at this moment. Wait until it "
-                f"has finished, or stop it. Its state: strom views versions {view}"
+                f"A new version of view {view} is being computed already, by {error.holder}. Wait until "
+                f"it has finished, or stop it. Its state: strom views versions {view}"
             ) from None
         yield
 

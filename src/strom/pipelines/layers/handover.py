@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strom.pipelines.kafka_log import KafkaLog
-from strom.pipelines.locks import is_held, locked
 from strom.pipelines.topic_identity import is_same
 from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.manifests import Manifests
+from strom.supervision.file_lock import is_held, locked
 
 PAUSE_S = 10.0
 """How long a pause may be expected to last; longer only where rounds do not get shorter by themselves."""

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
-from strom.pipelines.locks import locked
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.spark.writing import write_rows
+from strom.supervision.file_lock import locked
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable, Transaction

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from strom.model.errors import UserError
 from strom.pipelines.atomic_files import write_atomically
-from strom.pipelines.locks import locked
 from strom.pipelines.views.chain import Manifest, from_json, to_json
+from strom.supervision.file_lock import locked
 
 GRACE_S = 120.0
 """How long files stay after nothing lists them: readers may still be at work with an older picture."""

@@ -15,11 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from strom.connect.api import ConnectError, RetriableError
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from strom.supervision.file_lock import LockHeld, lock_open_file
 
 _log = logging.getLogger(__name__)
 
@@ -108,12 +104,14 @@ class PositionedFile:
         except OSError as error:
             raise RetriableError(f"{self.path} cannot be opened: {error}") from error
         file = os.fdopen(descriptor, "r+b", buffering=0)
-        if fcntl is not None:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.close()
-                raise RetriableError(f"Another task still writes to {self.path}.") from None
+        try:
+            lock_open_file(descriptor, str(self.path))
+        except LockHeld:
+            file.close()
+            raise RetriableError(f"Another task still writes to {self.path}.") from None
+        except OSError as error:
+            file.close()
+            raise RetriableError(f"{self.path} cannot be locked: {error}") from error
         return file
 
     def _read_positions(self) -> int | None:

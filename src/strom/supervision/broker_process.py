@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -13,16 +11,18 @@ from typing import Self
 from urllib.parse import quote
 
 from strom.model.broker_settings import BrokerSettings
+from strom.supervision.child_process import STOP_S, ChildProcess
+from strom.supervision.lifeline import LIFELINE
 
-STOP_SECONDS = 30
 PASSWORD = "amqp.password"  # noqa: S105 - the setting's name
 
 
 class BrokerProcess:
     """`strom start` on a free port. The same data and port are used again by a second start().
 
-    `module` is what runs it, in case something has to be changed before: see `python -m`. `options` are
-    more of `strom start`'s own.
+    It ends with this process, even if that is killed. `module` is what runs it, in case something has to
+    be changed before: see `python -m`. `options` are more of `strom start`'s own. With `passes_on`, its
+    standard error goes to this process's own, and `words()` has only the last lines.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class BrokerProcess:
         queues: bool = False,
         module: str = "strom",
         options: Sequence[str] = (),
+        passes_on: bool = False,
     ) -> None:
         self._temporary = tempfile.mkdtemp(prefix="strom-") if data is None else None
         self.data = data or self._temporary or ""
@@ -50,58 +51,39 @@ class BrokerProcess:
             for name in tuple(self._settings)
             if name in definitions and definitions[name].is_secret
         }
-        self._python = python
-        self._module = module
-        self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
-        # A file, and not a pipe: a pipe that nobody empties stops the writer when it is full.
-        self._words = tempfile.TemporaryFile("a+b")  # noqa: SIM115 - closed by stop()
         self._config: str | None = None
+        # A file, for a test that reads it right after an event must find what was logged before that.
+        self._words = None if passes_on else tempfile.TemporaryFile("a+b")  # noqa: SIM115
+        self._child = ChildProcess("strom start", (), stderr=self._words)
+        self._program = (python, "-m", module)
+        self._options = options
 
     @property
     def pid(self) -> int:
         """The process id."""
-        if self._process is None:
-            raise RuntimeError("the broker is not running")
-        return self._process.pid
+        return self._child.pid
 
     @property
     def exit_code(self) -> int | None:
         """What it ended with by itself; None while it runs, or after kill() and terminate()."""
-        return None if self._process is None else self._process.poll()
+        return self._child.exit_code
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._child.is_running
 
     def words(self) -> str:
         """Everything that it has written to standard error, over all its lives."""
+        if self._words is None:
+            return self._child.last_lines()
         self._words.seek(0)
         return self._words.read().decode(errors="replace")
 
     def start(self) -> Self:
-        """Start it, and return when clients can connect; RuntimeError with its words if it ends."""
-        command = [self._python, "-m", self._module, "start", "--json"]
-        command += ["--port", str(self._port), "--data", self.data]
-        command += ["--amqp-port", str(self._amqp_port)]
-        command += ["--set", f"amqp.management.port={-1 if self._amqp_port else 0}"]
-        for name, value in self._settings.items():
-            command += ["--set", f"{name}={value}"]
-        if self._secrets:
-            command += ["--config", self._secrets_file()]
-        process = subprocess.Popen(
-            [*command, *self._options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._words,
-            env=dict(os.environ),
-            # Ctrl-C is for whoever started it, and who ends it then.
-            start_new_session=bool(self._options),
-        )
-        self._process = process
-        assert process.stdout is not None  # noqa: S101 - asked for above
-        line = process.stdout.readline()
-        if not line:
-            process.communicate()
-            self._process = None
-            raise RuntimeError(f"strom start failed: {self.words().strip()}")
-        ready = json.loads(line)
+        """Start it, and return when clients can connect; StartFailed, a RuntimeError, if it ends."""
+        self._child.command = self._command()
+        ready = json.loads(self._child.start())
         self.bootstrap_servers = ready["bootstrap_servers"]
         self.amqp_url = ready["amqp_url"] or ""
         if PASSWORD in self._secrets:  # masked in what the process prints
@@ -114,22 +96,21 @@ class BrokerProcess:
 
     def kill(self) -> None:
         """End it as a power switch would: no goodbye, nothing written."""
-        self._end(signal.SIGKILL)
+        self._child.kill()
 
     def terminate(self) -> int:
         """Ask it to stop cleanly; its exit code."""
-        return self._end(signal.SIGTERM)
+        return self._child.stop()
 
-    def wait(self, timeout: float = STOP_SECONDS) -> int:
+    def wait(self, timeout: float = STOP_S) -> int:
         """Wait until it ends by itself; its exit code."""
-        if self._process is None:
-            raise RuntimeError("the broker is not running")
-        return self._process.wait(timeout)
+        return self._child.wait(timeout)
 
     def stop(self) -> None:
         """Stop it, and remove its temporary folder."""
-        self.terminate()
-        self._words.close()
+        self._child.close()
+        if self._words is not None:
+            self._words.close()
         if self._config is not None:
             os.remove(self._config)
             self._config = None
@@ -151,6 +132,17 @@ class BrokerProcess:
     ) -> None:
         self.stop()
 
+    def _command(self) -> list[str]:
+        command = [*self._program, "start", "--json", LIFELINE]
+        command += ["--port", str(self._port), "--data", self.data]
+        command += ["--amqp-port", str(self._amqp_port)]
+        command += ["--set", f"amqp.management.port={-1 if self._amqp_port else 0}"]
+        for name, value in self._settings.items():
+            command += ["--set", f"{name}={value}"]
+        if self._secrets:
+            command += ["--config", self._secrets_file()]
+        return [*command, *self._options]
+
     def _secrets_file(self) -> str:
         """Settings that `strom start` takes from no argument, in a file that only its owner reads."""
         if self._config is None:
@@ -160,15 +152,3 @@ class BrokerProcess:
                     escaped = value.replace("\\", r"\\")
                     file.write(f"{name}={escaped}\n")
         return self._config
-
-    def _end(self, how: signal.Signals) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        process.send_signal(how)
-        try:
-            process.communicate(timeout=STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-        return process.returncode

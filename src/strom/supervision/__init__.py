@@ -1,0 +1,1 @@
+"""Child processes, retries and locks between processes. Stands on `model` alone."""

@@ -1,0 +1,220 @@
+"""A child process: it reports when it is ready, its output is passed on, and it ends with its parent.
+
+A child is ready when it writes a line of JSON to its standard output. A port that accepts connections
+proves nothing: it may be another program's.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import IO, BinaryIO
+
+from strom.model.errors import StromError
+
+STOP_S = 30.0
+LAST_LINES = 20
+_JOIN_S = 2.0
+"""Output ends with the child, unless a process that it started has it too."""
+
+
+class StartFailed(StromError, RuntimeError):
+    """A child process ended, or time was up, before it was ready."""
+
+
+def pass_on(line: str) -> None:
+    """Write a line of a child to this process's standard error."""
+    with contextlib.suppress(OSError, ValueError):  # closed: nobody reads it
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
+class ChildProcess:
+    """A program that this process starts, any number of times, one after the other.
+
+    Its standard input is the lifeline (see `lifeline`). It runs in a session of its own: Ctrl-C is for
+    the parent, which then stops it in the right order. Standard error goes to the file `stderr`, if there
+    is one, and otherwise to `on_line`, line by line, as does standard output but for the ready line.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        stderr: BinaryIO | None = None,
+        on_line: Callable[[str], None] = pass_on,
+        env: dict[str, str] | None = None,
+        stop_s: float = STOP_S,
+    ) -> None:
+        self.name = name
+        self.command = command
+        self._stderr = stderr
+        self._on_line = on_line
+        self._env = env
+        self._stop_s = stop_s
+        self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
+        self._stderr_start = 0
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready: Future[str] = Future()
+        self._pumps: list[threading.Thread] = []
+
+    @property
+    def pid(self) -> int:
+        """The process id; StromError if it was not started."""
+        return self._started().pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """What it ended with by itself; None while it runs, before `launch` and after `stop`."""
+        process = self._process
+        return None if process is None else process.poll()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self.exit_code is None
+
+    def start(self, timeout_s: float | None = None) -> str:
+        """Start it; returns the line by which it reports that it is ready. StartFailed if it does not."""
+        self.launch()
+        try:
+            return self.wait_ready(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def launch(self) -> None:
+        """Start it without waiting."""
+        with self._lock:
+            if self._is_closed:
+                raise StartFailed(f"{self.name} was stopped before it was started.")
+            self._last_lines.clear()
+            self._stderr_start = 0 if self._stderr is None else self._stderr.seek(0, os.SEEK_END)
+            ready = self._ready = Future()
+            process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE if self._stderr is None else self._stderr,
+                env=self._env,
+                start_new_session=True,
+            )
+            self._process = process
+            self._pumps = [
+                self._pump(process.stdout, lambda stream: self._take_stdout(stream, ready))
+            ]
+            if process.stderr is not None:
+                self._pumps.append(self._pump(process.stderr, self._take_stderr))
+
+    def wait_ready(self, timeout_s: float | None = None) -> str:
+        """The line by which it reports that it is ready; StartFailed if none comes."""
+        try:
+            line = self._ready.result(timeout_s)
+        except TimeoutError:
+            raise StartFailed(
+                f"{self.name} was not ready after {timeout_s:g} s. {self.last_lines()}".strip()
+            ) from None
+        if not line:
+            code = self.wait()
+            raise StartFailed(
+                f"{self.name} exited with code {code} before it was ready: {self.last_lines()}"
+            )
+        return line
+
+    def last_lines(self) -> str:
+        """The end of what it has written to standard error."""
+        if self._stderr is None:
+            return "\n".join(self._last_lines)
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(self._stderr_start, size - 200 * LAST_LINES))
+        lines = self._stderr.read().decode(errors="replace").splitlines()
+        return "\n".join(lines[-LAST_LINES:]).strip()
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Wait until it ends by itself; its exit code. subprocess.TimeoutExpired if it does not."""
+        code = self._started().wait(timeout_s)
+        self._join()
+        return code
+
+    def kill(self) -> None:
+        """End it as a power switch does."""
+        self._end(lambda process: process.kill())
+
+    def stop(self) -> int:
+        """Ask it to stop, kill it after `stop_s`; its exit code, 0 if it was not running."""
+        return self._end(_ask_to_stop)
+
+    def close(self) -> None:
+        """Stop it for good: a start that another thread is about to make fails."""
+        with self._lock:
+            self._is_closed = True
+        self.stop()
+
+    def _started(self) -> "subprocess.Popen[bytes]":
+        if self._process is None:
+            raise StartFailed(f"{self.name} is not running.")
+        return self._process
+
+    def _end(self, signal_it: Callable[["subprocess.Popen[bytes]"], None]) -> int:
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return 0
+        signal_it(process)
+        try:
+            process.wait(self._stop_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        self._join()
+        if process.stdin is not None:
+            process.stdin.close()
+        return process.returncode
+
+    def _pump(
+        self, stream: IO[bytes] | None, take: Callable[[Iterator[str]], None]
+    ) -> threading.Thread:
+        """Empty a pipe in a thread: one that nobody empties stops its writer when it is full."""
+        assert stream is not None  # noqa: S101 - a pipe was asked for
+
+        def run() -> None:
+            with stream:
+                take(line.decode(errors="replace").rstrip("\r\n") for line in stream)
+
+        thread = threading.Thread(target=run, name=f"output of {self.name}", daemon=True)
+        thread.start()
+        return thread
+
+    def _take_stdout(self, lines: Iterator[str], ready: "Future[str]") -> None:
+        for line in lines:
+            # A plugin that the child imports may print before the child is ready.
+            if line.startswith("{") and not ready.done():
+                ready.set_result(line)
+            else:
+                self._on_line(line)
+        if not ready.done():
+            ready.set_result("")
+
+    def _take_stderr(self, lines: Iterator[str]) -> None:
+        for line in lines:
+            self._last_lines.append(line)
+            self._on_line(line)
+
+    def _join(self) -> None:
+        for pump in self._pumps:
+            pump.join(_JOIN_S)
+
+
+def _ask_to_stop(process: "subprocess.Popen[bytes]") -> None:
+    if sys.platform == "win32":  # SIGTERM kills there; the end of the lifeline asks
+        if process.stdin is not None:
+            process.stdin.close()
+    else:
+        process.terminate()

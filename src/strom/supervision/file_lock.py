@@ -1,0 +1,160 @@
+"""A lock between processes, by a file: the native lock of `filelock` (flock, or LockFileEx on Windows).
+
+The operating system releases it with its holder, however that ends. That the file exists means nothing,
+and neither does the process id in it, which another process may have by now: it is for messages only.
+
+It is `filelock.lock_descriptor` and not its `FileLock`, because a sink locks the very file that it writes
+to, and because FileLock falls back to the existence of a file where the file system has no flock.
+"""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from filelock import lock_descriptor
+
+from strom.model.errors import StromError
+
+POLL_S = 0.005
+PROBE_S = 0.2
+"""`is_held` takes the lock for an instant: a lock that is held this long is held by a user."""
+_TEXT_BYTES = 500
+
+
+class LockHeld(StromError):
+    """Another process, or another part of this one, holds a lock."""
+
+    def __init__(self, path: str, holder: str) -> None:
+        super().__init__(f"{path} is in use by {holder}.")
+        self.holder = holder
+        """As in "process 123 (strom run, since 2026-11-16 09:30:00+01:00)"."""
+
+
+class ProcessLock:
+    """A lock that this process holds until `release`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let others have it."""
+        os.close(self._descriptor)
+
+
+def acquire(
+    path: str, *, wait: bool = False, sleep: Callable[[float], object] = time.sleep
+) -> ProcessLock:
+    """Take a lock, creating its file if need be; LockHeld if another holds it, unless it is to `wait`.
+
+    OSError where the file system cannot lock: a lock that excludes nobody would be worse than none.
+    """
+    waited = 0.0
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if _is_locked(descriptor, path) and _is_at(descriptor, path):
+                _write_holder(descriptor)
+                return ProcessLock(descriptor)
+            holder = _holder(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        if not wait and waited >= PROBE_S:
+            raise LockHeld(path, holder)
+        sleep(POLL_S)
+        waited += POLL_S
+
+
+def lock_open_file(descriptor: int, path: str) -> None:
+    """Lock a file that the caller has open, until it is closed; LockHeld if another holds it."""
+    if not _is_locked(descriptor, path):
+        raise LockHeld(path, "another process")
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock, after waiting until nobody else, in this process or another, does."""
+    with _holding(path, wait=True):
+        yield
+
+
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a lock; LockHeld if somebody else does."""
+    with _holding(path, wait=False):
+        yield
+
+
+def is_held(path: Path) -> bool:
+    """Whether a lock is held now. Creates no file."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        return not _is_locked(descriptor, str(path))
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _holding(path: Path, *, wait: bool) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = acquire(str(path), wait=wait)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_locked(descriptor: int, path: str) -> bool:
+    """Whether this descriptor has the lock now."""
+    try:
+        return lock_descriptor(descriptor, blocking=False)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"The file system cannot lock files ({error.strerror}); use a local disk",
+            path,
+        ) from error
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    """Whether the locked file is still the one of that name: one that was removed excludes nobody."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _write_holder(descriptor: int) -> None:
+    # The first byte is the one that Windows locks against reading.
+    since = datetime.now().astimezone().isoformat(" ", "seconds")
+    text = f"\nprocess {os.getpid()} ({_command()}, since {since})\n"
+    with contextlib.suppress(OSError):  # on a full disk, messages do not name the holder
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, text.encode()[:_TEXT_BYTES])
+
+
+def _holder(descriptor: int) -> str:
+    try:
+        os.lseek(descriptor, 1 if sys.platform == "win32" else 0, os.SEEK_SET)
+        text = os.read(descriptor, _TEXT_BYTES).decode(errors="replace").strip()
+    except OSError:
+        text = ""
+    if text.isdigit():  # strom 0.1 wrote the process id alone
+        return f"process {text}"
+    return text if text.startswith("process ") else "another process"
+
+
+def _command() -> str:
+    """The program and its subcommand. No more arguments: one of them may be a secret."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name
+    words = [word for word in sys.argv[1:2] if word.isidentifier()]
+    return " ".join((name or "python", *words))

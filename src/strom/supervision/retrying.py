@@ -1,0 +1,67 @@
+"""Runs a call by the retry policy: `retry` blocks its thread, `retry_async` the task."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from strom.model.retries import RetryPolicy
+
+T = TypeVar("T")
+Errors = type[Exception] | tuple[type[Exception], ...]
+OnFailure = Callable[[Exception, float], None]
+
+
+def retry(
+    call: Callable[[], T],
+    policy: RetryPolicy,
+    on: Errors,
+    *,
+    sleep: Callable[[float], object] = time.sleep,
+    on_failure: OnFailure | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    chance: Callable[[], float] = random.random,
+) -> T:
+    """The result of a call that is repeated while it raises `on`; the last error when time is up.
+
+    `sleep` is `event.wait` where stopping must be immediate: once the event is set, it returns True and
+    the last error is raised. `on_failure` gets each error and the pause that follows; what it raises ends
+    the retries.
+    """
+    delays = policy.delays(clock, chance)
+    while True:
+        try:
+            return call()
+        except on as error:
+            pause = next(delays, None)
+            if pause is None:
+                raise
+            if on_failure is not None:
+                on_failure(error, pause)
+            if sleep(pause) is True:
+                raise
+
+
+async def retry_async(
+    call: Callable[[], Awaitable[T]],
+    policy: RetryPolicy,
+    on: Errors,
+    *,
+    on_failure: OnFailure | None = None,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
+    chance: Callable[[], float] = random.random,
+) -> T:
+    """`retry` for coroutines. Cancelling the task stops it at once."""
+    delays = policy.delays(clock, chance)
+    while True:
+        try:
+            return await call()
+        except on as error:
+            pause = next(delays, None)
+            if pause is None:
+                raise
+            if on_failure is not None:
+                on_failure(error, pause)
+            await sleep(pause)

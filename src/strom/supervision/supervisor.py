@@ -1,0 +1,73 @@
+"""Keeps a child process running: one that ends is restarted, with backoff."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from strom.model.retries import Restarts, RetryPolicy
+from strom.supervision.child_process import ChildProcess, StartFailed
+
+RESTART = RetryPolicy(first_s=0.5, longest_s=30.0)
+
+
+class Supervisor:
+    """Runs a child from `start` to `stop`; `on_exit` gets a message whenever it ends by itself."""
+
+    def __init__(
+        self,
+        child: ChildProcess,
+        on_exit: Callable[[str], None],
+        policy: RetryPolicy = RESTART,
+        *,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._child = child
+        self._on_exit = on_exit
+        self._restarts = Restarts(policy)
+        self._chance = chance
+        self._stopping = threading.Event()
+        self._first_ready: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, name=child.name, daemon=True)
+
+    def start(self) -> None:
+        """Start the child, without waiting for it."""
+        self._thread.start()
+
+    def wait_ready(self, timeout_s: float) -> str:
+        """The child's ready line; StartFailed if its first start failed, or takes too long."""
+        try:
+            return self._first_ready.result(timeout_s)
+        except TimeoutError:
+            raise StartFailed(f"{self._child.name} was not ready after {timeout_s:g} s.") from None
+
+    def stop(self) -> None:
+        """Stop the child, and restart it no more."""
+        self._stopping.set()
+        self._child.close()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            reason = self._run_once()
+            self._child.stop()  # closes the pipes of one that has ended
+            if self._stopping.is_set():
+                return
+            pause = self._restarts.delay(time.monotonic() - began, self._chance())
+            self._on_exit(f"{reason} It restarts in {pause:.1f} s.")
+            self._stopping.wait(pause)
+
+    def _run_once(self) -> str:
+        """Run the child until it ends; what to report."""
+        try:
+            line = self._child.start()
+            if not self._first_ready.done():
+                self._first_ready.set_result(line)
+            return f"{self._child.name} exited with code {self._child.wait()}."
+        except StartFailed as error:
+            if not self._first_ready.done():
+                self._first_ready.set_exception(error)
+            return str(error)

@@ -1,0 +1,164 @@
+"""Child processes: when they are ready, what is reported when they are not, and how they end."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+import psutil
+import pytest
+
+from strom.supervision.child_process import ChildProcess, StartFailed
+
+READY = "print('{\"ready\": true}', flush=True)\n"
+WAIT = "import signal; signal.pause()\n"
+PATIENCE_S = 30
+
+
+@pytest.fixture
+def child():
+    """Makes children of a program's text; their lines are in `lines`."""
+    made = []
+
+    def make(program, **options):
+        lines = []
+        one = ChildProcess(
+            "the child", [sys.executable, "-c", program], on_line=lines.append, **options
+        )
+        one.lines = lines
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.kill()
+
+
+def test_it_is_ready_when_it_reports_so(child):
+    one = child("print('imported a plugin')\n" + READY + "input()\nprint('later')")
+    assert one.start(PATIENCE_S) == '{"ready": true}'
+    assert one.is_running
+    one._process.stdin.close()
+    one.wait(PATIENCE_S)
+    assert not one.is_running
+    assert one.lines[0] == "imported a plugin"
+    assert one.lines[-1].startswith("EOFError")
+
+
+def test_one_that_ends_before_is_reported_with_its_last_lines(child):
+    program = "import sys\nfor n in range(100): print(f'line {n}', file=sys.stderr)\nsys.exit(3)"
+    one = child(program)
+    with pytest.raises(
+        StartFailed, match=r"the child exited with code 3 before it was ready: line 80\n"
+    ) as failed:
+        one.start(PATIENCE_S)
+    assert str(failed.value).endswith("line 99")
+
+
+def test_only_the_last_life_is_reported_from_a_file(child):
+    with tempfile.TemporaryFile("a+b") as file:
+        one = child("import sys\nprint(id(sys), file=sys.stderr)\nsys.exit('no')", stderr=file)
+        for _ in range(2):
+            with pytest.raises(StartFailed) as failed:
+                one.start(PATIENCE_S)
+            assert str(failed.value).count("no") == 1, failed.value
+
+
+def test_one_that_is_never_ready_is_stopped(child):
+    one = child(WAIT)
+    with pytest.raises(StartFailed, match=r"not ready after 0\.1 s"):
+        one.start(0.1)
+    assert not one.is_running
+
+
+def test_more_output_than_a_pipe_holds_does_not_stop_it(child):
+    noise = "import sys\nfor _ in range(20000): print('x' * 50); print('y' * 50, file=sys.stderr)\n"
+    one = child(noise + READY + WAIT)
+    one.start(PATIENCE_S)
+    one.kill()
+    assert len(one.lines) == 40000
+
+
+def test_one_that_ignores_the_request_to_stop_is_killed(child):
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    one = child(deaf + READY + WAIT, stop_s=0.1)
+    one.start(PATIENCE_S)
+    assert one.stop() == -signal.SIGKILL
+
+
+def test_a_clean_stop_is_not_cut_short_by_the_end_of_the_lifeline(child):
+    program = (
+        "import os, signal, sys, threading\n"
+        "def stop(*_):\n"
+        "    ended = threading.Event()\n"
+        "    threading.Thread(target=lambda: (os.read(0, 1), ended.set()), daemon=True).start()\n"
+        "    sys.exit(5 if not ended.wait(0.3) else 6)\n"
+        "signal.signal(signal.SIGTERM, stop)\n"
+    )
+    one = child(program + READY + WAIT)
+    one.start(PATIENCE_S)
+    assert one.stop() == 5, "standard input ended while it was stopping"
+
+
+def test_the_exit_code_is_there_until_it_is_stopped(child):
+    one = child(READY + "raise SystemExit(7)")
+    one.start(PATIENCE_S)
+    assert one.wait(PATIENCE_S) == one.exit_code == 7
+    assert one.stop() == 7
+    assert one.exit_code is None
+
+
+def test_after_close_no_start_succeeds(child):
+    one = child(READY + WAIT)
+    one.close()
+    with pytest.raises(StartFailed, match="stopped before it was started"):
+        one.start(PATIENCE_S)
+
+
+def test_a_start_can_be_stopped_by_another_thread(child):
+    one = child(WAIT)
+    one.launch()
+    threading.Thread(target=one.close).start()
+    with pytest.raises(StartFailed):
+        one.wait_ready(PATIENCE_S)
+
+
+def test_a_reader_of_lines_that_is_gone_hurts_nobody(monkeypatch):
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    one = ChildProcess("the child", [sys.executable, "-c", "print('x')\n" + READY])
+    assert one.start(PATIENCE_S)
+    one.stop()
+
+
+PARENT = """
+import sys, threading
+from strom.supervision.child_process import ChildProcess
+child = ChildProcess("the child", [sys.executable, "-c", sys.argv[1]])
+# In a thread that ends: the child belongs to the process.
+thread = threading.Thread(target=child.start)
+thread.start()
+thread.join()
+print(child.pid, flush=True)
+threading.Event().wait()
+"""
+CHILD = """
+import signal
+from strom.supervision.lifeline import end_with_parent
+end_with_parent(lambda: print("the reader of this is gone", flush=True))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_its_parent_even_by_kill_9(how):
+    command = [sys.executable, "-c", PARENT, CHILD + READY + WAIT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:
+        orphan = psutil.Process(int(parent.stdout.readline()))
+        assert orphan.is_running()
+        os.kill(parent.pid, how)
+        parent.wait(PATIENCE_S)
+    orphan.wait(PATIENCE_S)
