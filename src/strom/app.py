@@ -28,6 +28,8 @@ from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import Listener
 from strom.server.management.calls import ManagementCalls
 from strom.server.management.http import HttpServer
+from strom.server.metrics_port import METRICS_PATH, MetricsPort
+from strom.server.node_metrics import NodeParts, make_node_metrics
 from strom.server.process_limits import (
     SPARE_DESCRIPTORS,
     make_connection_slots,
@@ -64,6 +66,8 @@ class Ready:
     """The same for people and logs: a password that was set is masked."""
     management_url: str | None = None
     """Where the management interface of queues is."""
+    metrics_url: str | None = None
+    """What Prometheus scrapes."""
 
 
 class Node:
@@ -87,6 +91,7 @@ class Node:
         self._queues: QueueBroker | None = None
         self._amqp: AmqpListener | None = None
         self._management: HttpServer | None = None
+        self._metrics: MetricsPort | None = None
 
     async def start(self) -> Ready:
         """Open the data, listen, serve; UserError says what is in the way."""
@@ -104,10 +109,26 @@ class Node:
             shares.load()
             transactions.load()
         await groups.complete_topic()
+        self._housekeeping = housekeeping = Housekeeping(broker)
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
             if settings.amqp_port:
                 await self._start_queues(broker)
+            if settings.metrics_port:
+                await self._start_metrics(
+                    NodeParts(
+                        broker,
+                        groups,
+                        shares,
+                        transactions,
+                        housekeeping,
+                        dispatcher,
+                        listener,
+                        self._slots,
+                        self._queues,
+                        self._amqp,
+                    )
+                )
         except UserError:
             await listener.stop()
             if self._amqp is not None:
@@ -115,8 +136,7 @@ class Node:
             await broker.close()
             raise
         self._listener = listener
-        self._housekeeping = Housekeeping(broker)
-        self._housekeeping.start()
+        housekeeping.start()
         self._housekeeping.every(
             lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
         )
@@ -149,6 +169,11 @@ class Node:
                 if self._management is None
                 else f"http://{endpoint.host}:{self._management.port}"
             ),
+            metrics_url=(
+                None
+                if self._metrics is None
+                else f"http://{endpoint.host}:{self._metrics.port}{METRICS_PATH}"
+            ),
         )
 
     async def _start_queues(self, broker: Broker) -> None:
@@ -166,6 +191,15 @@ class Node:
             self._management = HttpServer(calls.handle, guard, self._slots)
             await self._start_management(self._management)
 
+    async def _start_metrics(self, parts: NodeParts) -> None:
+        settings = self.settings
+        guard = Guard.create(
+            settings.host, settings.http_allowed_hosts, advertised=settings.advertised_host
+        )
+        metrics = MetricsPort(make_node_metrics(parts), guard)
+        await metrics.start(settings.host, max(0, settings.metrics_port))
+        self._metrics = metrics
+
     async def _start_management(self, server: HttpServer) -> None:
         host, port = self.settings.host, max(0, self.settings.amqp_management_port)
         try:
@@ -182,6 +216,8 @@ class Node:
             await self._housekeeping.stop()
         if self._groups is not None:
             self._groups.stop()
+        if self._metrics is not None:
+            await self._metrics.stop()
         if self._management is not None:
             await self._management.stop()
         if self._amqp is not None:
