@@ -59,6 +59,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         kafka = open_.enter_context(log_of(project))
         prepare_topics(project, kafka)  # before connectors write to them
         connect = open_.enter_context(connectors_of(project, kafka.servers))
+        from strom.pipelines.measurements import make_view_metrics
         from strom.pipelines.serving.http import HttpServer
         from strom.pipelines.serving.queries import QueryEngine
         from strom.pipelines.spark.session import stop_session
@@ -74,6 +75,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
             settings.serving_host,
             settings.serving_port,
             settings.allowed_hosts,
+            make_view_metrics(runner),
         )
         address = http.start()
         runner.start()

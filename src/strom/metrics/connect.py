@@ -98,9 +98,8 @@ class TaskStats:
         self.lag = float("nan")
         """Of a sink; a source has none."""
 
-    def batch(self, records: int, seconds: float) -> None:
-        """Count one poll or put."""
-        self.records += records
+    def batch(self, seconds: float) -> None:
+        """Count one poll that found records, or one put."""
         self.batches += 1
         self.batch_seconds += seconds
 

@@ -14,6 +14,7 @@ from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.membership import Lease
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import CommonSettings
+from strom.metrics.connect import TaskStats
 from strom.model.errors import StromError
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ class Runner(ABC):
         self.paused = threading.Event()
         self.failed = False
         self.state = "UNASSIGNED"
+        self.stats = TaskStats()
         self._untold: tuple[str, str | None] | None = None
         self._tell_again_at = 0.0
         self.log = logging.LoggerAdapter(
@@ -116,6 +118,7 @@ class Runner(ABC):
                 return call()
             except RetriableError as error:
                 self.check()
+                self.stats.retries += 1
                 if deadline is not None and time.monotonic() >= deadline:
                     raise ConnectError(
                         f"{doing}: still impossible after all tries: {error}"
@@ -163,6 +166,7 @@ class Runner(ABC):
             else "".join(traceback.format_exception(error))
         )
         self.failed = True
+        self.stats.failures += 1
         self.log.error("%s failed: %s", self.unit, trace if not told else hide(str(error)))
         self.report_state("FAILED", trace)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from strom.http.guard import Guard
 from strom.http.guarded_app import GuardedApp
+from strom.metrics.exposition import MetricsEndpoint, MetricsRegistry
 from strom.model.errors import UserError
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.formats import MEDIA_TYPES, written
@@ -27,7 +28,9 @@ _CANCEL_AGAIN_S = 0.05
 STOP_SECONDS = 5.0
 
 
-def make_app(manifests: Manifests, server: QueryEngine, guard: Guard) -> "Starlette":
+def make_app(
+    manifests: Manifests, server: QueryEngine, guard: Guard, metrics: MetricsRegistry | None = None
+) -> "Starlette":
     """The application; run it with any ASGI server."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -63,6 +66,8 @@ def make_app(manifests: Manifests, server: QueryEngine, guard: Guard) -> "Starle
         Route("/views/{name}", _cancellable(view)),
         Route("/query", _cancellable(query)),
     ]
+    if metrics is not None:
+        routes.append(Route("/metrics", MetricsEndpoint(metrics)))
     return Starlette(
         routes=routes,
         middleware=[
@@ -137,12 +142,13 @@ class HttpServer:
         host: str,
         port: int,
         allowed_hosts: Sequence[str] = (),
+        metrics: MetricsRegistry | None = None,
     ) -> None:
         import uvicorn
 
         guard = Guard.create(host, allowed_hosts)
         config = uvicorn.Config(
-            make_app(manifests, server, guard),
+            make_app(manifests, server, guard, metrics),
             host=host,
             port=port,
             log_level="error",

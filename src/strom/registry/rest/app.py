@@ -10,6 +10,8 @@ from starlette.routing import Route
 
 from strom.http.guard import Guard
 from strom.http.guarded_app import GuardedApp
+from strom.metrics.exposition import MetricsEndpoint
+from strom.registry.measurements import make_registry_metrics
 from strom.registry.refusals import Refusal, store_failed
 from strom.registry.registry import Registry
 from strom.registry.rest.compatibility import CompatibilityCalls
@@ -43,6 +45,7 @@ def make_app(registry: Registry, guard: Guard) -> "ASGIApp":
         Route("/", root),
         Route("/health", health),
         Route("/contexts", contexts),
+        Route("/metrics", MetricsEndpoint(make_registry_metrics(registry))),
         *SchemaCalls(registry).routes(),
         *SubjectCalls(registry).routes(),
         *SettingsCalls(registry).routes(),

@@ -7,14 +7,17 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import Route
 
 from strom.connect.api import ConnectError
 from strom.connect.runtime.commands import Commands
+from strom.connect.runtime.measurements import make_worker_metrics
 from strom.connect.runtime.rest import connectors, plugins
 from strom.connect.runtime.rest.answers import EncodedPaths, not_an_endpoint
 from strom.connect.runtime.worker import ConnectWorker
 from strom.http.guard import Guard, Refusal
 from strom.http.guarded_app import GuardedApp
+from strom.metrics.exposition import MetricsEndpoint
 
 _STOP_S = 5
 
@@ -23,8 +26,9 @@ def make_app(worker: ConnectWorker) -> Starlette:
     """The application, for any ASGI server."""
     settings = worker.settings
     guard = Guard.create(settings.host, settings.allowed_hosts, advertised=settings.advertised_host)
+    metrics = Route("/metrics", MetricsEndpoint(make_worker_metrics(worker)))
     app = Starlette(
-        routes=[*connectors.ROUTES, *plugins.ROUTES],
+        routes=[*connectors.ROUTES, *plugins.ROUTES, metrics],
         middleware=[
             Middleware(GuardedApp, guard=guard, describe=_refused),
             Middleware(EncodedPaths),
