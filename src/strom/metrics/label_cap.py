@@ -33,8 +33,7 @@ class LabelCap:
 
     def apply(self, rows: list[MetricRow]) -> Generator[None, None, list[MetricRow]]:
         """The rows to expose; yields between pieces of work."""
-        named, others = self._split(rows)
-        yield
+        named, others = yield from self._split(rows)
         if not others and not self._others and not any(self._retired):
             return named
         sums = [0.0] * self._width
@@ -49,20 +48,25 @@ class LabelCap:
                 sums[at] += self._retired[at]
         return [*named, MetricRow(self._other_labels, sums)]
 
-    def _split(self, rows: list[MetricRow]) -> tuple[list[MetricRow], list[MetricRow]]:
-        # A topic may really be called so. It must not become a second series of that name.
-        candidates = [row for row in rows if row.labels != self._other_labels]
-        if len(candidates) > self._limit:
+    def _split(
+        self, rows: list[MetricRow]
+    ) -> Generator[None, None, tuple[list[MetricRow], list[MetricRow]]]:
+        """Those that get series of their own, and the others."""
+        # A topic may really be called `_other`. It must not become a second series of that name.
+        named = [row for row in rows if row.labels != self._other_labels]
+        if len(named) > self._limit:
+            yield
             kept = self._named if self._is_sticky else set()
-            named = [row for row in candidates if row.labels in kept]
-            rest = [row for row in candidates if row.labels not in kept]
-            named += nlargest(
-                self._limit - len(named), rest, key=lambda row: row.values[self._rank]
-            )
-        else:
-            named = candidates
+            rest = [row for row in named if row.labels not in kept]
+            named = [row for row in named if row.labels in kept]
+            yield
+            named += nlargest(self._limit - len(named), rest, key=self._size)
+            yield
         self._named = {row.labels for row in named}
         return named, [row for row in rows if row.labels not in self._named]
+
+    def _size(self, row: MetricRow) -> float:
+        return cast("float", row.values[self._rank])
 
     def _add_up(self, rows: list[MetricRow], sums: list[float]) -> None:
         for row in rows:

@@ -57,73 +57,72 @@ class Dispatcher:
     ) -> Answer | PendingResponse[Answer] | None:
         """Begin to answer one request; ProtocolError closes the connection."""
         began = perf_counter()
+        assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
         try:
-            return self._begin(connection, frame, began)
+            header = decode_request_header(frame)
+            found = HANDLERS.get(header.api_key)
+            if found is None:
+                raise ProtocolError(f"api key {header.api_key} is unknown here")
+            stats = self._stats[header.api_key]
+            stats.bytes_in += len(frame)
+            first, last = found.versions
+            if not first <= header.api_version <= last:
+                if header.api_key == API_VERSIONS:
+                    header = header._replace(api_version=0)
+                    return _encode(unsupported_version(), header, stats, began)
+                raise ProtocolError(
+                    f"{found.name} version {header.api_version} is not offered ({first} to {last} are)"
+                )
+            if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
+                raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
+            request = decode(found.request, header.api_version, frame, header.body_position)
+            context = Context(
+                self._services,
+                header.api_version,
+                header.client_id,
+                connection.peer,
+                connection.on_close,
+            )
+            try:
+                outcome = found.handle(request, context)
+            except ProtocolError:
+                raise
+            except DirectoryOffline as error:
+                self._services.broker.storage_failed(error)
+                raise ProtocolError("the data directory is offline") from error
+            except Exception as error:
+                log.exception("%s from %s failed", found.name, connection.peer)
+                raise ProtocolError(f"{found.name} failed: {error}") from error
+            return self._answer(outcome, header, stats, began)
         except ProtocolError:
             self.invalid_requests += 1
             raise
 
-    def _begin(
-        self, connection: Connection, frame: memoryview, began: float
-    ) -> Answer | PendingResponse[Answer] | None:
-        assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
-        header = decode_request_header(frame)
-        found = HANDLERS.get(header.api_key)
-        if found is None:
-            raise ProtocolError(f"api key {header.api_key} is unknown here")
-        first, last = found.versions
-        if not first <= header.api_version <= last:
-            if header.api_key == API_VERSIONS:
-                exchange = _Exchange(
-                    header._replace(api_version=0), self._stats[API_VERSIONS], began
-                )
-                return exchange.encode(unsupported_version())
-            raise ProtocolError(
-                f"{found.name} version {header.api_version} is not offered ({first} to {last} are)"
-            )
-        if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
-            raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
-        request = decode(found.request, header.api_version, frame, header.body_position)
-        context = Context(
-            self._services,
-            header.api_version,
-            header.client_id,
-            connection.peer,
-            connection.on_close,
-        )
-        try:
-            outcome = found.handle(request, context)
-        except ProtocolError:
-            raise
-        except DirectoryOffline as error:
-            self._services.broker.storage_failed(error)
-            raise ProtocolError("the data directory is offline") from error
-        except Exception as error:
-            log.exception("%s from %s failed", found.name, connection.peer)
-            raise ProtocolError(f"{found.name} failed: {error}") from error
-        stats = self._stats[header.api_key]
-        stats.bytes_in += len(frame)
-        return self._answer(outcome, _Exchange(header, stats, began))
-
     def _answer(
-        self, outcome: Outcome, exchange: "_Exchange"
+        self, outcome: Outcome, header: RequestHeader, stats: RequestStats, began: float
     ) -> Answer | PendingResponse[Answer] | None:
         if isinstance(outcome, Response):
-            return exchange.encode(outcome)
+            return _encode(outcome, header, stats, began)
         if outcome is None:
-            exchange.stats.seconds.observe(perf_counter() - exchange.began)
+            stats.seconds.observe(perf_counter() - began)
             return None
         if isinstance(outcome, PendingResponse):
             result, response = outcome
             if result.done():
-                return exchange.encode(response(result.result()))
-            return PendingResponse(result, lambda found: exchange.encode(response(found)))
+                return _encode(response(result.result()), header, stats, began)
+            return PendingResponse(
+                result, lambda found: _encode(response(found), header, stats, began)
+            )
+
+        def encode(response: Response) -> Answer:
+            return _encode(response, header, stats, began)
+
         if isinstance(outcome, asyncio.Future):
-            return PendingResponse(outcome, exchange.encode)
+            return PendingResponse(outcome, encode)
         assert self._listener is not None  # noqa: S101 - see serve()
         task = self._listener.run(outcome)
         task.add_done_callback(self._report_failure)
-        return PendingResponse(task, exchange.encode)
+        return PendingResponse(task, encode)
 
     def requests(self) -> Iterator[RequestReading]:
         """For metrics: the requests that were responded to, by api key."""
@@ -152,30 +151,19 @@ class Dispatcher:
             log.error("A request failed", exc_info=error)
 
 
-class _Exchange:
-    """A request whose response is still to be encoded, and where that is counted."""
-
-    __slots__ = ("began", "header", "stats")
-
-    def __init__(self, header: RequestHeader, stats: RequestStats, began: float) -> None:
-        self.header = header
-        self.stats = stats
-        self.began = began
-
-    def encode(self, response: Response) -> Answer:
-        """The bytes of a response, counted."""
-        api_key, version, correlation_id, _, _ = self.header
-        try:
-            parts = encode_parts(response, version)
-        except ProtocolError:
-            log.exception("A response could not be encoded")
-            raise
-        head = response_header(api_key, version, correlation_id)
-        size = len(head) + sum(map(len, parts))
-        stats = self.stats
-        stats.bytes_out += size
-        count_errors = error_counter(type(response))
-        if count_errors is not None:
-            count_errors(response, stats.errors)
-        stats.seconds.observe(perf_counter() - self.began)
-        return [size.to_bytes(4, "big") + head, *parts]
+def _encode(response: Response, header: RequestHeader, stats: RequestStats, began: float) -> Answer:
+    """The bytes of a response, which is counted here: this is the end of its request."""
+    version = header.api_version
+    try:
+        parts = encode_parts(response, version)
+    except ProtocolError:
+        log.exception("A response could not be encoded")
+        raise
+    head = response_header(header.api_key, version, header.correlation_id)
+    size = len(head) + sum(map(len, parts))
+    stats.bytes_out += size
+    count_errors = error_counter(type(response))
+    if count_errors is not None:
+        count_errors(response, stats.errors)
+    stats.seconds.observe(perf_counter() - began)
+    return [size.to_bytes(4, "big") + head, *parts]
