@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from strom.metrics.catalogue import SUBSYSTEMS
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
@@ -148,6 +149,32 @@ def error_codes() -> str:
     return f"{NOTICE}\n# Error codes\n\n" + _table(("code", "name", "retry", "meaning"), rows)
 
 
+def metrics() -> str:
+    """The page on metrics."""
+    parts = [
+        f"{NOTICE}\n# Metrics\n\nWhat processes of strom expose at `/metrics`; how to scrape them is in "
+        "[metrics.md](../metrics.md). The last column is the name of the same in Kafka, where there is "
+        "one. A histogram is queried as `NAME_bucket`, `NAME_sum` and `NAME_count`. Every process has the "
+        "`process_`, `python_` and `python_gc_` metrics of all Python programs, too.\n"
+    ]
+    for title, tables in SUBSYSTEMS.items():
+        rows = [
+            (
+                f"`{metric.exposed_name}`",
+                metric.kind,
+                ", ".join(f"`{label}`" for label in table.labels),
+                metric.doc,
+                metric.jmx,
+            )
+            for table in tables
+            for metric in table.metrics
+        ]
+        parts.append(
+            f"## {title}\n\n" + _table(("metric", "kind", "labels", "meaning", "Kafka"), rows)
+        )
+    return "\n".join(parts)
+
+
 def commands() -> str:
     """The page on the command line."""
     return f"{NOTICE}\n{reference_of_commands.commands()}"
@@ -221,6 +248,7 @@ PAGES = {
     "project-settings.md": project_settings,
     "api-keys.md": api_keys,
     "error-codes.md": error_codes,
+    "metrics.md": metrics,
     "converters.md": converters,
     "transforms.md": transforms,
 }

@@ -19,6 +19,7 @@ from strom.broker.share_groups import ShareGroups
 from strom.broker.transactions import Transactions
 from strom.http.hosts import format_authority
 from strom.http.server import HttpServer
+from strom.metrics.exposition import MetricsRegistry
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock, SystemClock
 from strom.model.errors import UserError
@@ -28,6 +29,8 @@ from strom.server.kafka.context import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
 from strom.server.kafka.listener import Listener
 from strom.server.management.app import make_server
+from strom.server.metrics_port import make_metrics_server
+from strom.server.node_metrics import NodeParts, make_node_metrics
 from strom.server.process_limits import (
     SPARE_DESCRIPTORS,
     make_connection_slots,
@@ -64,6 +67,8 @@ class Ready:
     """The same for people and logs: a password that was set is masked."""
     management_url: str | None = None
     """Where the management interface of queues is."""
+    metrics_url: str | None = None
+    """What Prometheus scrapes."""
 
 
 class Node:
@@ -87,6 +92,7 @@ class Node:
         self._queues: QueueBroker | None = None
         self._amqp: AmqpListener | None = None
         self._management: HttpServer | None = None
+        self._metrics: HttpServer | None = None
 
     async def start(self) -> Ready:
         """Open the data, listen, serve; UserError says what is in the way."""
@@ -104,10 +110,24 @@ class Node:
             shares.load()
             transactions.load()
         await groups.complete_topic()
+        self._housekeeping = housekeeping = Housekeeping(broker)
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
             if settings.amqp_port:
                 await self._start_queues(broker)
+            parts = NodeParts(
+                broker,
+                groups,
+                shares,
+                transactions,
+                housekeeping,
+                dispatcher,
+                listener,
+                self._slots,
+                self._queues,
+                self._amqp,
+            )
+            await self._start_http(make_node_metrics(parts))
         except UserError:
             await listener.stop()
             if self._amqp is not None:
@@ -115,8 +135,7 @@ class Node:
             await broker.close()
             raise
         self._listener = listener
-        self._housekeeping = Housekeeping(broker)
-        self._housekeeping.start()
+        housekeeping.start()
         self._housekeeping.every(
             lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
         )
@@ -149,6 +168,13 @@ class Node:
                 if self._management is None
                 else "http://" + format_authority(endpoint.host, self._management.listener.port)
             ),
+            metrics_url=(
+                None
+                if self._metrics is None
+                else "http://"
+                + format_authority(endpoint.host, self._metrics.listener.port)
+                + "/metrics"
+            ),
         )
 
     async def _start_queues(self, broker: Broker) -> None:
@@ -156,11 +182,17 @@ class Node:
         await self._queues.load()
         self._amqp = AmqpListener(self.settings, self._queues, self._slots)
         await self._amqp.start()
-        if self.settings.amqp_management_port:
+
+    async def _start_http(self, metrics: MetricsRegistry) -> None:
+        settings = self.settings
+        if settings.amqp_management_port and self._queues is not None and self._amqp is not None:
             self._management = make_server(
-                self._queues, self._amqp.declarations, self.settings, self._slots
+                self._queues, self._amqp.declarations, settings, self._slots, metrics.scrape
             )
             await self._management.start()
+        if settings.metrics_port:
+            self._metrics = make_metrics_server(metrics, settings)
+            await self._metrics.start()
 
     async def stop(self) -> None:
         """Let the clients go, finish what is under way, sync, and close."""
@@ -168,6 +200,8 @@ class Node:
             await self._housekeeping.stop()
         if self._groups is not None:
             self._groups.stop()
+        if self._metrics is not None:
+            await self._metrics.stop()
         if self._management is not None:
             await self._management.stop()
         if self._amqp is not None:

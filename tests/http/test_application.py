@@ -40,20 +40,23 @@ def test_health_is_only_read():
         assert b"allow: GET, HEAD" in raw
 
 
-async def on_loop():
-    return b'{"made": "on the loop"}'
+async def metrics(accept):
+    return b'{"accept": "%s"}' % accept.encode(), "text/plain; version=0.0.4; charset=utf-8"
 
 
-@pytest.mark.parametrize(
-    ("metrics", "made"),
-    [(lambda: b'{"made": "in a thread"}', "in a thread"), (on_loop, "on the loop")],
-)
-def test_metrics_are_guarded(metrics, made):
+def test_metrics_are_guarded():
     with running(metrics=metrics) as server:
-        assert server.get(b"/metrics") == (200, {"made": made})
+        assert server.get(b"/metrics", HOST.strip(), b"Accept: x/y") == (200, {"accept": "x/y"})
         assert server.get(b"/metrics", FOREIGN)[0] == 403
         raw = server.exchange(b"GET /metrics HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
         assert b"content-type: text/plain; version=0.0.4; charset=utf-8" in raw
+
+
+def test_a_head_request_for_metrics_gets_no_body():
+    with running(metrics=metrics) as server:
+        raw = server.exchange(b"HEAD /metrics HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        assert b"content-length: 14" in raw
+        assert raw.endswith(b"\r\n\r\n")
 
 
 def test_without_metrics_the_path_is_the_applications():
@@ -62,7 +65,7 @@ def test_without_metrics_the_path_is_the_applications():
 
 
 def test_metrics_that_fail_are_an_internal_error(caplog):
-    def fail():
+    async def fail(accept):
         raise RuntimeError("hunter2")
 
     with running(metrics=fail) as server:
@@ -72,7 +75,7 @@ def test_metrics_that_fail_are_an_internal_error(caplog):
 
 
 def test_requests_are_authenticated_behind_the_guard():
-    with running(authenticate=LOGIN, metrics=lambda: b"{}") as server:
+    with running(authenticate=LOGIN, metrics=metrics) as server:
         local = HOST.strip()
         assert server.get(b"/a", local, authorization(b"guest:s3cret"))[1]["user"] == "guest"
         assert server.get(b"/a")[0] == 401

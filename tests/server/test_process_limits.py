@@ -36,5 +36,6 @@ def test_all_listeners_share_the_slots():
     assert not slots.take(refused)
     slots.release(refused)
     assert not slots.take(refused)
+    assert slots.refused == 2
     slots.release(amqp)
     assert slots.take(refused)

@@ -116,6 +116,7 @@ class Fetch:
             return Fetched(wanted, error=error.code)
         except DirectoryOffline:
             return Fetched(wanted, error=ErrorCode.KAFKA_STORAGE_ERROR)
+        partition.bytes_out += len(chunk.data)
         return Fetched(
             wanted,
             high_watermark=log.high_watermark,

@@ -11,8 +11,11 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from time import perf_counter
 from typing import NamedTuple, Protocol
 
+from strom.metrics.instruments import SIZES, HistogramCounts
+from strom.metrics.storage import FlushReading
 from strom.model.errors import ApiError
 
 SYNCS_AT_ONCE = 4
@@ -58,6 +61,13 @@ class _Outcome(NamedTuple):
     failure: Exception | None
 
 
+class _SyncResult(NamedTuple):
+    """How long one partition's sync took, and what it raised."""
+
+    seconds: float
+    error: Exception | None
+
+
 class GroupCommit:
     """Syncs dirty partitions in rounds, off the event loop."""
 
@@ -75,6 +85,9 @@ class GroupCommit:
         self._round_is_due = False
         self._round_runs = False
         self._failed = False
+        self._appends = 0
+        self._flush_seconds = HistogramCounts()
+        self._round_partitions = HistogramCounts(SIZES)
         self._idle = asyncio.Event()
         self._idle.set()
         self._waiting_for_round: list[asyncio.Future[None]] = []
@@ -85,10 +98,17 @@ class GroupCommit:
     def mark_dirty(self, partition: Flushable) -> None:
         """Have the partition synced in the next round."""
         self._dirty[partition] = None
+        self._appends += 1
         if not self._round_is_due and not self._round_runs:
             self._round_is_due = True
             self._idle.clear()
             self._loop.call_soon(self._start_round)
+
+    def flushes(self) -> FlushReading:
+        """For metrics: what was synced, and how long that took."""
+        return FlushReading(
+            self._flush_seconds.read(), self._round_partitions.read(), self._appends
+        )
 
     async def finish_round(self) -> None:
         """Return when no sync that has begun by now is under way any more."""
@@ -153,11 +173,26 @@ class GroupCommit:
     def _run(self) -> None:
         with ThreadPoolExecutor(SYNCS_AT_ONCE, thread_name_prefix="strom-sync") as threads:
             while (work := self._work.get()) is not None:
-                outcome = _sync(work, threads)
+                outcome = self._sync(work, threads)
                 try:
                     self._loop.call_soon_threadsafe(self._finish_round, outcome)
                 except RuntimeError:
                     return  # the loop was closed under us: there is nobody left to answer
+
+    def _sync(self, work: list[_Work], threads: ThreadPoolExecutor) -> _Outcome:
+        # One file is synced right here: handing it to another thread would only cost time.
+        results = [_sync_one(work[0])] if len(work) == 1 else threads.map(_sync_one, work)
+        self._round_partitions.observe(len(work))
+        outcome = _Outcome([], [], None)
+        for item, (seconds, error) in zip(work, results, strict=True):
+            self._flush_seconds.observe(seconds)
+            if error is None:
+                outcome.done.append(item)
+            elif isinstance(error, ApiError):
+                outcome.refused.append((item, error))
+            else:
+                outcome = outcome._replace(failure=error)
+        return outcome
 
 
 def _begin(dirty: Iterable[Flushable]) -> list[_Work]:
@@ -168,23 +203,10 @@ def _begin(dirty: Iterable[Flushable]) -> list[_Work]:
     ]
 
 
-def _sync(work: list[_Work], threads: ThreadPoolExecutor) -> _Outcome:
-    # One file is synced right here: handing it to another thread would only cost time.
-    errors = [_sync_one(work[0])] if len(work) == 1 else threads.map(_sync_one, work)
-    outcome = _Outcome([], [], None)
-    for item, error in zip(work, errors, strict=True):
-        if error is None:
-            outcome.done.append(item)
-        elif isinstance(error, ApiError):
-            outcome.refused.append((item, error))
-        else:
-            outcome = outcome._replace(failure=error)
-    return outcome
-
-
-def _sync_one(item: _Work) -> Exception | None:
+def _sync_one(item: _Work) -> _SyncResult:
+    began = perf_counter()
     try:
         item.sync.sync()
     except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged
-        return error
-    return None
+        return _SyncResult(perf_counter() - began, error)
+    return _SyncResult(perf_counter() - began, None)

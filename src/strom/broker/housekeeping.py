@@ -5,10 +5,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from time import perf_counter
 
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.state_compaction import MAX_DIRTY_BYTES, partitions_to_compact
+from strom.metrics.storage import CleaningReading
 from strom.model.errors import ApiError, DirectoryOffline, StorageError
 from strom.storage.log import Log
 
@@ -29,6 +31,7 @@ class Housekeeping:
         self._failed: set[Partition] = set()
         """State partitions in trouble: they are retried in the rhythm of the cleaner only."""
         self._tasks: list[asyncio.Task[None]] = []
+        self._cleaning = CleaningReading(0, 0.0, 0, 0)
 
     def start(self) -> None:
         """Begin."""
@@ -78,6 +81,8 @@ class Housekeeping:
         old.expire_producers(now_ms, self._broker.settings.producer_id_expiration_ms)
         deleted = old.delete_old_segments(now_ms)
         if deleted:
+            before = self._cleaning
+            self._cleaning = before._replace(segments_deleted=before.segments_deleted + deleted)
             log.info("Deleted %d old segment(s) of %s", deleted, old.partition)
         old.roll_if_due(now_ms)
 
@@ -119,13 +124,27 @@ class Housekeeping:
         if plan is None:
             return False
         self._compacting.add(partition)
+        began = perf_counter()
         try:
             await self._broker.off_loop(plan.run)
         finally:
             self._compacting.discard(partition)
+        self._count_compaction(perf_counter() - began, plan.bytes_removed)
         if not partition.deleted:
             partition.log.apply_compaction(plan)
         return True
+
+    def _count_compaction(self, seconds: float, bytes_removed: int) -> None:
+        before = self._cleaning
+        self._cleaning = before._replace(
+            compactions=before.compactions + 1,
+            seconds=before.seconds + seconds,
+            bytes_removed=before.bytes_removed + bytes_removed,
+        )
+
+    def cleaning(self) -> CleaningReading:
+        """For metrics: what compaction and retention have done since the broker started."""
+        return self._cleaning
 
     async def checkpoint(self) -> None:
         """Note down how far every partition is safely on disk; flush what `flush.ms` asks for."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from strom.broker.group_commit import GroupCommit, Sync
+from strom.metrics.storage import PartitionReading
 from strom.model.errors import ApiError, ErrorCode
 from strom.storage.flush import Flush
 from strom.storage.log import Appended, Log
@@ -33,6 +34,10 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.deleted = False
+        self.bytes_out = 0
+        """Bytes that fetches have sent since the broker started, for metrics."""
+        self._bytes_in = 0
+        self._records_in = 0
         self._commit = commit
         self._check_schemas = check_schemas
         self._waiting_for_disk: deque[tuple[int, WhenFlushed]] = deque()
@@ -50,12 +55,16 @@ class Partition:
         appended = self.log.append(
             batches, now_ms=now_ms, leader_epoch=self.leader_epoch, from_client=from_client
         )
+        records = appended.last_offset - appended.base_offset + 1
+        if not appended.duplicate:
+            self._bytes_in += len(batches)
+            self._records_in += records
         settings = self.log.settings
         if settings.flush == "disk":
             self._commit.mark_dirty(self)
         else:
             self._unflushed_since_ms = self._unflushed_since_ms or now_ms
-            self._unflushed_records += appended.last_offset - appended.base_offset + 1
+            self._unflushed_records += records
             if self._unflushed_records >= settings.flush_messages:
                 self._commit.mark_dirty(self)
             self._wake_readers()
@@ -145,6 +154,21 @@ class Partition:
         if expected < self.leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+    def reading(self) -> PartitionReading:
+        """For metrics: what was counted here, and how large the log is."""
+        log = self.log
+        return PartitionReading(
+            *log.partition,
+            self._bytes_in,
+            self.bytes_out,
+            self._records_in,
+            log.size_bytes,
+            log.segment_count,
+            log.start_offset,
+            log.end_offset,
+            log.quarantined is not None,
+        )
 
     def _wake_readers(self) -> None:
         if self._waiting_for_records:

@@ -187,6 +187,10 @@ class ShareGroups:
         if self.sessions.drop(session):
             self.session_ended(session)
 
+    def all_partitions(self) -> tuple[SharedPartition, ...]:
+        """Every partition that a share group has begun to read, in no order."""
+        return tuple(self._partitions.values())
+
     # --- by hand -------------------------------------------------------------------------------
 
     async def places(
@@ -289,8 +293,7 @@ class ShareGroups:
 
 def _place(shared: SharedPartition) -> Place:
     state = shared.shared.partition
-    to_come = shared.log.high_watermark - state.start_offset - state.finished_count
-    return Place(state.start_offset, shared.source.leader_epoch, to_come)
+    return Place(state.start_offset, shared.source.leader_epoch, shared.lag)
 
 
 def _ignore(_: ErrorCode) -> None:

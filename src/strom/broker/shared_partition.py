@@ -83,6 +83,12 @@ class SharedPartition:
         """The log that it reads."""
         return self.source.log
 
+    @property
+    def lag(self) -> int:
+        """How many records have not come to their end."""
+        state = self.shared.partition
+        return self.log.high_watermark - state.start_offset - state.finished_count
+
     def settings(self) -> GroupSettings:
         """The settings of its group."""
         return self._around.settings_of(self.shared.key.group)
@@ -137,6 +143,7 @@ class SharedPartition:
                 self._watch_locks(rules.lock_ms)
                 begin = max(first.base_offset, self.log.start_offset)
                 chunk = self.log.read_lazily(begin, length, committed_only=False, at_least_one=True)
+                self.source.bytes_out += len(chunk.data)
                 return Handout(acquired, chunk.data)
             if state.next_fetch_offset(rules.max_in_flight) == offset:
                 break

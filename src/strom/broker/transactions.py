@@ -29,6 +29,7 @@ from strom.coordination.transactions.records import (
     decode,
     encode,
 )
+from strom.coordination.transactions.states import TransactionState
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from strom.storage.log import Appended
@@ -65,6 +66,9 @@ class Transactions:
         self._same_epoch_next: dict[str, Appended] = {}
         """Ends after which a client goes on with its epoch, until they are safe."""
         self._stopped = False
+        self.ended = {"commit": 0, "abort": 0}
+        """How many transactions have ended since the broker started, for metrics."""
+        self.timed_out = 0
         broker.when_topic_is_deleted.append(self._topic_is_deleted)
 
     # --- life ----------------------------------------------------------------------------------
@@ -174,6 +178,7 @@ class Transactions:
         """Abort what was left open for too long."""
         for outcome in self._coordinator.abort_timed_out(self._broker.clock.now_ms()):
             log.info("Transaction %r has timed out and is aborted", outcome.transactional_id)
+            self.timed_out += 1
             self._carry_out(outcome)
 
     async def expire(self) -> None:
@@ -209,6 +214,10 @@ class Transactions:
 
     def _note_end(self, outcome: Outcome, appended: Appended | None) -> None:
         known = self._coordinator.find(outcome.transactional_id)
+        if known is not None:
+            self.ended[
+                "commit" if known.state is TransactionState.COMPLETE_COMMIT else "abort"
+            ] += 1
         if appended is not None and known is not None and not known.bumped:
             self._same_epoch_next[outcome.transactional_id] = appended
 

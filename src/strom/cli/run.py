@@ -63,6 +63,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         kafka = open_.enter_context(log_of(project))
         prepare_topics(project, kafka)  # before connectors write to them
         connect = open_.enter_context(connectors_of(project, kafka.servers))
+        from strom.pipelines.measurements import make_view_metrics
         from strom.pipelines.serving.queries import QueryEngine
         from strom.pipelines.spark.session import stop_session
 
@@ -70,7 +71,13 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         runner = Runner(project, spark, kafka, mode)
         runner.prepare()
         server = QueryEngine(project.manifests)
-        http = ServingServer(project.manifests, server, listener, settings.allowed_hosts)
+        http = ServingServer(
+            project.manifests,
+            server,
+            listener,
+            settings.allowed_hosts,
+            make_view_metrics(runner).scrape,
+        )
         address = http.start()
         runner.start()
         _announce(project, kafka.servers, address, mode, connect)

@@ -41,6 +41,7 @@ def _option(flag: str, definition: Definition, metavar: str) -> Callable[[Any], 
 @_option("--host", BrokerSettings.definition("host"), "ADDRESS")
 @_option("--port", BrokerSettings.definition("port"), "N")
 @_option("--amqp-port", BrokerSettings.definition("amqp.port"), "N")
+@_option("--metrics-port", BrokerSettings.definition("metrics.port"), "N")
 @click.option(
     "--registry-port",
     type=click.IntRange(0, 65535),
@@ -86,6 +87,7 @@ def start(
     host: str | None,
     port: str | None,
     amqp_port: str | None,
+    metrics_port: str | None,
     registry_port: int,
     connect_port: int,
     data: str | None,
@@ -107,6 +109,7 @@ def start(
         "host": host,
         "port": port,
         "amqp.port": amqp_port,
+        "metrics.port": metrics_port,
         "log.dirs": data,
         "flush": flush,
     }
@@ -222,6 +225,7 @@ def _announce(
                 "bootstrap_servers": ready.bootstrap_servers,
                 "amqp_url": ready.shown_amqp_url,
                 "management_url": ready.management_url,
+                "metrics_url": ready.metrics_url,
                 "companions": {one.name: one.url for one in companions},
                 "data": ready.data,
                 "cluster_id": ready.cluster_id,
@@ -235,7 +239,8 @@ def _announce(
             "" if ready.bootstrap_servers == DEFAULT_SERVERS else f" -b {ready.bootstrap_servers}"
         )
         topics = "1 topic" if ready.topics == 1 else f"{ready.topics} topics"
-        beside = "".join(f"  {one.name:<15} {one.url}\n" for one in companions)
+        metrics = f"  metrics         {ready.metrics_url}\n" if ready.metrics_url else ""
+        beside = metrics + "".join(f"  {one.name:<15} {one.url}\n" for one in companions)
         click.echo(
             f"strom {strom.__version__} is ready after {ready.seconds:.2f} s\n"
             f"  Kafka clients   {ready.bootstrap_servers}\n"

@@ -1,7 +1,6 @@
 """What every HTTP interface has around its calls: guard, authentication, errors, health, metrics."""
 
 import asyncio
-import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -20,12 +19,11 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
-Metrics: TypeAlias = Callable[[], bytes | Awaitable[bytes]]
-"""Makes the text for Prometheus. A plain function runs in a thread, a coroutine on the event loop."""
+Metrics: TypeAlias = Callable[[str], Awaitable[tuple[bytes, str]]]
+"""Renders metrics for an `Accept` header: the body and its content type."""
 NotReady: TypeAlias = Callable[[], str | None]
 """Returns why the interface cannot serve at present, or None if it can. It must not block."""
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _NAMES = {name.encode("ascii"): name for name in HEADERS}
 _HEALTH = "/health/"
 
@@ -85,7 +83,7 @@ class HttpApplication:
             raise refusal
         user = await self._authenticate(head) if self._authenticate is not None else None
         if path == "/metrics" and self._metrics is not None and scope["method"] in ("GET", "HEAD"):
-            await respond(send, 200, await _written(self._metrics), METRICS_TYPE)
+            await respond(send, 200, *await self._metrics(_accept(scope)))
             return
         await self._app({**scope, "path": path, "user": user}, receive, send)
 
@@ -129,9 +127,9 @@ async def respond(
     await send({"type": "http.response.body", "body": body})
 
 
-async def _written(metrics: Metrics) -> bytes:
-    text = await asyncio.to_thread(metrics)
-    return await text if inspect.isawaitable(text) else text
+def _accept(scope: Scope) -> str:
+    fields = [value for name, value in scope["headers"] if name == b"accept"]
+    return b", ".join(fields).decode("latin-1")
 
 
 def _head_of(scope: Scope) -> RequestHead:

@@ -284,6 +284,25 @@ class BrokerSettings(ShareBrokerSettings):
         maximum=65535,
         live=False,
     )
+    metrics_port: int = setting(
+        "metrics.port",
+        Kind.INT,
+        0,
+        "The port that serves metrics to Prometheus at /metrics; 0 for none, -1 takes a free one. It "
+        "listens on the address of `host`.",
+        minimum=-1,
+        maximum=65535,
+        live=False,
+    )
+    metrics_max_label_values: int = setting(
+        "metrics.max.label.values",
+        Kind.INT,
+        1000,
+        "How many topics, partitions, groups or queues get series of their own in the metrics. The "
+        "largest do; all others are summed up as `_other`.",
+        minimum=0,
+        live=False,
+    )
     http_allowed_hosts: tuple[str, ...] = setting(
         ALLOWED_HOSTS.name,
         ALLOWED_HOSTS.kind,

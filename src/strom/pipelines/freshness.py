@@ -1,6 +1,7 @@
 """How old records are when they can be served, from what the speed layer sees anyway."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -63,3 +64,28 @@ def _share_below(one: Served, age: float) -> float:
     if age <= one.youngest_s:
         return 0.0
     return (age - one.youngest_s) / (one.oldest_s - one.youngest_s)
+
+
+class Completeness:
+    """Up to when each view is complete: the last look at the log's end that it has caught up with."""
+
+    def __init__(self) -> None:
+        self._complete: dict[str, float] = {}
+        self._looks: dict[str, deque[tuple[float, int]]] = {}
+        """Looks that a view has not caught up with: when, and how many records there were."""
+
+    def looked(self, now: float, end: int, lags: Mapping[str, int]) -> None:
+        """The log has `end` records, and each view so many fewer."""
+        for view, lag in lags.items():
+            looks = self._looks.setdefault(view, deque(maxlen=_KEPT))
+            if looks and looks[-1][1] > end:
+                looks.clear()  # the topic was recreated
+            if not looks or looks[-1][1] != end or not lag:
+                looks.append((now, end))
+            while looks and looks[0][1] <= end - lag:
+                self._complete[view] = looks.popleft()[0]
+            self._complete.setdefault(view, now)
+
+    def age_s(self, view: str, now: float) -> float:
+        """How long ago a view was complete; 0 for one that was never looked at."""
+        return now - self._complete.get(view, now)

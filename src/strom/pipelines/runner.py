@@ -4,6 +4,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -76,6 +77,8 @@ class Runner:
         self.outages: dict[str, Outage] = {}
         """By thread: what fails at present, and is retried."""
         self.failed: BaseException | None = None
+        self.compactions: Counter[str] = Counter()
+        """How often segments of a view were merged in this run."""
         self._spark = spark
         self._kafka = kafka
         self._backoff = backoff
@@ -423,6 +426,7 @@ class Runner:
                     return
                 if not self._compactor.compact(target.feed.fold, target.number):
                     return
+                self.compactions[target.feed.name] += 1
         except ChainConflict:
             log.debug("discarded a stale compaction of %s", target.feed.name)
         except Exception as error:

@@ -7,6 +7,7 @@ does what reaches beyond the queue. Both are given, so that a queue can be run w
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+from strom.metrics.queues import QueueReading
 from strom.queues.acknowledged import Range
 from strom.queues.arguments import QueueRules, read_rules
 from strom.queues.consumers import Consumer, Consumers
@@ -146,6 +147,7 @@ class Queue:
         self.deleted = False
         self.had_consumers = False
         self.ready_bytes = 0
+        self._published = self._delivered = self._redelivered = self._acked = self._dropped = 0
         self._host = host
         self.ready: FifoReady | PriorityReady = (
             PriorityReady(self.rules.max_priority) if self.rules.max_priority else FifoReady()
@@ -167,6 +169,22 @@ class Queue:
     def waiting(self) -> int:
         """How many messages wait for a consumer."""
         return len(self.ready)
+
+    def reading(self) -> QueueReading:
+        """For metrics: what is in it, and what was counted since the broker started."""
+        return QueueReading(
+            self.definition.vhost,
+            self.name,
+            len(self.ready),
+            len(self.unacked),
+            self.ready_bytes,
+            len(self.consumers),
+            self._published,
+            self._delivered,
+            self._redelivered,
+            self._acked,
+            self._dropped,
+        )
 
     def restore(self, *, redelivered_before: int, returns: dict[int, int]) -> None:
         """After a restart, when `ready` holds what is left."""
@@ -203,14 +221,17 @@ class Queue:
         if not len(self.ready) and not self._returning:
             consumer = self.consumers.next()
             if consumer is not None:
+                self._published += 1
                 self._hand_over(consumer, message, receipt)
                 return True
         rules = self.rules
         is_over = rules.is_limited and rules.rejects and self._is_over(1, len(message.body))
         if is_over and not is_committed:
             if rules.overflow == "reject-publish-dlx":
+                self._dropped += 1
                 self._host.give_up(self, message, MAX_LENGTH, receipt)
             return False
+        self._published += 1
         position = self.store.add(message, receipt)
         self.ready.push(position, message.priority if rules.max_priority else 0)
         self.ready_bytes += len(message.body)
@@ -224,6 +245,7 @@ class Queue:
 
     def _hand_over(self, consumer: Consumer, message: Message, receipt: Receipt | None) -> None:
         """Deliver a message that never waited."""
+        self._delivered += 1
         if consumer.no_ack:
             consumer.outlet.deliver(consumer, NOWHERE, message, False)
             return
@@ -278,6 +300,8 @@ class Queue:
                 continue
             position, message, redelivered = taken
             self.store.delivered(position)
+            self._delivered += 1
+            self._redelivered += redelivered
             if consumer.no_ack:
                 self._forget(position)
             else:
@@ -303,6 +327,8 @@ class Queue:
                 continue
             position, message, redelivered = taken
             self.store.delivered(position)
+            self._delivered += 1
+            self._redelivered += redelivered
             if no_ack:
                 self._forget(position)
             else:
@@ -339,6 +365,7 @@ class Queue:
 
     def acknowledge(self, position: int) -> None:
         """A consumer is done with it."""
+        self._acked += 1
         self._settled(position)
         if self._returns:
             self._returns.pop(position, None)
@@ -410,6 +437,7 @@ class Queue:
         return count
 
     def _give_up(self, position: int, message: Message, reason: str) -> None:
+        self._dropped += 1
         self._returns.pop(position, None)
         departure = PendingRemoval(self.store, position)
         self._host.give_up(self, message, reason, departure)

@@ -136,6 +136,10 @@ class Subjects:
         """What an id means; soft-deleted schemas are still found, for data written with them lives on."""
         return self._contents.get(schema_id)
 
+    def contents(self) -> list[Content]:
+        """Every schema that has an id, soft-deleted ones included."""
+        return list(self._contents.values())
+
     def id_of(self, content: Content) -> int | None:
         """The id of a content, whatever subject it is of."""
         return self._ids.get(content)

@@ -29,11 +29,14 @@ class ConnectionSlots:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.refused = 0
+        """How many connections were not counted in."""
         self._taken: set[object] = set()
 
     def take(self, connection: object) -> bool:
         """Count a connection in; False if there are as many as may be."""
         if len(self._taken) >= self.limit:
+            self.refused += 1
             return False
         self._taken.add(connection)
         return True

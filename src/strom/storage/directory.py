@@ -106,6 +106,11 @@ class DataDirectory:
         """Why nothing can be written here any more, None while all is well."""
         return self._disk.offline
 
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether writes are refused for want of space, descriptors or memory."""
+        return self._disk.shortage.is_on
+
     def check_online(self) -> None:
         """Raise DirectoryOffline after a failure."""
         self._disk.check_online()

@@ -150,6 +150,11 @@ class Log:
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
+    def segment_count(self) -> int:
+        """How many segments there are, the active one included."""
+        return len(self._segments)
+
+    @property
     def dirty_bytes(self) -> int:
         """Size of the segments that compaction has not reached yet, the active one included."""
         first_dirty = self._state.cleaned.first_dirty_offset

@@ -127,6 +127,13 @@ class Compaction:
                 self._remove_cleaned()
                 raise
 
+    @property
+    def bytes_removed(self) -> int:
+        """How much smaller the new segments are, after `run` and until they are swapped in."""
+        return sum(
+            sum(old.size_bytes for old in one.old) - one.new.size_bytes for one in self.replacements
+        )
+
     @contextmanager
     def _not_failing_when_deleted(self) -> Iterator[None]:
         """Take missing files for what they are when the log was deleted: no failure of the medium."""

@@ -72,6 +72,13 @@ class LocalBroker:
         return self._ready.management_url
 
     @property
+    def metrics_url(self) -> str:
+        """What Prometheus scrapes, as in `http://127.0.0.1:40126/metrics`."""
+        if self._ready is None or self._ready.metrics_url is None:
+            raise RuntimeError("the broker serves no metrics: set metrics.port to -1")
+        return self._ready.metrics_url
+
+    @property
     def data(self) -> str:
         """The folder that holds its data."""
         return self._settings.data

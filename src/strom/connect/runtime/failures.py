@@ -11,6 +11,7 @@ from strom.client.topics import create_topic
 from strom.connect.api import ConnectError, TopicPartition
 from strom.connect.runtime.clients import Clients
 from strom.connect.runtime.settings import CommonSettings, SinkSettings
+from strom.metrics.connect import TaskStats
 
 HEADERS = "__connect.errors."
 Hide = Callable[[str], str]
@@ -25,7 +26,9 @@ class Failures:
         task: int,
         log: logging.LoggerAdapter[logging.Logger],
         hide: Hide,
+        stats: TaskStats | None = None,
     ) -> None:
+        self._stats = stats or TaskStats()
         self._settings = settings
         self._task = task
         self._log = log
@@ -59,11 +62,13 @@ class Failures:
                 return
             offsets.add(message.offset())
         self.tolerated += 1
+        self._stats.errors += 1
         if settings.log_errors:
             place = _place(message) if settings.log_messages else ""
             self._log.error("Skipped a record, %s%s: %s", stage, place, self._hide(str(error)))
         if self._dead_letters is not None and message is not None:
             self._dead_letters.put(message, stage, executor, error)
+            self._stats.dead_letters += 1
 
     def flush(self) -> None:
         """Return when all dead letters are durable: before a position behind them is stored."""

@@ -85,6 +85,10 @@ class Herder:
         """A state as this worker tells it."""
         return Status(state, self._worker_id, self._share.generation, trace, strom.__version__)
 
+    def runners(self) -> list[Runner]:
+        """What runs here now, in no order. Not guarded: stopping holds the guard for seconds."""
+        return [runner for _, runner in tuple(self._runners.values())]
+
     def _running(self) -> set[Unit]:
         return {unit for unit, (_, runner) in self._runners.items() if runner.alive}
 

@@ -15,6 +15,7 @@ from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.membership import Lease
 from strom.connect.runtime.secrets import Secrets
 from strom.connect.runtime.settings import CommonSettings
+from strom.metrics.connect import TaskStats
 from strom.model.errors import StromError
 from strom.model.retries import Restarts, RetryPolicy
 from strom.supervision.retrying import retry
@@ -50,6 +51,7 @@ class Runner(ABC):
         self.paused = threading.Event()
         self.failed = False
         self.state = "UNASSIGNED"
+        self.stats = TaskStats()
         self._untold: tuple[str, str | None] | None = None
         self._tell_again_at = 0.0
         self.log = logging.LoggerAdapter(
@@ -122,6 +124,7 @@ class Runner(ABC):
         def on_failure(error: Exception, _: float) -> None:
             nonlocal is_reported
             self.check()
+            self.stats.retries += 1
             if not is_reported:
                 waits = f"{doing} waits: {self.context.secrets.hide(str(error))}"
                 self.log.warning("%s", waits)
@@ -176,6 +179,7 @@ class Runner(ABC):
             else "".join(traceback.format_exception(error))
         )
         self.failed = True
+        self.stats.failures += 1
         self.log.error("%s failed: %s", self.unit, trace if not told else hide(str(error)))
         self.report_state("FAILED", trace)
 

@@ -95,7 +95,9 @@ class SinkRun(Runner):
     def work(self) -> None:
         """Run the task until told to stop."""
         self._job = self._make_job()
-        self._failures = Failures(self.common, self.unit.task, self.log, self.context.secrets.hide)
+        self._failures = Failures(
+            self.common, self.unit.task, self.log, self.context.secrets.hide, self.stats
+        )
         self._failures.open(self._job.clients)
         self._assigned: list[TopicPartition] = []
         self._held: set[TopicPartition] = set()
@@ -165,7 +167,18 @@ class SinkRun(Runner):
             if now >= due or (not messages and self._ends and now >= due - self._job.flush_s + 1):
                 self._flush_and_commit()
                 self._look_for_recreated()
+                log_and_ignore(self._note_lag, self.log)
                 due = now + self._job.flush_s
+
+    def _note_lag(self) -> None:
+        """For metrics: how much is left to read, by the ends that came with what was fetched."""
+        lag = 0
+        for place in self._consumer.position(_native(self._assigned)):
+            if place.offset >= 0:
+                # Cached: it asks no broker. Negative until the first fetch of a partition.
+                _, end = self._consumer.get_watermark_offsets(place, cached=True)
+                lag += max(0, end - place.offset)
+        self.stats.lag = lag + len(self._waiting)
 
     def _consumed(self, seconds: float) -> list[Message]:
         """What is there, or comes within so long; a little longer for what comes right behind it."""
@@ -210,11 +223,15 @@ class SinkRun(Runner):
         while self._waiting:
             if self._begins_again(asked):
                 return
+            began = time.perf_counter()
             try:
                 self._puts.put(records, self._waiting)
+                self.stats.batch(time.perf_counter() - began)
+                self.stats.records += len(messages)
                 self._taken(messages, spans)
                 return
             except RetriableError as error:
+                self.stats.retries += 1
                 if not retries:
                     self.log.warning("The sink waits: %s", self.context.secrets.hide(str(error)))
                 # What it took since the last flush may be gone with its connection.

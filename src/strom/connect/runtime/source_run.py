@@ -79,7 +79,9 @@ class SourceRun(Runner):
     def work(self) -> None:
         """Run the task until told to stop."""
         self._job = self._make_job()
-        self._failures = Failures(self.common, self.unit.task, self.log, self.context.secrets.hide)
+        self._failures = Failures(
+            self.common, self.unit.task, self.log, self.context.secrets.hide, self.stats
+        )
         self._failed.clear()
         self._unstored: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._open_transaction = False
@@ -132,8 +134,12 @@ class SourceRun(Runner):
             return None
 
     def _poll(self) -> Sequence[SourceRecord]:
+        began = time.perf_counter()
         try:
-            return self._task.poll()
+            records = self._task.poll()
+            if records:
+                self.stats.batch(time.perf_counter() - began)
+            return records
         except RetriableError:
             # The wait may be long: the broker would abort a transaction that stays open meanwhile.
             self._store_in_between()
@@ -168,6 +174,7 @@ class SourceRun(Runner):
             self._begin()
         self._note_topics(outgoing)
         self._produce(outgoing)
+        self.stats.records += len(outgoing)
         self._producer.poll(0)
         self._check_failures()
         self._remember(records)

@@ -74,6 +74,10 @@ class GroupCoordinator:
         for name in sorted(self._groups):
             yield self._groups[name]
 
+    def all_groups(self) -> tuple[Group, ...]:
+        """Every group that is there now, in no order."""
+        return tuple(self._groups.values())
+
     def find(self, group: str) -> Group | None:
         """The group of that name, of whatever kind."""
         return self._groups.get(group)

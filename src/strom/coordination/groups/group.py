@@ -49,6 +49,11 @@ class Group(ABC):
         """Whether it has no members; only then it may be deleted."""
 
     @property
+    @abstractmethod
+    def member_count(self) -> int:
+        """How many members it has."""
+
+    @property
     def may_expire(self) -> bool:
         """Whether offsets of topics that it does not read may be forgotten when their time has come."""
         return self.is_empty

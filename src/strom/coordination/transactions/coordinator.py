@@ -47,6 +47,10 @@ class TransactionCoordinator:
         for name in sorted(self._transactions):
             yield self._transactions[name]
 
+    def all_transactions(self) -> tuple[Transaction, ...]:
+        """Every transactional id as it is now, in no order."""
+        return tuple(self._transactions.values())
+
     def find(self, transactional_id: str) -> Transaction | None:
         """What is known of a transactional id."""
         return self._transactions.get(transactional_id)

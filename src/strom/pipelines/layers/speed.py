@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.failures import kind_of, plain_reason
-from strom.pipelines.freshness import Freshness
+from strom.pipelines.freshness import Completeness, Freshness
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.layers.compiled_views import CompiledView, append_segment, write_small_segment
 from strom.pipelines.layers.dead_letters import DeadLetter
@@ -67,7 +67,10 @@ class Progress:
     """Of every view."""
     seconds: float = 0.0
     """Of the last micro-batch."""
+    total_seconds: float = 0.0
+    """Of all micro-batches."""
     freshness: Freshness = field(default_factory=Freshness)
+    completeness: Completeness = field(default_factory=Completeness)
 
 
 class SpeedLayer:
@@ -159,6 +162,7 @@ class SpeedLayer:
 
     def _note_lag(self, end: Offsets) -> None:
         self.progress.lags = {one.feed.name: end - self._position(one) for one in self.everyone}
+        self.progress.completeness.looked(time.monotonic(), end - Offsets(), self.progress.lags)
         lags = (self.progress.lags[one.feed.name] for one in self._ready)
         self.progress.lag = max(lags, default=0)
 
@@ -222,6 +226,7 @@ class SpeedLayer:
         self.progress.records += end - start
         self.progress.batches += 1
         self.progress.seconds = time.perf_counter() - began
+        self.progress.total_seconds += self.progress.seconds
         self.progress.freshness.published(time.monotonic(), start - Offsets(), end - Offsets())
         return True
 

@@ -139,8 +139,9 @@ class ServingServer:
         server: QueryEngine,
         listener: HttpListener,
         allowed_hosts: Sequence[str] = (),
+        metrics: Metrics | None = None,
     ) -> None:
-        app = make_app(manifests, server, Guard.create(listener.host, allowed_hosts))
+        app = make_app(manifests, server, Guard.create(listener.host, allowed_hosts), metrics)
         self._listener = listener
         self._http = HttpThread(HttpServer(app, self._listener), "http")
         self._statements = server

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from strom.http.application import HttpApplication, Metrics, respond
+from strom.http.application import HttpApplication, respond
 from strom.http.guard import Guard
 from strom.http.routing import EncodedRoute, make_router
+from strom.registry.measurements import make_registry_metrics
 from strom.registry.refusals import store_failed
 from strom.registry.registry import Registry
 from strom.registry.rest.compatibility import CompatibilityCalls
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LONGEST_ID = 10
 
 
-def make_app(registry: Registry, guard: Guard, metrics: Metrics | None = None) -> HttpApplication:
+def make_app(registry: Registry, guard: Guard) -> HttpApplication:
     """The interface over a registry that has been started, for requests that the guard allows."""
 
     def root(request: Request) -> Response:
@@ -55,7 +56,7 @@ def make_app(registry: Registry, guard: Guard, metrics: Metrics | None = None) -
         guard=guard,
         errors=ERRORS,
         not_ready=not_ready,
-        metrics=metrics,
+        metrics=make_registry_metrics(registry).scrape,
     )
 
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator
+from time import perf_counter
 
-from strom.model.errors import DirectoryOffline, ProtocolError
+from strom.metrics.requests import ErrorReading, RequestReading, RequestStats
+from strom.model.errors import DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka import handlers
 from strom.server.kafka.connection import Answer, Connection
 from strom.server.kafka.context import Context, Services
@@ -12,6 +14,7 @@ from strom.server.kafka.handlers.k18_api_versions import unsupported_version
 from strom.server.kafka.listener import Listener
 from strom.server.kafka.pending_response import PendingResponse
 from strom.server.kafka.registry import HANDLERS, Outcome
+from strom.server.kafka.response_errors import error_counter
 from strom.wire.kafka.codec import decode, encode_parts
 from strom.wire.kafka.header import RequestHeader, decode_request_header, response_header
 from strom.wire.kafka.messages.k00_produce import ProduceRequest
@@ -36,6 +39,9 @@ class Dispatcher:
     def __init__(self) -> None:
         self._services: Services | None = None
         self._listener: Listener | None = None
+        self._stats = {api_key: RequestStats() for api_key in HANDLERS}
+        self.invalid_requests = 0
+        """Those that closed their connection."""
 
     def serve(self, services: Services, listener: Listener) -> None:
         """Start answering."""
@@ -50,59 +56,90 @@ class Dispatcher:
         self, connection: Connection, frame: memoryview
     ) -> Answer | PendingResponse[Answer] | None:
         """Begin to answer one request; ProtocolError closes the connection."""
+        began = perf_counter()
         assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
-        header = decode_request_header(frame)
-        found = HANDLERS.get(header.api_key)
-        if found is None:
-            raise ProtocolError(f"api key {header.api_key} is unknown here")
-        first, last = found.versions
-        if not first <= header.api_version <= last:
-            if header.api_key == API_VERSIONS:
-                return _encode(unsupported_version(), header, version=0)
-            raise ProtocolError(
-                f"{found.name} version {header.api_version} is not offered ({first} to {last} are)"
-            )
-        if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
-            raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
-        request = decode(found.request, header.api_version, frame, header.body_position)
-        context = Context(
-            self._services,
-            header.api_version,
-            header.client_id,
-            connection.peer,
-            connection.on_close,
-        )
         try:
-            outcome = found.handle(request, context)
+            header = decode_request_header(frame)
+            found = HANDLERS.get(header.api_key)
+            if found is None:
+                raise ProtocolError(f"api key {header.api_key} is unknown here")
+            stats = self._stats[header.api_key]
+            stats.bytes_in += len(frame)
+            first, last = found.versions
+            if not first <= header.api_version <= last:
+                if header.api_key == API_VERSIONS:
+                    header = header._replace(api_version=0)
+                    return _encode(unsupported_version(), header, stats, began)
+                raise ProtocolError(
+                    f"{found.name} version {header.api_version} is not offered ({first} to {last} are)"
+                )
+            if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
+                raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
+            request = decode(found.request, header.api_version, frame, header.body_position)
+            context = Context(
+                self._services,
+                header.api_version,
+                header.client_id,
+                connection.peer,
+                connection.on_close,
+            )
+            try:
+                outcome = found.handle(request, context)
+            except ProtocolError:
+                raise
+            except DirectoryOffline as error:
+                self._services.broker.storage_failed(error)
+                raise ProtocolError("the data directory is offline") from error
+            except Exception as error:
+                log.exception("%s from %s failed", found.name, connection.peer)
+                raise ProtocolError(f"{found.name} failed: {error}") from error
+            return self._answer(outcome, header, stats, began)
         except ProtocolError:
+            self.invalid_requests += 1
             raise
-        except DirectoryOffline as error:
-            self._services.broker.storage_failed(error)
-            raise ProtocolError("the data directory is offline") from error
-        except Exception as error:
-            log.exception("%s from %s failed", found.name, connection.peer)
-            raise ProtocolError(f"{found.name} failed: {error}") from error
-        return self._answer(outcome, header)
 
     def _answer(
-        self, outcome: Outcome, header: RequestHeader
+        self, outcome: Outcome, header: RequestHeader, stats: RequestStats, began: float
     ) -> Answer | PendingResponse[Answer] | None:
         if isinstance(outcome, Response):
-            return _encode(outcome, header)
+            return _encode(outcome, header, stats, began)
         if outcome is None:
+            stats.seconds.observe(perf_counter() - began)
             return None
         if isinstance(outcome, PendingResponse):
             result, response = outcome
             if result.done():
-                return _encode(response(result.result()), header)
-            return PendingResponse(result, lambda found: _encode(response(found), header))
-        encode = _encoder(header)
+                return _encode(response(result.result()), header, stats, began)
+            return PendingResponse(
+                result, lambda found: _encode(response(found), header, stats, began)
+            )
+
+        def encode(response: Response) -> Answer:
+            return _encode(response, header, stats, began)
+
         if isinstance(outcome, asyncio.Future):
             return PendingResponse(outcome, encode)
         assert self._listener is not None  # noqa: S101 - see serve()
         task = self._listener.run(outcome)
         task.add_done_callback(self._report_failure)
         return PendingResponse(task, encode)
+
+    def requests(self) -> Iterator[RequestReading]:
+        """For metrics: the requests that were responded to, by api key."""
+        for api_key, stats in self._stats.items():
+            if stats.seconds.count:
+                name = HANDLERS[api_key].name
+                yield RequestReading(name, stats.seconds.read(), stats.bytes_in, stats.bytes_out)
+
+    def errors(self) -> Iterator[ErrorReading]:
+        """For metrics: the error codes in responses, by api key."""
+        for api_key, stats in self._stats.items():
+            counted: dict[str, int] = {}
+            for code, count in tuple(stats.errors.items()):
+                name = ErrorCode(code).name  # the same code may have come as a plain number, too
+                counted[name] = counted.get(name, 0) + count
+            for name, count in counted.items():
+                yield ErrorReading(HANDLERS[api_key].name, name, count)
 
     def _report_failure(self, task: "asyncio.Task[Response]") -> None:
         if task.cancelled() or (error := task.exception()) is None:
@@ -114,17 +151,19 @@ class Dispatcher:
             log.error("A request failed", exc_info=error)
 
 
-def _encoder(header: RequestHeader) -> Callable[[Response], Answer]:
-    return lambda response: _encode(response, header)
-
-
-def _encode(response: Response, header: RequestHeader, version: int | None = None) -> Answer:
-    version = header.api_version if version is None else version
+def _encode(response: Response, header: RequestHeader, stats: RequestStats, began: float) -> Answer:
+    """The bytes of a response, which is counted here: this is the end of its request."""
+    version = header.api_version
     try:
         parts = encode_parts(response, version)
     except ProtocolError:
-        log.exception("An answer could not be written")
+        log.exception("A response could not be encoded")
         raise
     head = response_header(header.api_key, version, header.correlation_id)
     size = len(head) + sum(map(len, parts))
+    stats.bytes_out += size
+    count_errors = error_counter(type(response))
+    if count_errors is not None:
+        count_errors(response, stats.errors)
+    stats.seconds.observe(perf_counter() - began)
     return [size.to_bytes(4, "big") + head, *parts]

@@ -1,17 +1,18 @@
 """Serves REST for a worker, in a thread of its own."""
 
 from strom.connect.runtime.commands import Commands
+from strom.connect.runtime.measurements import make_worker_metrics
 from strom.connect.runtime.rest import connectors, plugins
 from strom.connect.runtime.rest.answers import make_error_format, make_route
 from strom.connect.runtime.settings import WorkerSettings
 from strom.connect.runtime.worker import ConnectWorker, split_texts
-from strom.http.application import HttpApplication, Metrics
+from strom.http.application import HttpApplication
 from strom.http.guard import Guard
 from strom.http.routing import make_router
 from strom.http.server import HttpListener, HttpServer, HttpThread
 
 
-def make_app(worker: ConnectWorker, metrics: Metrics | None = None) -> HttpApplication:
+def make_app(worker: ConnectWorker) -> HttpApplication:
     """The application, for any ASGI server."""
     settings, commands = worker.settings, Commands(worker)
 
@@ -25,7 +26,7 @@ def make_app(worker: ConnectWorker, metrics: Metrics | None = None) -> HttpAppli
         ),
         errors=make_error_format(worker.secrets.hide),
         not_ready=not_ready,
-        metrics=metrics,
+        metrics=make_worker_metrics(worker).scrape,
     )
 
 

@@ -105,6 +105,11 @@ class ClassicGroup(Group):
         return self.state is GroupState.EMPTY
 
     @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
     def may_expire(self) -> bool:
         """While it is empty, and while all of its members say which topics they read."""
         if self.is_empty:

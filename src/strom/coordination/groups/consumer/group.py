@@ -100,6 +100,11 @@ class ConsumerGroup(Group):
         return not self.members
 
     @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
     def may_expire(self) -> bool:
         """What its members read is always known."""
         return True

@@ -67,6 +67,11 @@ class ShareGroup(Group):
         return not self.members
 
     @property
+    def member_count(self) -> int:
+        """How many members it has."""
+        return len(self.members)
+
+    @property
     def may_expire(self) -> bool:
         """Never: where a share group is, is forgotten only by hand."""
         return False

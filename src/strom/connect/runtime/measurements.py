@@ -1,0 +1,27 @@
+"""What metrics read of a worker."""
+
+from collections.abc import Iterator
+
+from strom.connect.runtime.worker import ConnectWorker
+from strom.metrics.connect import STATES, TASKS, WORKER, TaskReading
+from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.tables import TableCollector
+
+
+def make_worker_metrics(worker: ConnectWorker) -> MetricsRegistry:
+    """The metrics of a worker and of what runs on it; other workers expose their own."""
+
+    def read_states() -> Iterator[tuple[str, int, str, int]]:
+        for runner in worker.herd.runners():
+            yield *runner.unit, runner.state, 1
+
+    def read_tasks() -> Iterator[TaskReading]:
+        for runner in worker.herd.runners():
+            yield runner.stats.read(*runner.unit)
+
+    def read_worker() -> Iterator[tuple[int, bool]]:
+        yield len(worker.herd.runners()), worker.membership.holds_lease()
+
+    return MetricsRegistry(
+        [TableCollector({STATES: read_states, TASKS: read_tasks, WORKER: read_worker})]
+    )

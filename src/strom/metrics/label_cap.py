@@ -1,0 +1,82 @@
+"""Keeps the number of series bounded: the largest rows by name, all others as one row `_other`."""
+
+from collections.abc import Generator, Sequence
+from heapq import nlargest
+from typing import cast
+
+from strom.metrics.tables import MetricRow, MetricTable
+
+OTHER = "_other"
+_ROWS_AT_ONCE = 1000
+
+
+class LabelCap:
+    """Chooses which rows of one table get series of their own.
+
+    In a table of gauges the largest are chosen at each scrape. Where there are counters, a row that was
+    chosen stays chosen as long as it exists, and `_other` never decreases: `rate()` would take that for a
+    restart, and count everything again.
+    """
+
+    def __init__(self, table: MetricTable, limit: int) -> None:
+        self._limit = limit
+        self._rank = table.ranked_by or 0
+        self._is_sticky = table.has_counters
+        self._counters = [at for at, one in enumerate(table.metrics) if one.kind == "counter"]
+        self._width = len(table.metrics)
+        self._other_labels = (OTHER,) * len(table.labels)
+        self._named: set[tuple[str, ...]] = set()
+        self._others: dict[tuple[str, ...], Sequence[float]] = {}
+        """What `_other` was made of at the last scrape, where there are counters."""
+        self._retired = [0.0] * self._width
+        """What rows that are no longer part of `_other` had counted in it."""
+
+    def apply(self, rows: list[MetricRow]) -> Generator[None, None, list[MetricRow]]:
+        """The rows to expose; yields between pieces of work."""
+        named, others = yield from self._split(rows)
+        if not others and not self._others and not any(self._retired):
+            return named
+        sums = [0.0] * self._width
+        for start in range(0, len(others), _ROWS_AT_ONCE):
+            self._add_up(others[start : start + _ROWS_AT_ONCE], sums)
+            yield
+        if self._is_sticky:
+            for left in self._others.values():
+                self._retire(left)
+            self._others = {row.labels: cast("Sequence[float]", row.values) for row in others}
+            for at in self._counters:
+                sums[at] += self._retired[at]
+        return [*named, MetricRow(self._other_labels, sums)]
+
+    def _split(
+        self, rows: list[MetricRow]
+    ) -> Generator[None, None, tuple[list[MetricRow], list[MetricRow]]]:
+        """Those that get series of their own, and the others."""
+        # A topic may really be called `_other`. It must not become a second series of that name.
+        named = [row for row in rows if row.labels != self._other_labels]
+        if len(named) > self._limit:
+            yield
+            kept = self._named if self._is_sticky else set()
+            rest = [row for row in named if row.labels not in kept]
+            named = [row for row in named if row.labels in kept]
+            yield
+            named += nlargest(self._limit - len(named), rest, key=self._size)
+            yield
+        self._named = {row.labels for row in named}
+        return named, [row for row in rows if row.labels not in self._named]
+
+    def _size(self, row: MetricRow) -> float:
+        return cast("float", row.values[self._rank])
+
+    def _add_up(self, rows: list[MetricRow], sums: list[float]) -> None:
+        for row in rows:
+            values = cast("Sequence[float]", row.values)
+            for at, value in enumerate(values):
+                sums[at] += value
+            before = self._others.pop(row.labels, None)
+            if before is not None and any(values[at] < before[at] for at in self._counters):
+                self._retire(before)  # it was deleted and created again
+
+    def _retire(self, values: Sequence[float]) -> None:
+        for at in self._counters:
+            self._retired[at] += values[at]

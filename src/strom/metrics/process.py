@@ -1,0 +1,47 @@
+"""What every process of strom exposes: its version, and what prometheus-client reads of the process."""
+
+import platform
+import time
+from collections.abc import Iterator
+
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.registry import CollectorRegistry
+
+import strom
+from strom.metrics.tables import MetricsSnapshot, MetricTable, gauge
+
+BUILD = MetricTable(
+    ("version", "python"),
+    (gauge("strom_build_info", "Always 1; the labels name the release and Python's version."),),
+)
+START = MetricTable(
+    (), (gauge("strom_start_time_seconds", "When the process started, in seconds since 1970."),)
+)
+
+
+class BuildCollector:
+    """Version and start time."""
+
+    tables = (BUILD, START)
+
+    def __init__(self) -> None:
+        self._labels = (strom.__version__, platform.python_version())
+        self._started = time.time()
+
+    def collect(self, into: MetricsSnapshot) -> Iterator[None]:
+        """Add both."""
+        into.add(BUILD, self._labels, (1,))
+        into.add(START, (), (self._started,))
+        yield
+
+
+def process_metrics() -> CollectorRegistry:
+    """CPU, memory, file descriptors and garbage collection, as every Python program names them.
+
+    CPU, memory and descriptors are read from /proc, so on Linux only.
+    """
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry

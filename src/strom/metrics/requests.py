@@ -1,0 +1,104 @@
+"""Metrics of the Kafka protocol and of connections."""
+
+from typing import NamedTuple
+
+from strom.metrics.instruments import HistogramCounts, HistogramValue
+from strom.metrics.tables import MetricTable, counter, gauge, histogram
+
+REQUESTS = MetricTable(
+    ("request",),
+    (
+        histogram(
+            "strom_kafka_request_seconds",
+            "From the receipt of a request to its response, waiting included: for the disk, for other "
+            "members of a group, for records to fetch.",
+            "RequestMetrics TotalTimeMs, RequestsPerSec",
+        ),
+        counter(
+            "strom_kafka_request_bytes",
+            "Bytes of requests received.",
+            "RequestMetrics RequestBytes",
+        ),
+        counter(
+            "strom_kafka_response_bytes", "Bytes of responses.", "BrokerTopicMetrics BytesOutPerSec"
+        ),
+    ),
+)
+ERRORS = MetricTable(
+    ("request", "error"),
+    (
+        counter(
+            "strom_kafka_request_errors",
+            "Error codes in responses. A response may hold several, one for each partition.",
+            "RequestMetrics ErrorsPerSec",
+        ),
+    ),
+)
+INVALID = MetricTable(
+    (),
+    (
+        counter(
+            "strom_kafka_invalid_requests",
+            "Requests that closed their connection: malformed, of an unsupported version, or failed in "
+            "the broker.",
+        ),
+    ),
+)
+CONNECTIONS = MetricTable(
+    ("listener",), (gauge("strom_connections", "Open connections.", "connection-count"),)
+)
+CONNECTION_LIMIT = MetricTable(
+    (),
+    (
+        gauge("strom_connections_limit", "How many connections may be open at once."),
+        counter("strom_connections_refused", "Connections that exceeded the limit."),
+        gauge(
+            "strom_network_memory_bytes",
+            "Bytes that large requests and unsent responses take.",
+            "MemoryPoolUsed",
+        ),
+        gauge("strom_network_memory_limit_bytes", "How many bytes those may take together."),
+    ),
+)
+
+
+class RequestStats:
+    """What is counted of the requests of one api key, by the event loop."""
+
+    __slots__ = ("bytes_in", "bytes_out", "errors", "seconds")
+
+    def __init__(self) -> None:
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.errors: dict[int, int] = {}
+        """By error code."""
+        self.seconds = HistogramCounts()
+
+
+class RequestReading(NamedTuple):
+    """A row of REQUESTS."""
+
+    request: str
+    seconds: HistogramValue
+    bytes_in: int
+    bytes_out: int
+
+
+class ErrorReading(NamedTuple):
+    """A row of ERRORS."""
+
+    request: str
+    error: str
+    count: int
+
+
+class ConnectionLimitReading(NamedTuple):
+    """The row of CONNECTION_LIMIT."""
+
+    limit: int
+    refused: int
+    memory: int
+    memory_limit: int
+
+
+TABLES = (REQUESTS, ERRORS, INVALID, CONNECTIONS, CONNECTION_LIMIT)

@@ -1,0 +1,66 @@
+"""What metrics read of a running project."""
+
+import time
+from collections.abc import Iterator
+
+from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.tables import TableCollector
+from strom.metrics.views import OUTAGES, STREAMS, VIEWS, StreamReading, ViewReading
+from strom.pipelines.layers.speed import SpeedLayer
+from strom.pipelines.runner import Runner
+from strom.pipelines.views.chain import Version
+
+NO_VALUE = float("nan")
+LAST_SERVED = 1000
+"""Of so many micro-batches the age of records is told."""
+
+
+def make_view_metrics(runner: Runner) -> MetricsRegistry:
+    """The metrics of a project's views."""
+
+    def read_views() -> Iterator[ViewReading]:
+        aside = runner.set_aside()
+        for layer in runner.layers.values():
+            for target in layer.everyone:
+                yield _read_view(runner, layer, target.feed.name, target.feed.name in aside)
+
+    def read_streams() -> Iterator[StreamReading]:
+        for topic, layer in runner.layers.items():
+            done = layer.progress
+            yield StreamReading(
+                topic,
+                done.batches,
+                done.total_seconds,
+                done.seconds,
+                done.records,
+                done.dead_letters,
+                done.freshness.quantile(0.99, LAST_SERVED),
+            )
+
+    def read_outages() -> Iterator[tuple[int]]:
+        yield (len(runner.outages),)
+
+    return MetricsRegistry(
+        [TableCollector({VIEWS: read_views, STREAMS: read_streams, OUTAGES: read_outages})]
+    )
+
+
+def _read_view(runner: Runner, layer: SpeedLayer, name: str, is_set_aside: bool) -> ViewReading:
+    manifest = runner.project.manifests.read(name)
+    version = manifest.active_version if manifest else None
+    return ViewReading(
+        name,
+        layer.progress.lags.get(name, NO_VALUE),
+        layer.progress.completeness.age_s(name, time.monotonic()),
+        len(version.segments) if version else 0,
+        _batch_age_s(version) if version else NO_VALUE,
+        len(manifest.versions) if manifest else 0,
+        len(version.skipped) if version else 0,
+        is_set_aside,
+        runner.compactions[name],
+    )
+
+
+def _batch_age_s(version: Version) -> float:
+    written = [one.written_ms for one in version.segments if one.layer == "batch"]
+    return time.time() - max(written) / 1000 if written else NO_VALUE

@@ -1,0 +1,30 @@
+"""A port of its own for metrics and health, on the event loop of the node."""
+
+from strom.http.application import HttpApplication
+from strom.http.errors import ErrorFormat
+from strom.http.guard import Guard
+from strom.http.routing import make_router
+from strom.http.server import HttpListener, HttpServer
+from strom.metrics.exposition import MetricsRegistry
+from strom.model.broker_settings import BrokerSettings
+
+ERRORS = ErrorFormat("The metrics port", lambda error: {"error": error.message})
+
+
+def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> HttpServer:
+    """Take the port; UserError if it is in use."""
+    app = HttpApplication(
+        make_router([]),
+        guard=Guard.create(
+            settings.host, settings.http_allowed_hosts, advertised=settings.advertised_host
+        ),
+        errors=ERRORS,
+        metrics=metrics.scrape,
+    )
+    listener = HttpListener(
+        settings.host,
+        max(0, settings.metrics_port),
+        interface=ERRORS.interface,
+        option="--metrics-port (0 disables it)",
+    )
+    return HttpServer(app, listener)

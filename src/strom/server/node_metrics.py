@@ -1,0 +1,118 @@
+"""The metrics of a node: which parts are read for which table."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from strom.broker.broker import Broker
+from strom.broker.groups import Groups
+from strom.broker.housekeeping import Housekeeping
+from strom.broker.measurements import (
+    read_directory,
+    read_groups,
+    read_lags,
+    read_open_transactions,
+    read_partitions,
+    read_queues,
+    read_share_lags,
+    read_transactions,
+)
+from strom.broker.queues.hub import QueueBroker
+from strom.broker.share_groups import ShareGroups
+from strom.broker.transactions import Transactions
+from strom.metrics import groups, queues, requests, storage
+from strom.metrics.exposition import MetricsRegistry
+from strom.metrics.queues import AmqpReading
+from strom.metrics.requests import ConnectionLimitReading
+from strom.metrics.tables import MetricsCollector, Reading, TableCollector
+from strom.server.amqp.listener import AmqpListener
+from strom.server.kafka.dispatch import Dispatcher
+from strom.server.kafka.listener import Listener
+from strom.server.process_limits import ConnectionSlots
+
+
+@dataclass(frozen=True)
+class NodeParts:
+    """What a running node consists of."""
+
+    broker: Broker
+    groups: Groups
+    shares: ShareGroups
+    transactions: Transactions
+    housekeeping: Housekeeping
+    dispatcher: Dispatcher
+    listener: Listener
+    slots: ConnectionSlots
+    queues: QueueBroker | None
+    amqp: AmqpListener | None
+
+
+def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
+    """The metrics of a running node."""
+    collectors: list[MetricsCollector] = [
+        TableCollector(
+            {
+                requests.REQUESTS: parts.dispatcher.requests,
+                requests.ERRORS: parts.dispatcher.errors,
+                requests.INVALID: _one(lambda: (parts.dispatcher.invalid_requests,)),
+                requests.CONNECTIONS: lambda: _connections(parts),
+                requests.CONNECTION_LIMIT: _one(lambda: _connection_limit(parts)),
+            }
+        ),
+        storage.LogCollector(lambda: read_partitions(parts.broker)),
+        TableCollector(
+            {
+                storage.FLUSHES: _one(parts.broker.commit.flushes),
+                storage.CLEANING: _one(parts.housekeeping.cleaning),
+                storage.DIRECTORY: lambda: read_directory(parts.broker),
+            }
+        ),
+        TableCollector(
+            {
+                groups.GROUPS: lambda: read_groups(parts.groups.look()),
+                groups.OFFSETS: lambda: read_lags(parts.broker, parts.groups.look()),
+                groups.SHARES: lambda: read_share_lags(parts.shares),
+                groups.TRANSACTIONS: lambda: read_transactions(parts.transactions),
+                groups.TRANSACTION_ENDS: lambda: parts.transactions.ended.items(),
+                groups.OPEN_TRANSACTIONS: lambda: read_open_transactions(
+                    parts.transactions, parts.broker.clock.now_ms()
+                ),
+            }
+        ),
+    ]
+    if parts.queues is not None and parts.amqp is not None:
+        collectors.append(_queues(parts.queues, parts.amqp))
+    return MetricsRegistry(collectors, parts.broker.settings.metrics_max_label_values)
+
+
+def _queues(broker: QueueBroker, amqp: AmqpListener) -> TableCollector:
+    def all_queues() -> AmqpReading:
+        return AmqpReading(
+            sum(len(vhost.queues) for vhost in broker.vhosts.values()),
+            len(broker.damaged),
+            sum(len(connection.channels) for connection in tuple(amqp.connections)),
+            broker.blocked is not None,
+        )
+
+    return TableCollector(
+        {queues.QUEUES: lambda: read_queues(broker), queues.AMQP: _one(all_queues)}
+    )
+
+
+def _connections(parts: NodeParts) -> Iterator[tuple[str, int]]:
+    yield "kafka", len(parts.listener.connections)
+    if parts.amqp is not None:
+        yield "amqp", len(parts.amqp.connections)
+
+
+def _connection_limit(parts: NodeParts) -> ConnectionLimitReading:
+    slots, memory = parts.slots, parts.listener.memory
+    return ConnectionLimitReading(slots.limit, slots.refused, memory.in_use, memory.capacity)
+
+
+def _one(read: Callable[[], Reading]) -> Callable[[], Iterator[Reading]]:
+    """A table of one row."""
+
+    def rows() -> Iterator[Reading]:
+        yield read()
+
+    return rows

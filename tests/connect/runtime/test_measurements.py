@@ -1,0 +1,72 @@
+"""What a worker tells of its connectors and tasks, as Prometheus sees it."""
+
+import pytest
+
+from strom.testing import LocalBroker
+from tests.connect.runtime.workers import STRING, Rest, embedded_worker, wait_until
+from tests.metrics.scraping import scrape
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with (
+        LocalBroker() as broker,
+        embedded_worker(
+            broker.bootstrap_servers,
+            {"value.converter": STRING, "offset.flush.interval.ms": "100"},
+        ) as running,
+    ):
+        yield running
+
+
+def test_records_are_counted_from_a_source_to_a_sink(worker, tmp_path):
+    source, sink = tmp_path / "in", tmp_path / "out"
+    source.write_text("".join(f"{number}\n" for number in range(5)))
+    rest, url = Rest(worker.url), f"{worker.url}/metrics"
+    rest.put("reads", connector__class="FileStreamSource", file=source, topic="lines")
+    rest.put("writes", connector__class="FileStreamSink", file=sink, topics="lines")
+    wait_until(lambda: sink.exists() and len(sink.read_text().splitlines()) == 5)
+    wait_until(
+        lambda: scrape(url).values("strom_connect_sink_lag_records", connector="writes") == [0]
+    )
+    found = scrape(url)
+    for connector in ("reads", "writes"):
+        task = {"connector": connector, "task": "0"}
+        assert found.value("strom_connect_task_records_total", **task) == 5
+        assert found.value("strom_connect_task_batches_total", **task) >= 1
+        assert found.value("strom_connect_task_batch_seconds_total", **task) > 0
+        assert found.value("strom_connect_task_errors_total", **task) == 0
+        assert found.value("strom_connect_task_state", state="RUNNING", **task) == 1
+    assert found.values("strom_connect_sink_lag_records", connector="reads") == []
+    assert found.value("strom_connect_holds_lease") == 1
+    assert found.value("strom_connect_tasks") == 4
+
+
+def test_bad_records_and_failures_are_counted(worker, tmp_path):
+    source = tmp_path / "in"
+    source.write_text('{"x": 1}\nno JSON\n')
+    rest, url = Rest(worker.url), f"{worker.url}/metrics"
+    rest.put(
+        "mends",
+        connector__class="FileStreamSource",
+        file=source,
+        topic="numbers",
+        format="json",
+        errors__tolerance="all",
+    )
+    wait_until(
+        lambda: 1 in scrape(url).values("strom_connect_task_errors_total", connector="mends")
+    )
+    rest.put(
+        "fails",
+        connector__class="FileStreamSource",
+        file=source,
+        topic="numbers",
+        format="json",
+        restart__backoff__ms="0",
+    )
+    wait_until(
+        lambda: scrape(url).values("strom_connect_task_state", connector="fails", state="FAILED")
+    )
+    task = {"connector": "fails", "task": "0"}
+    assert scrape(url).value("strom_connect_task_failures_total", **task) == 1

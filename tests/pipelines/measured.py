@@ -1,0 +1,45 @@
+"""A project as metrics see it, without Spark: a runner's state at one moment."""
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from strom.pipelines.layers.speed import Progress
+from strom.pipelines.offsets import Offsets
+from strom.pipelines.views.chain import Manifest, Segment, Version
+
+VERSION = Version(
+    number=2,
+    fingerprint="",
+    definition="",
+    output=(),
+    base=Offsets((0,)),
+    created_ms=0,
+    identity="identity.parquet",
+    segments=(
+        Segment(Offsets((0,)), Offsets((50,)), ("a",), "batch", written_ms=1_000),
+        Segment(Offsets((50,)), Offsets((60,)), ("b",)),
+    ),
+    skipped=((0, 7),),
+)
+MANIFEST = Manifest("pages", "clicks", 2, 1, (replace(VERSION, number=1), VERSION))
+
+
+def measured_runner(**changes: Any) -> Any:
+    """A runner of one view, `pages`, that is 40 records behind its topic `clicks`."""
+    progress = Progress(
+        records=60, batches=3, dead_letters=1, lag=40, lags={"pages": 40}, seconds=0.5
+    )
+    progress.total_seconds = 2.0
+    progress.completeness.looked(0.0, 60, {"pages": 0})
+    progress.completeness.looked(10.0, 100, {"pages": 40})
+    target = SimpleNamespace(feed=SimpleNamespace(name="pages"), number=2)
+    state = {
+        "layers": {"clicks": SimpleNamespace(progress=progress, everyone=[target])},
+        "project": SimpleNamespace(manifests=SimpleNamespace(read={"pages": MANIFEST}.get)),
+        "compactions": Counter({"pages": 5}),
+        "outages": {},
+        "set_aside": dict,
+    }
+    return SimpleNamespace(**state | changes)

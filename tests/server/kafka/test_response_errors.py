@@ -1,0 +1,39 @@
+"""Error codes are found wherever a response holds them."""
+
+import pytest
+
+from strom.server.kafka.response_errors import error_counter
+from strom.wire.kafka.messages import RESPONSES
+from strom.wire.kafka.schema import ArrayOf
+
+
+@pytest.mark.parametrize("response", RESPONSES.values(), ids=lambda one: one.__name__)
+def test_the_error_codes_of_every_response_are_found(response):
+    """Where a declaration has an error code, at whatever depth, one that is set there is counted."""
+
+    def filled(kind) -> tuple[object, int]:
+        made, codes = kind(), 0
+        for field in kind.SCHEMA.fields:
+            if field.name == "error_code":
+                setattr(made, field.name, 3)
+                codes += 1
+            elif isinstance(field.type, ArrayOf) and isinstance(field.type.element, type):
+                inner, found = filled(field.type.element)
+                setattr(made, field.name, [inner, inner])
+                codes += 2 * found
+            elif isinstance(field.type, type):
+                inner, found = filled(field.type)
+                setattr(made, field.name, inner)
+                codes += found
+        return made, codes
+
+    made, codes = filled(response)
+    counts: dict[int, int] = {}
+    counting = error_counter(response)
+    if counting is None:
+        assert codes == 0
+    else:
+        counting(made, counts)
+        assert counts == {3: codes}
+        counting(response(), counts)
+        assert counts == {3: codes}
