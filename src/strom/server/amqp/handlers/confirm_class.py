@@ -13,9 +13,9 @@ def select(channel: Channel, method: methods.Select) -> None:
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = Confirms(channel.connection.flush_soon)
+        channel.confirms = Confirms(channel.out.flush_soon)
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.SelectOk())
+        channel.send(methods.SelectOk())
 
 
 HANDLERS: dict[type[Any], Any] = {methods.Select: select}
