@@ -103,9 +103,11 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Let the protocol have the connection, unless there are too many."""
         self._socket = cast("asyncio.Transport", transport)  # uvloop's own is not a subclass
-        if self._listener.high_water is not None:
-            self._socket.set_write_buffer_limits(high=self._listener.high_water)
         self.can_send_files = transport.get_extra_info("sslcontext") is None
+        high = self._listener.high_water
+        if high is not None:
+            # asyncio's TLS pauses at `high` and not above it: with 0 it would never resume.
+            self._socket.set_write_buffer_limits(high=high if self.can_send_files else max(1, high))
         peer = transport.get_extra_info("peername")
         if peer:
             self.host, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
