@@ -9,11 +9,11 @@ import pytest
 
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import DEFAULT_VHOST, QueueBroker
+from strom.broker.queues.message_properties import make_message
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import ErrorCode
 from strom.queues.definitions import QueueDefinition
 from strom.queues.delays import DELAY
-from strom.queues.message import Message
 from strom.queues.queue import Queue
 from strom.queues.receipts import BatchReceipt
 from strom.testing.manual_clock import ManualClock
@@ -49,7 +49,7 @@ class World:
         receipt = BatchReceipt(confirmed.set_result)
         properties = encode_properties(BasicProperties(delivery_mode=2, headers=headers))
         for body in bodies:
-            message = Message("", key, properties, body, self.clock.now_ms())
+            message = make_message("", key, properties, body, self.clock.now_ms())
             self.hub.publish(self.vhost, message, receipt)
         receipt.settle(safe=True)
         return confirmed

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from strom.broker.queues import store as store_module
+from strom.broker.queues.message_properties import make_message
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import ApiError, ErrorCode
-from strom.queues.message import Message
 from strom.queues.ready import FifoReady
 from strom.storage.log import Log
 from strom.storage.log_reading import Chunk
@@ -123,7 +123,7 @@ def test_positions_that_were_never_written_are_not_looked_for_one_by_one(decoded
 
 def transient(clock):
     properties = encode_properties(BasicProperties())
-    return Message("", "q", properties, b"transient", clock.now_ms())
+    return make_message("", "q", properties, b"transient", clock.now_ms())
 
 
 def test_a_shortage_while_reading_hides_no_message_and_holds_up_no_publisher(monkeypatch):

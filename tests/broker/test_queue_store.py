@@ -4,11 +4,10 @@ import asyncio
 import errno
 
 from strom.broker.queues.hub import QUEUE_TOPIC_SETTINGS
+from strom.broker.queues.message_properties import make_message, make_properties
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.queues.acknowledged import Acknowledged
-from strom.queues.message import Message
 from strom.queues.progress_records import ALL, encode_all
-from strom.queues.properties import make_properties
 from strom.wire.kafka.records import Record, build_batch
 from tests.broker.opened import opened
 
@@ -61,7 +60,7 @@ def test_no_message_takes_a_position_of_which_the_disk_says_that_it_is_gone():
             world.files.heal()
             first, second = Confirm(), Confirm()
             properties = make_properties({}, timestamp_ms=now_ms)
-            message = Message("", "q", properties, b"body", now_ms)
+            message = make_message("", "q", properties, b"body", now_ms)
             message.persistent = True
             store.add(message, first)
             store.write_messages()

@@ -11,6 +11,7 @@ from strom.broker.queues.staging import StagedMessages
 from strom.model.errors import ErrorCode
 from strom.queues.arguments import QueueRules
 from strom.queues.definitions import Binding
+from strom.queues.errors import QueueError
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.handlers import basic_class, tx_class
 from strom.testing.manual_clock import ManualClock
@@ -64,7 +65,7 @@ async def commit(world: QueueWorld, channel: Channel) -> bool:
             await world.settled()
     try:
         work.result()
-    except AmqpError as error:
+    except (AmqpError, QueueError) as error:
         connection_of(channel).fail(error, 1)
         return False
     return True
@@ -136,7 +137,7 @@ def test_a_commit_whose_sync_is_refused_is_not_applied():
             store = world.hub.delayed_of("/").store
             assert store.topic is not None
             store.topic.partitions[0].fail(ErrorCode.KAFKA_STORAGE_ERROR)
-            with pytest.raises(AmqpError) as refused:
+            with pytest.raises((AmqpError, QueueError)) as refused:
                 await work
             connection_of(channel).fail(refused.value, 1)
             await world.settled()

@@ -20,9 +20,9 @@ from strom.queues.definitions import (
     ExchangeDefinition,
     QueueDefinition,
 )
+from strom.queues.errors import QueueError, Reason, access_refused, precondition_failed
 from strom.queues.exchanges.headers import check_form
 from strom.queues.queue import Queue
-from strom.queues.refusals import access_refused, precondition_failed
 from strom.queues.virtual_host import (
     ALTERNATE,
     DEFAULT,
@@ -30,7 +30,6 @@ from strom.queues.virtual_host import (
     VirtualHost,
     refuse_internal_topics,
 )
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 RESERVED = "amq."
 
@@ -153,8 +152,8 @@ class Declarations:
         """A queue that a connection may use: RESOURCE_LOCKED if it belongs to another."""
         queue = vhost.queue(name)
         if queue.owner is not None and queue.owner is not owner:
-            raise AmqpError(
-                ReplyCode.RESOURCE_LOCKED,
+            raise QueueError(
+                Reason.RESOURCE_LOCKED,
                 f"cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost.name}'",
             )
         return queue
@@ -318,7 +317,7 @@ def _argument(arguments: Arguments, name: str) -> Any:
     return arguments.get(name)
 
 
-def _inequivalent(kind: str, found: Any, name: str, now: object, asked: object) -> AmqpError:
+def _inequivalent(kind: str, found: Any, name: str, now: object, asked: object) -> QueueError:
     return precondition_failed(
         f"inequivalent arg '{name}' for {kind} '{found.name}' in vhost '{found.vhost}': "
         f"received '{_shown(asked)}' but current is '{_shown(now)}'"

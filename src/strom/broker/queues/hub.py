@@ -35,13 +35,12 @@ from strom.queues.definitions import (
     VirtualHostDefinition,
 )
 from strom.queues.delays import released
+from strom.queues.errors import QueueError, Reason
 from strom.queues.message import Message
 from strom.queues.queue import PendingRemoval, Queue
 from strom.queues.ready import FifoReady
 from strom.queues.receipts import Receipt
-from strom.queues.refusals import precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,6 @@ class QueueBroker:
         self.blocked: str | None = None
         """Why no messages are taken now."""
         self.when_blocked: list[Callable[[str | None], None]] = []
-        self.delete_expired: Callable[[Queue], None] = lambda queue: None
         self.damaged: dict[tuple[str, str], list[QueueDefinition | Binding]] = {}
         """Queues whose log cannot be read, by virtual host and name: what is known of them."""
         self._stores: dict[QueueStore, QueueDefinition] = {}
@@ -131,7 +129,7 @@ class QueueBroker:
             case Binding():
                 try:
                     self.vhosts[definition.vhost].bind(definition)
-                except AmqpError as error:
+                except QueueError as error:
                     log.warning("A binding is left out: %s", error)
                     if definition.kind == QUEUE:
                         queue = definition.vhost, definition.destination
@@ -144,7 +142,7 @@ class QueueBroker:
                 try:
                     cursor = cursors.get((vhost.name, exchange.name))
                     await self.bridges.restored(vhost, exchange, cursor)
-                except AmqpError as error:
+                except QueueError as error:
                     log.warning("Exchange %r is not joined to its topic: %s", exchange.name, error)
 
     def _restore_queue(self, definition: QueueDefinition) -> None:
@@ -258,7 +256,7 @@ class QueueBroker:
         """Publish a transient message of a committed transaction; False if no queue is bound for it."""
         try:
             return self._publish_to(find_destinations(vhost, message), None, is_committed=True)
-        except AmqpError as error:  # its exchange was there when the transaction was checked
+        except QueueError as error:  # its exchange was there when the transaction was checked
             log.warning("A message of a transaction is dropped: %s", error)
             return False
 
@@ -308,7 +306,7 @@ class QueueBroker:
 
         try:
             found = find_destinations(self.vhosts[vhost], message)
-        except AmqpError as error:
+        except QueueError as error:
             log.warning("A delayed message is dropped: %s", error)
             return False
         return self._publish_to(found, departure, again, is_committed=is_committed)
@@ -463,17 +461,14 @@ def _still_there(departure: PendingRemoval) -> Message:
     return message
 
 
-def storage_refusal(error: ApiError | DirectoryOffline) -> AmqpError:
+def storage_refusal(error: ApiError | DirectoryOffline) -> QueueError:
     """How trouble with the disk is put to a client of queues."""
-    return AmqpError(ReplyCode.RESOURCE_ERROR, f"the disk does not take it: {error}")
+    return QueueError(Reason.RESOURCE_ERROR, f"the disk does not take it: {error}")
 
 
 def check_vhost(queues: QueueBroker, name: str) -> VirtualHost:
     """The virtual host of that name, or NOT_ALLOWED."""
     vhost = queues.vhosts.get(name)
     if vhost is None:
-        raise AmqpError(ReplyCode.NOT_ALLOWED, f"vhost {name} not found")
+        raise QueueError(Reason.NOT_ALLOWED, f"vhost {name} not found")
     return vhost
-
-
-__all__ = ["QueueBroker", "check_vhost", "precondition_failed", "storage_refusal"]

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from strom.broker.queues.destinations import Destinations, find_destinations
+from strom.queues.errors import precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import Queue
 from strom.queues.receipts import BatchReceipt
-from strom.queues.refusals import precondition_failed
 from strom.queues.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class StagedMessages:
     def __init__(
         self, queues: "QueueBroker", vhost: VirtualHost, messages: Sequence[Message]
     ) -> None:
-        """Check everything that can be checked; AmqpError if the transaction cannot be applied."""
+        """Check everything that can be checked; QueueError if the transaction cannot be applied."""
         self._queues = queues
         self._vhost = vhost
         self._messages = messages

@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from strom.broker.partition import Partition
+from strom.broker.queues.message_records import build_message_batch, read_message
 from strom.broker.replaying import records_of
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.queues.acknowledged import Acknowledged, Range
 from strom.queues.message import Message
-from strom.queues.message_records import build_message_batch, read_message
 from strom.queues.progress_records import ALL, CHANGE, Progress, encode_all, encode_change
 from strom.queues.queue import MessageUnavailable
 from strom.queues.receipts import Receipt

@@ -3,10 +3,11 @@
 from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, TypeAlias
 
+from strom.broker.queues.message_properties import make_message
 from strom.queues.consumers import Consumer
+from strom.queues.errors import QueueError, access_refused, precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import GetResult, Queue
-from strom.queues.refusals import access_refused, precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.server.amqp.ack_timeout import DeliveryAges
 from strom.server.amqp.confirms import Confirms
@@ -110,7 +111,7 @@ class Channel:
         if method.immediate:
             raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
         now_ms = self.queues.clock.now_ms()
-        message = Message(exchange, method.routing_key, properties, body, now_ms)
+        message = make_message(exchange, method.routing_key, properties, body, now_ms)
         if message.user_id is not None and message.user_id != self.session.login.user:
             raise precondition_failed(
                 f"user_id property set to '{message.user_id}' but authenticated user was "
@@ -347,5 +348,5 @@ class Channel:
         return 0 if self.confirms is None else self.confirms.write(self.out.frames, self.number)
 
 
-def _unknown_tag(tag: int) -> AmqpError:
+def _unknown_tag(tag: int) -> QueueError:
     return precondition_failed(f"unknown delivery tag {tag}")

@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from typing import Any, cast
 
 from strom.model.errors import ApiError, StorageError
+from strom.queues.errors import QueueError
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.context import QueueServices
 from strom.server.amqp.handlers import dispatch
@@ -122,7 +123,7 @@ class AmqpConnection:
                     and out.size <= MAX_UNSENT
                     and self._transport.is_open
                 )
-        except AmqpError as error:
+        except (AmqpError, QueueError) as error:
             self.fail(error, 0)
             buffer.start = buffer.end  # nobody knows where the next frame would begin
         except Exception as error:
@@ -197,7 +198,7 @@ class AmqpConnection:
                 self._run(channel.acknowledge(item.delivery_tag, item.multiple))
             else:
                 self._handle_frame(cast("Frame", item), channel)
-        except AmqpError as error:
+        except (AmqpError, QueueError) as error:
             self.fail(error, item.channel, item)
 
     def _handle_frame(self, frame: Frame, channel: Channel) -> None:
@@ -294,7 +295,7 @@ class AmqpConnection:
         self._busy = None
         error = None if task.cancelled() else task.exception()
         number, method = getattr(error, "place", (0, None))
-        if isinstance(error, AmqpError):
+        if isinstance(error, AmqpError | QueueError):
             self.fail(error, number, method)
         elif isinstance(error, ApiError | StorageError):
             self.fail(AmqpError(ReplyCode.RESOURCE_ERROR, str(error)), number, method)
@@ -316,24 +317,25 @@ class AmqpConnection:
 
     # --- the end -------------------------------------------------------------------------------
 
-    def fail(self, error: AmqpError, number: int, cause: object = None) -> None:
+    def fail(self, error: AmqpError | QueueError, number: int, cause: object = None) -> None:
         """Close the channel, or the connection, with the reply code."""
         transport = self._transport
         if not transport.is_open or self._closing:
             return
         text = str(error)[:MAX_REPLY_TEXT]
+        code = error.code if isinstance(error, AmqpError) else ReplyCode[error.reason.name]
         class_id, method_id = _blamed(cause)
         channel = self.channels.get(number)
-        if number and channel is not None and error.code.closes is Closes.CHANNEL:
+        if number and channel is not None and code.closes is Closes.CHANNEL:
             log.info("Closing channel %d of %s: %s", number, transport.peer, text)
             channel.leave()
             channel.closing = True
-            self.out.send(number, channel_methods.Close(error.code, text, class_id, method_id))
+            self.out.send(number, channel_methods.Close(code, text, class_id, method_id))
             return
         log.info("Closing the connection of %s: %s", transport.peer, text)
         self._leave()
         self._closing = True
-        self.out.send(0, methods.Close(error.code, text, class_id, method_id))
+        self.out.send(0, methods.Close(code, text, class_id, method_id))
         self.flush()
         self._loop.call_later(GOODBYE_SECONDS, transport.close, "it did not respond to its close")
 

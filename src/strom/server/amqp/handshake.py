@@ -65,7 +65,7 @@ class Handshake:
             case methods.StartOk():
                 return self._log_in(method)
             case methods.TuneOk():
-                return self._tuned(method)
+                self._tuned(method)
             case methods.Open():
                 return self._open(method)
         return None

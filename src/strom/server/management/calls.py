@@ -13,6 +13,7 @@ from typing import Any
 import strom
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
+from strom.broker.queues.message_properties import make_message
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.definitions import (
     EXCHANGE,
@@ -22,7 +23,7 @@ from strom.queues.definitions import (
     QueueDefinition,
     VirtualHostDefinition,
 )
-from strom.queues.message import Message
+from strom.queues.errors import QueueError, Reason
 from strom.queues.queue import GetResult, Queue
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.server.loopback import may_log_in
@@ -35,7 +36,7 @@ from strom.server.management.views import (
     queue_view,
 )
 from strom.wire.amqp.content import encode_properties
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
+from strom.wire.amqp.protocol import AmqpError
 
 MAX_GET = 10_000
 OK, CREATED, NO_CONTENT = HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
@@ -57,9 +58,9 @@ class ManagementCalls:
         self._log_in(request)
         try:
             return await self._dispatch(request)
-        except AmqpError as error:
+        except (AmqpError, QueueError) as error:
             status = HTTPStatus.BAD_REQUEST
-            if error.code is ReplyCode.NOT_FOUND:
+            if isinstance(error, QueueError) and error.reason is Reason.NOT_FOUND:
                 status = HTTPStatus.NOT_FOUND
             raise HttpError(status, str(error)) from error
 
@@ -175,7 +176,7 @@ class ManagementCalls:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"that is no message: {error}") from None
         where = self._vhost(vhost)
         where.exchange(exchange)
-        message = Message(exchange, key, properties, body, self._queues.clock.now_ms())
+        message = make_message(exchange, key, properties, body, self._queues.clock.now_ms())
         return self._queues.publish(where, message, None)
 
     # --- queues --------------------------------------------------------------------------------

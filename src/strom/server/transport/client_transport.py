@@ -48,7 +48,10 @@ class InputBuffer(Protocol):
 class TransportHandler(Protocol):
     """A protocol's side of one connection."""
 
-    input: InputBuffer
+    @property
+    def input(self) -> InputBuffer:
+        """Where the client's bytes go; it may be replaced between two reads."""
+        ...
 
     def on_connected(self) -> None:
         """The client is accepted: it has one of the process's connection slots."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from strom.queues.refusals import precondition_failed
+from strom.queues.errors import precondition_failed
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.confirms import Confirms
 from strom.wire.amqp.methods import confirm as methods

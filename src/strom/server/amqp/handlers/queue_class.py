@@ -3,8 +3,8 @@
 from typing import Any
 
 from strom.queues.definitions import QUEUE, Binding, QueueDefinition
+from strom.queues.errors import not_found
 from strom.queues.queue import Queue
-from strom.queues.refusals import not_found
 from strom.server.amqp.channel import Channel
 from strom.wire.amqp.methods import queue as methods
 

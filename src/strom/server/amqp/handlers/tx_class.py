@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from strom.queues.refusals import precondition_failed
+from strom.queues.errors import precondition_failed
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.transaction import Transaction
 from strom.wire.amqp.methods import tx as methods
