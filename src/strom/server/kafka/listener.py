@@ -32,7 +32,7 @@ class Listener:
             # kernel can send from a file.
             high_water=0,
         )
-        self.loop = self._socket.loop
+        self.loop: asyncio.AbstractEventLoop = self._socket.loop
         self.connections = self._socket.connections
         self.port = settings.port
         self._sweeper: asyncio.TimerHandle | None = None
