@@ -21,7 +21,7 @@ from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.delivering import DeliveryWriter
 from strom.wire.amqp.protocol import FRAME_MAX_DEFAULT
 from tests.broker.queue_world import QueueWorld
-from tests.broker.test_power_loss_of_dead_letters import World, queues
+from tests.broker.queues.test_power_loss_of_dead_letters import World, queues
 
 W = TypeVar("W", bound=World | QueueWorld)
 

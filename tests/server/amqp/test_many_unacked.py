@@ -8,7 +8,7 @@ from strom.broker.queues.slices import SLICE
 from strom.queues.queue import EXPIRED_AT_ONCE, Queue
 from strom.server.amqp.handlers import basic_class
 from strom.wire.amqp.methods import basic
-from tests.broker.test_power_loss_of_dead_letters import World
+from tests.broker.queues.test_power_loss_of_dead_letters import World
 from tests.server.amqp.in_process import Clients, clients, connection_of, disconnect
 
 MANY = 5 * SLICE + 7

@@ -9,7 +9,7 @@ from typing import Any
 
 from strom.broker.queues.hub import QueueBroker, storage_refusal
 from strom.broker.queues.naming import topic_of
-from strom.broker.queues.store import QueueStore
+from strom.broker.queues.queue_stores import store_of
 from strom.model.errors import ApiError
 from strom.queues.arguments import same_arguments
 from strom.queues.definitions import (
@@ -131,12 +131,10 @@ class Declarations:
             queue.owner = owner
         elif wanted.durable:
             try:
-                hosted = await self._queues.create_topic(definition.topic)
+                hosted = await self._queues.stores.create_topic(definition.topic)
             except ApiError as error:
                 raise storage_refusal(error) from error
-            store = queue.store
-            assert isinstance(store, QueueStore)  # noqa: S101 - make_queue made it
-            store.opened(hosted)
+            store_of(queue).opened(hosted)
             await self._write([definition])
         vhost.add_queue(queue)
         self.touch(queue)
@@ -188,7 +186,7 @@ class Declarations:
             await self._write([], known)
             for definition in known:
                 if isinstance(definition, QueueDefinition):
-                    self._queues.forget_damaged(definition)
+                    self._queues.stores.forget_damaged(definition)
 
     # --- bindings ------------------------------------------------------------------------------
 

@@ -161,7 +161,7 @@ class AmqpConnection:
 
     def _is_held(self) -> bool:
         """Whether publishers are held back, and this is one."""
-        return self._services.queues.blocked is not None and any(
+        return self._services.queues.block.reason is not None and any(
             channel.publishes for channel in self.channels.values()
         )
 
@@ -177,7 +177,7 @@ class AmqpConnection:
 
     def _take_rest(self) -> None:
         """Read on; a little later if consumers are just behind: then less goes through the log."""
-        if self._services.queues.memory.pressed and self._rest_waits < MOST_WAITS:
+        if self._services.queues.stores.memory.pressed and self._rest_waits < MOST_WAITS:
             self._rest_waits += 1
             self._loop.call_later(WAIT_SECONDS, self._take_rest)
             return

@@ -38,7 +38,7 @@ class AmqpListener:
             MemoryPool(settings.max_bytes_in_flight),
         )
         self.connections = self._socket.connections
-        queues.when_blocked.append(self._set_blocked)
+        queues.block.listeners.append(self._set_blocked)
 
     async def start(self, tls: ssl.SSLContext | None = None) -> None:
         """Listen; UserError with what to do if the port cannot be had."""
