@@ -6,7 +6,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from strom.broker.queues.declaring import Declarations
-from strom.broker.queues.hub import DEFAULT_VHOST, QueueBroker
+from strom.broker.queues.hub import QueueBroker
+from strom.broker.queues.message_properties import make_message
+from strom.broker.queues.naming import DEFAULT_VHOST
 from strom.broker.queues.store import QueueStore
 from strom.broker.queues.to_topic import TopicFeed
 from strom.broker.topics import HostedTopic
@@ -73,7 +75,7 @@ class QueueWorld:
         self, body: bytes, key: str = "", exchange: str = "", headers: Any = None
     ) -> Message:
         properties = encode_properties(BasicProperties(delivery_mode=2, headers=headers))
-        return Message(exchange, key, properties, body, self.clock.now_ms())
+        return make_message(exchange, key, properties, body, self.clock.now_ms())
 
     def publish(
         self, body: bytes, key: str = "", exchange: str = "", headers: Any = None
@@ -147,5 +149,5 @@ async def queue_world(
                 await hub.stop()
             else:
                 hub.bridges.stop()
-                for delayed in hub._delayed.values():
+                for delayed in hub.delayed.values():
                     delayed.stop()

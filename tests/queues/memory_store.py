@@ -1,5 +1,6 @@
 """A store of messages in a dictionary, a host that remembers, an outlet that collects."""
 
+from strom.broker.queues.message_properties import read_properties
 from strom.queues.definitions import QueueDefinition
 from strom.queues.message import Message
 from strom.queues.queue import MessageUnavailable, Queue
@@ -78,4 +79,5 @@ def make_queue(**arguments):
 
 
 def make_message(body, now_ms=0, **properties):
-    return Message("", "q", encode_properties(BasicProperties(**properties)), body, now_ms)
+    parsed = read_properties(encode_properties(BasicProperties(**properties)))
+    return Message("", "q", parsed, body, now_ms)

@@ -3,8 +3,8 @@
 import pytest
 
 from strom.queues.consumers import Consumer
+from strom.queues.errors import QueueError
 from strom.queues.queue import EXPIRED_AT_ONCE, RETRY_MS
-from strom.wire.amqp.protocol import AmqpError
 from tests.queues.memory_store import CollectingOutlet, make_message, make_queue
 
 
@@ -123,7 +123,7 @@ def test_only_the_oldest_of_single_active_consumers_gets_messages():
 def test_an_exclusive_consumer_wants_to_be_alone():
     queue = make_queue()
     consume(queue, exclusive=True)
-    with pytest.raises(AmqpError, match="exclusive"):
+    with pytest.raises(QueueError, match="exclusive"):
         consume(queue, "other")
 
 

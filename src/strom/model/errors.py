@@ -2,6 +2,7 @@
 
 StromError
 ├── ApiError            a Kafka error code, with a text for the client
+├── QueueError          a request that queues refuse, with the reason (`queues/errors.py`)
 ├── ProtocolError       bytes that do not follow the protocol
 │   └── AmqpError       with a reply code for the client (`wire/amqp/protocol.py`)
 ├── StorageError        the disk or the data on it

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from strom.queues.definitions import Arguments
-from strom.queues.refusals import precondition_failed
+from strom.queues.errors import precondition_failed
 
 MAX_PRIORITY = 255
 _MAX_MS = 2**32 - 1

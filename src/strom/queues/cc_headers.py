@@ -1,7 +1,7 @@
 """Further routing keys that a message names in its headers: copies, and copies nobody is told of."""
 
-from strom.queues.refusals import precondition_failed
-from strom.wire.amqp.table import Table
+from strom.model.tables import Table
+from strom.queues.errors import precondition_failed
 
 COPIES = "CC"
 BLIND_COPIES = "BCC"

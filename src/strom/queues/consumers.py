@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
 from strom.queues.definitions import Arguments
-from strom.queues.refusals import access_refused
+from strom.queues.errors import access_refused
 
 if TYPE_CHECKING:
     from strom.queues.message import Message

@@ -6,10 +6,8 @@ count. A message that would go round in a circle without ever having been reject
 
 from typing import Any
 
+from strom.model.tables import Timestamp
 from strom.queues.message import Message
-from strom.queues.properties import change_properties
-from strom.wire.amqp.content import decode_properties
-from strom.wire.amqp.table import Timestamp
 
 DEATHS = "x-death"
 REJECTED = "rejected"
@@ -39,7 +37,7 @@ def dead_letter(
         "routing-keys": keys,
     }
     if reason == EXPIRED and message.expiration_ms is not None:
-        entry["original-expiration"] = decode_properties(message.properties).expiration
+        entry["original-expiration"] = message.parsed.expiration
     changes: dict[str, Any] = {DEATHS: _with_entry(deaths(headers), entry)}
     if "x-first-death-reason" not in headers:
         changes["x-first-death-reason"] = reason
@@ -47,9 +45,7 @@ def dead_letter(
         changes["x-first-death-exchange"] = message.exchange
     # With a key of its own, the further ones no longer count.
     without = ("CC",) if routing_key is not None else ()
-    properties = change_properties(
-        message.properties, changes, without=without, keep_expiration=False
-    )
+    properties = message.parsed.changed(changes, without=without, keep_expiration=False)
     key = message.routing_key if routing_key is None else routing_key
     return Message(exchange, key, properties, message.body, now_ms)
 

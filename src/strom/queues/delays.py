@@ -2,10 +2,9 @@
 
 import heapq
 
+from strom.model.tables import Table
+from strom.queues.errors import precondition_failed
 from strom.queues.message import Message
-from strom.queues.properties import change_properties
-from strom.queues.refusals import precondition_failed
-from strom.wire.amqp.table import Table
 
 DELAY = "x-delay"
 """The header with the milliseconds to wait. When the time has come its sign is turned."""
@@ -24,7 +23,7 @@ def delay_of(headers: Table) -> int:
 
 def released(message: Message, now_ms: int) -> Message:
     """The message as it is published when its time has come."""
-    properties = change_properties(message.properties, {DELAY: -delay_of(message.headers or {})})
+    properties = message.parsed.changed({DELAY: -delay_of(message.headers or {})})
     return Message(message.exchange, message.routing_key, properties, message.body, now_ms)
 
 

@@ -1,6 +1,32 @@
-"""A message on its way: where it was published to, its properties as raw bytes, its body."""
+"""A message: where it was published to, its properties, its body."""
 
-from strom.queues.properties import read_facts
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol, Self
+
+from strom.model.tables import Table
+
+
+class MessageProperties(Protocol):
+    """What queues know of a message's properties. How they are encoded is the business of others."""
+
+    raw: bytes
+    """All properties, as they are delivered and stored."""
+    persistent: bool
+    priority: int
+    expiration: str | None
+    expiration_ms: int | None
+    headers: Table | None
+    user_id: str | None
+
+    def changed(
+        self,
+        headers: Mapping[str, Any],
+        *,
+        without: Collection[str] = (),
+        keep_expiration: bool = True,
+    ) -> Self:
+        """The properties with some headers set or left out, all others byte for byte as they are."""
+        ...
 
 
 class Message:
@@ -11,6 +37,7 @@ class Message:
         "exchange",
         "expiration_ms",
         "headers",
+        "parsed",
         "persistent",
         "priority",
         "properties",
@@ -21,16 +48,28 @@ class Message:
     )
 
     def __init__(
-        self, exchange: str, routing_key: str, properties: bytes, body: bytes, timestamp_ms: int
+        self,
+        exchange: str,
+        routing_key: str,
+        parsed: MessageProperties,
+        body: bytes,
+        timestamp_ms: int,
     ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
-        self.properties = properties
-        """Flags and fields, as in a content header."""
+        self.parsed = parsed
+        self.properties = parsed.raw
         self.body = body
         self.timestamp_ms = timestamp_ms
         """When it came."""
-        facts = read_facts(properties)
-        self.persistent, self.priority, self.expiration_ms, self.headers, self.user_id = facts
+        self.persistent = parsed.persistent
+        self.priority = parsed.priority
+        self.expiration_ms = parsed.expiration_ms
+        self.headers = parsed.headers
+        self.user_id = parsed.user_id
         self.record: bytes | None = None
-        """How it lies in a log, once someone needed that."""
+        """Its bytes in a log, once they were needed."""
+
+    def with_properties(self, parsed: MessageProperties) -> "Message":
+        """The same message with other properties."""
+        return Message(self.exchange, self.routing_key, parsed, self.body, self.timestamp_ms)

@@ -14,7 +14,6 @@ from strom.queues.consumers import Consumer, Consumers
 from strom.queues.dead_letters import DELIVERY_LIMIT, EXPIRED, MAX_LENGTH, REJECTED
 from strom.queues.definitions import QueueDefinition
 from strom.queues.message import Message
-from strom.queues.properties import change_properties
 from strom.queues.ready import FifoReady, PriorityReady
 from strom.queues.receipts import Receipt
 
@@ -356,10 +355,7 @@ class Queue:
         """The message as consumers see it: with its delivery count where that is kept."""
         if not self.rules.counts_deliveries or not (count := self._returns.get(position)):
             return message
-        properties = change_properties(message.properties, {DELIVERY_COUNT: count})
-        return Message(
-            message.exchange, message.routing_key, properties, message.body, message.timestamp_ms
-        )
+        return message.with_properties(message.parsed.changed({DELIVERY_COUNT: count}))
 
     # --- back ----------------------------------------------------------------------------------
 

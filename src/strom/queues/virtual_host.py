@@ -6,14 +6,19 @@ from typing import Any, TypeAlias
 from strom.model.errors import ApiError
 from strom.model.topics import check_topic_name, is_internal, is_of_queues
 from strom.queues.definitions import EXCHANGE, QUEUE, Arguments, Binding, ExchangeDefinition
+from strom.queues.errors import (
+    QueueError,
+    Reason,
+    access_refused,
+    not_found,
+    precondition_failed,
+)
 from strom.queues.exchanges.direct import Direct
 from strom.queues.exchanges.fanout import Fanout
 from strom.queues.exchanges.headers import Headers, check_form
 from strom.queues.exchanges.kind import Matcher
 from strom.queues.exchanges.topic import Topic
 from strom.queues.queue import Queue
-from strom.queues.refusals import access_refused, not_found, precondition_failed
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 DEFAULT = ""
 DELAYED = "x-delayed-message"
@@ -60,7 +65,7 @@ def _kind_of(definition: ExchangeDefinition) -> str:
         if kind not in _KINDS:
             raise precondition_failed(f"invalid x-delayed-type {kind!r}")
     if kind not in _KINDS:
-        raise AmqpError(ReplyCode.COMMAND_INVALID, f"unknown exchange type '{kind}'")
+        raise QueueError(Reason.COMMAND_INVALID, f"unknown exchange type '{kind}'")
     return kind
 
 

@@ -11,12 +11,17 @@ from strom.queues.queue import Queue
 from strom.server.amqp.channel import Channel, ChannelConsumer
 from strom.server.amqp.connection import AmqpConnection
 from strom.server.amqp.context import HalfReceived, QueueServices
+from strom.server.amqp.session import Login
+from strom.server.memory import MemoryPool
 from strom.server.process_limits import ConnectionSlots
+from strom.server.transport.client_transport import ClientTransport
+from strom.server.transport.socket_listener import SocketListener
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.delivering import DeliveryWriter
+from strom.wire.amqp.protocol import FRAME_MAX_DEFAULT
 from tests.broker.queue_world import QueueWorld
-from tests.broker.test_power_loss_of_dead_letters import World, queues
+from tests.broker.queues.test_power_loss_of_dead_letters import World, queues
 
 W = TypeVar("W", bound=World | QueueWorld)
 
@@ -44,12 +49,22 @@ class Wire(asyncio.Transport):
     abort = close
 
 
+def connection_of(channel: Channel) -> AmqpConnection:
+    connection = channel.out._sender
+    assert isinstance(connection, AmqpConnection)
+    return connection
+
+
+def disconnect(channel: Channel) -> None:
+    """The connection of a channel is lost."""
+    connection_of(channel)._transport.connection_lost(None)
+
+
 class Clients(Generic[W]):
     """Makes connections to a world of queues."""
 
     def __init__(self, world: W) -> None:
         self.world = world
-        self.connections: set[AmqpConnection] = set()
         settings = BrokerSettings()
         self.services = QueueServices(
             world.hub,
@@ -57,25 +72,40 @@ class Clients(Generic[W]):
             settings,
             "strom@test",
             HalfReceived(1 << 20),
+        )
+        self.listener: SocketListener[AmqpConnection] = SocketListener(
+            lambda transport: AmqpConnection(transport, self.services),
             ConnectionSlots(10_000),
+            MemoryPool(1 << 20),
         )
 
-    def connect(self) -> AmqpConnection:
-        connection = AmqpConnection(self.services, self.connections)
-        connection.connection_made(Wire())
-        connection.opened(self.world.vhost, heartbeat_s=0)
+    @property
+    def connections(self) -> set[AmqpConnection]:
+        return self.listener.connections
+
+    def connect(self, wire: Wire | None = None) -> AmqpConnection:
+        """A connection that has logged in."""
+        connection = self.accept(wire)
+        connection._opened(Login("guest", self.world.vhost, FRAME_MAX_DEFAULT, 2047, 0, False))
         return connection
+
+    def accept(self, wire: Wire | None = None) -> AmqpConnection:
+        """A connection that has sent nothing yet."""
+        transport = ClientTransport(self.listener, self.listener._make_handler)
+        transport.connection_made(wire or Wire())
+        return transport.handler
 
     def channel(self, connection: AmqpConnection | None = None) -> Channel:
         connection = connection or self.connect()
         number = len(connection.channels) + 1
-        connection.channels[number] = Channel(connection, number)
+        assert connection.session is not None
+        connection.channels[number] = Channel(connection.session, number)
         return connection.channels[number]
 
     def consume(self, channel: Channel, queue: Queue, limit: int = 0) -> ChannelConsumer:
         tag = f"c{len(channel.consumers)}"
         consumer = ChannelConsumer(queue, channel, tag, limit=limit)
-        consumer.writer = DeliveryWriter(channel.number, tag, channel.connection.frame_max)
+        consumer.writer = DeliveryWriter(channel.number, tag, channel.session.login.frame_max)
         queue.consumers.add(consumer)
         channel.consumers[tag] = consumer
         channel.serve([queue])

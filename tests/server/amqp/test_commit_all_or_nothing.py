@@ -11,6 +11,7 @@ from strom.broker.queues.staging import StagedMessages
 from strom.model.errors import ErrorCode
 from strom.queues.arguments import QueueRules
 from strom.queues.definitions import Binding
+from strom.queues.errors import QueueError
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.handlers import basic_class, tx_class
 from strom.testing.manual_clock import ManualClock
@@ -20,7 +21,7 @@ from strom.wire.amqp.methods import basic, tx
 from strom.wire.amqp.protocol import AmqpError
 from tests.broker.queue_world import QueueWorld, queue_world
 from tests.conformance_amqp.asking import PERSISTENT, bodies, closes_channel, count
-from tests.server.amqp.in_process import Clients
+from tests.server.amqp.in_process import Clients, connection_of, disconnect
 
 PROPERTIES = encode_properties(BasicProperties(delivery_mode=2))
 TARGETS = {"one": [b"a"], "two": [b"b", b"c"]}
@@ -64,8 +65,8 @@ async def commit(world: QueueWorld, channel: Channel) -> bool:
             await world.settled()
     try:
         work.result()
-    except AmqpError as error:
-        channel.connection.fail(error, 1)
+    except (AmqpError, QueueError) as error:
+        connection_of(channel).fail(error, 1)
         return False
     return True
 
@@ -138,7 +139,7 @@ def test_a_commit_whose_sync_is_refused_is_not_applied():
             store.topic.partitions[0].fail(ErrorCode.KAFKA_STORAGE_ERROR)
             with pytest.raises(AmqpError) as refused:
                 await work
-            channel.connection.fail(refused.value, 1)
+            connection_of(channel).fail(refused.value, 1)
             await world.settled()
             assert outcome(world) == NOT_APPLIED
 
@@ -154,7 +155,7 @@ def test_a_commit_whose_client_leaves_meanwhile_is_applied_as_a_whole_or_not_at_
             work = asyncio.ensure_future(tx_class.commit(channel, tx.Commit()))
             for _ in range(turns):
                 await asyncio.sleep(0)
-            channel.connection.connection_lost(None)
+            disconnect(channel)
             await asyncio.wait([work])
             done = work.exception() is None
             await world.settled()

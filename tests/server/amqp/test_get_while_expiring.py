@@ -5,7 +5,7 @@ import asyncio
 from strom.queues.queue import EXPIRED_AT_ONCE
 from strom.server.amqp.handlers import basic_class
 from strom.wire.amqp.methods import basic
-from tests.server.amqp.in_process import clients
+from tests.server.amqp.in_process import clients, disconnect
 
 
 def test_a_get_waits_until_all_that_expired_is_dropped():
@@ -37,7 +37,7 @@ def test_a_get_of_a_client_that_is_gone_takes_no_message():
             it.world.publish("q", b"new")
             channel = it.channel()
             waiting = asyncio.ensure_future(basic_class.get(channel, basic.Get(0, "q", False)))
-            channel.connection.connection_lost(None)
+            disconnect(channel)
             await waiting
             queue = it.world.queue("q")
             while queue.is_expiring:

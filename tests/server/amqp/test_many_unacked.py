@@ -8,8 +8,8 @@ from strom.broker.queues.slices import SLICE
 from strom.queues.queue import EXPIRED_AT_ONCE, Queue
 from strom.server.amqp.handlers import basic_class
 from strom.wire.amqp.methods import basic
-from tests.broker.test_power_loss_of_dead_letters import World
-from tests.server.amqp.in_process import Clients, clients
+from tests.broker.queues.test_power_loss_of_dead_letters import World
+from tests.server.amqp.in_process import Clients, clients, connection_of, disconnect
 
 MANY = 5 * SLICE + 7
 
@@ -39,7 +39,7 @@ async def watch(queue: Queue, most: int) -> int:
 
 
 def lose_connection(channel):
-    channel.connection.connection_lost(None)
+    disconnect(channel)
 
 
 def leave_channel(channel):
@@ -47,11 +47,11 @@ def leave_channel(channel):
 
 
 def nack_all(channel):
-    channel.connection._run(channel.refuse(0, multiple=True, requeue=True))
+    connection_of(channel)._run(channel.refuse(0, multiple=True, requeue=True))
 
 
 def recover(channel):
-    channel.connection._run(channel.recover())
+    connection_of(channel)._run(channel.recover())
 
 
 @pytest.mark.parametrize("leave", [lose_connection, leave_channel])
@@ -76,11 +76,11 @@ def test_a_client_is_not_read_while_its_messages_come_back(give_back):
             for consumer in channel.consumers.values():
                 queue.consumers.remove(consumer)
             give_back(channel)
-            assert channel.connection._busy is not None
+            assert connection_of(channel)._busy is not None
             assert await watch(queue, SLICE) >= 5
             for _ in range(3):
                 await asyncio.sleep(0)
-            assert channel.connection._busy is None
+            assert connection_of(channel)._busy is None
 
     run(test)
 
@@ -111,7 +111,7 @@ def test_what_came_back_is_delivered_before_what_waited():
             other = it.channel()
             consumer = it.consume(other, queue, limit=5)
             assert consumer.unacked == 5
-            dying.connection.connection_lost(None)
+            disconnect(dying)
             while not queue.waiting > 5:
                 await asyncio.sleep(0)
             other.settle(list(other.unacked.values()), None)
@@ -131,7 +131,7 @@ def test_a_standby_consumer_gets_what_came_back_before_what_waited():
             active = await it.take(queue, MANY - 10)
             standby = it.channel()
             assert it.consume(standby, queue, limit=5).unacked == 0
-            active.connection.connection_lost(None)
+            disconnect(active)
             while not standby.unacked:
                 await asyncio.sleep(0)
             assert [one.position for one in standby.unacked.values()] == [0, 1, 2, 3, 4]
@@ -148,9 +148,9 @@ def test_what_came_back_is_delivered_first_though_other_work_is_done_before_it()
             for _ in range(3 * SLICE):
                 it.world.publish("busy", b"")
             busy = await it.take(it.world.queue("busy"), 3 * SLICE)
-            busy.connection.connection_lost(None)
+            disconnect(busy)
             it.services.queues.slices._done_at_once = 1.0
-            other.connection.connection_lost(None)
+            disconnect(other)
             late = it.channel()
             it.consume(late, queue, limit=1)
             while not late.unacked:
@@ -165,7 +165,7 @@ def test_a_get_waits_until_all_is_back():
         async with clients() as it:
             queue = await filled(it)
             dying = await it.take(queue, MANY - 10)
-            dying.connection.connection_lost(None)
+            disconnect(dying)
             channel = it.channel()
             await basic_class.get(channel, basic.Get(0, "q", False))
             assert [one.position for one in channel.unacked.values()] == [0]
@@ -187,7 +187,7 @@ def test_two_queues_of_one_channel_get_their_own():
             it.consume(channel, other)
             while len(channel.unacked) < 4 * SLICE:
                 await asyncio.sleep(0)
-            channel.connection.connection_lost(None)
+            disconnect(channel)
             while one.unacked or other.unacked:
                 await asyncio.sleep(0)
             assert set(it.world.bodies("q")) == {b"q"}
@@ -202,11 +202,11 @@ def test_acknowledging_many_is_done_in_slices_and_counts_though_the_client_leave
             queue = await filled(it)
             channel = await it.take(queue, MANY)
             *_, third_last, _, _ = channel.unacked
-            channel.connection._run(channel.acknowledge(third_last, multiple=True))
+            connection_of(channel)._run(channel.acknowledge(third_last, multiple=True))
             before = len(queue.unacked)
             await asyncio.sleep(0)
             assert before - len(queue.unacked) <= SLICE
-            channel.connection.connection_lost(None)
+            disconnect(channel)
             while queue.unacked:
                 await asyncio.sleep(0)
             assert it.world.bodies("q") == [str(MANY - 2).encode(), str(MANY - 1).encode()]
@@ -234,7 +234,7 @@ def test_rejecting_many_makes_few_dead_letters_in_one_turn():
             queue = await filled(it, count, **to_last)
             channel = await it.take(queue, count)
             last = it.world.queue("last")
-            channel.connection._run(channel.refuse(0, multiple=True, requeue=False))
+            connection_of(channel)._run(channel.refuse(0, multiple=True, requeue=False))
             while last.waiting < count:
                 before = last.waiting
                 await asyncio.sleep(0)
@@ -255,7 +255,7 @@ def test_what_comes_back_to_a_full_queue_makes_few_dead_letters_in_one_turn():
             it.consume(channel, it.world.queue("q"))
             for number in range(count):
                 it.world.publish("q", b"%d" % number)
-            channel.connection.connection_lost(None)
+            disconnect(channel)
             while last.waiting < count - 1:
                 before = last.waiting
                 await asyncio.sleep(0)
@@ -270,7 +270,7 @@ def test_a_queue_that_is_deleted_meanwhile_takes_its_messages_along():
         async with clients() as it:
             queue = await filled(it)
             channel = await it.take(queue, MANY)
-            channel.connection.connection_lost(None)
+            disconnect(channel)
             await it.services.declarations.delete_queue(it.world.vhost, queue)
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -284,7 +284,7 @@ def test_what_did_not_come_back_before_a_purge_does_so_after_it():
         async with clients() as it:
             queue = await filled(it)
             channel = await it.take(queue, MANY)
-            channel.connection.connection_lost(None)
+            disconnect(channel)
             while not queue.waiting:
                 await asyncio.sleep(0)
             purged = queue.purge()

@@ -8,8 +8,8 @@ from typing import Any
 import pamqp.commands
 import pika.spec
 
+from strom.model.tables import Timestamp
 from strom.wire.amqp.schema import Kind, Method
-from strom.wire.amqp.table import Timestamp
 
 
 def encoded_by_pika(method: Method) -> bytes:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strom.model.tables import Timestamp
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 from strom.wire.amqp.table import (
     EMPTY_TABLE,
     MAX_DEPTH,
     MAX_ELEMENTS,
-    Timestamp,
     change_table,
     decode_table,
     encode_table,

@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from strom.model.tables import Timestamp
 from strom.wire.amqp.content import BasicProperties
 from strom.wire.amqp.schema import Kind, Method
-from strom.wire.amqp.table import Timestamp
 
 UINT64_MAX = 2**64 - 1
 texts = st.text(st.characters(codec="utf-8"), max_size=60)

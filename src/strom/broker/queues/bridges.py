@@ -10,16 +10,16 @@ from strom.broker.queues.bridge_letters import BridgeLetters
 from strom.broker.queues.destinations import find_destinations
 from strom.broker.queues.from_topic import Delivery
 from strom.broker.queues.to_topic import TopicFeed
+from strom.broker.queues.topic_messages import message_from_record
 from strom.broker.queues.topic_reader import TopicReader
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ApiError
 from strom.model.topics import is_internal
 from strom.queues.definitions import Cursor
+from strom.queues.errors import QueueError, precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import Queue
 from strom.queues.receipts import Receipt
-from strom.queues.refusals import precondition_failed
-from strom.queues.topic_messages import message_from_record
 from strom.queues.virtual_host import (
     FROM_OFFSET,
     Exchange,
@@ -138,7 +138,7 @@ class Bridges:
                 max_body=self._queues.broker.settings.amqp_max_message_bytes,
             )
             found = find_destinations(vhost, message)
-        except (AmqpError, ValueError) as error:
+        except (QueueError, AmqpError, ValueError) as error:
             reason = str(error)
             yield Delivery(
                 f"dead letter topic {letters.topic}",

@@ -9,7 +9,7 @@ from typing import Any
 
 from strom.broker.queues.hub import QueueBroker, storage_refusal
 from strom.broker.queues.naming import topic_of
-from strom.broker.queues.store import QueueStore
+from strom.broker.queues.queue_stores import store_of
 from strom.model.errors import ApiError
 from strom.queues.arguments import same_arguments
 from strom.queues.definitions import (
@@ -20,9 +20,9 @@ from strom.queues.definitions import (
     ExchangeDefinition,
     QueueDefinition,
 )
+from strom.queues.errors import QueueError, Reason, access_refused, precondition_failed
 from strom.queues.exchanges.headers import check_form
 from strom.queues.queue import Queue
-from strom.queues.refusals import access_refused, precondition_failed
 from strom.queues.virtual_host import (
     ALTERNATE,
     DEFAULT,
@@ -30,7 +30,6 @@ from strom.queues.virtual_host import (
     VirtualHost,
     refuse_internal_topics,
 )
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 RESERVED = "amq."
 
@@ -132,12 +131,10 @@ class Declarations:
             queue.owner = owner
         elif wanted.durable:
             try:
-                hosted = await self._queues.create_topic(definition.topic)
+                hosted = await self._queues.stores.create_topic(definition.topic)
             except ApiError as error:
                 raise storage_refusal(error) from error
-            store = queue.store
-            assert isinstance(store, QueueStore)  # noqa: S101 - make_queue made it
-            store.opened(hosted)
+            store_of(queue).opened(hosted)
             await self._write([definition])
         vhost.add_queue(queue)
         self.touch(queue)
@@ -153,8 +150,8 @@ class Declarations:
         """A queue that a connection may use: RESOURCE_LOCKED if it belongs to another."""
         queue = vhost.queue(name)
         if queue.owner is not None and queue.owner is not owner:
-            raise AmqpError(
-                ReplyCode.RESOURCE_LOCKED,
+            raise QueueError(
+                Reason.RESOURCE_LOCKED,
                 f"cannot obtain exclusive access to locked queue '{name}' in vhost '{vhost.name}'",
             )
         return queue
@@ -189,7 +186,7 @@ class Declarations:
             await self._write([], known)
             for definition in known:
                 if isinstance(definition, QueueDefinition):
-                    self._queues.forget_damaged(definition)
+                    self._queues.stores.forget_damaged(definition)
 
     # --- bindings ------------------------------------------------------------------------------
 
@@ -318,7 +315,7 @@ def _argument(arguments: Arguments, name: str) -> Any:
     return arguments.get(name)
 
 
-def _inequivalent(kind: str, found: Any, name: str, now: object, asked: object) -> AmqpError:
+def _inequivalent(kind: str, found: Any, name: str, now: object, asked: object) -> QueueError:
     return precondition_failed(
         f"inequivalent arg '{name}' for {kind} '{found.name}' in vhost '{found.vhost}': "
         f"received '{_shown(asked)}' but current is '{_shown(now)}'"

@@ -6,15 +6,19 @@ have them (`staging.py`); they have no delay, so a restart publishes them at onc
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from typing import Protocol
 
-from strom.broker.queues.store import MemoryShare, QueueStore, Turn
+from strom.broker.queues.store import QueueStore
 from strom.broker.topics import HostedTopic
 from strom.model.clock import Clock
 from strom.queues.delays import Delays, delay_of, released
+from strom.queues.errors import QueueError
 from strom.queues.message import Message
 from strom.queues.queue import RETRY_MS, MessageUnavailable, PendingRemoval
 from strom.queues.receipts import Receipt
+
+log = logging.getLogger(__name__)
 
 BATCH_BYTES = 8 * 1024 * 1024
 """A transaction up to this size is one batch, which a crash cannot cut in two."""
@@ -23,21 +27,26 @@ MOST_AT_ONCE = 1000
 LONGEST_SLEEP_S = 3600.0
 
 
+class DelayedPublisher(Protocol):
+    """Publishes messages whose time has come."""
+
+    def publish_delayed(
+        self, vhost: str, message: Message, removal: PendingRemoval, *, is_committed: bool
+    ) -> bool:
+        """Publish one; False if no queue is bound for it, QueueError if its exchange is gone."""
+        ...
+
+
 class DelayedMessages:
-    """Holds messages until they are due."""
+    """Holds messages of one virtual host in a store until they are due."""
 
     def __init__(
-        self,
-        turn: Turn,
-        clock: Clock,
-        memory: MemoryShare,
-        publish: Callable[[Message, PendingRemoval, bool], bool],
+        self, vhost: str, store: QueueStore, clock: Clock, publisher: DelayedPublisher
     ) -> None:
-        self.store = QueueStore(
-            turn, clock, memory, durable=True, keeps_all=True, batch_bytes=BATCH_BYTES
-        )
+        self.store = store
+        self._vhost = vhost
+        self._publisher = publisher
         self._clock = clock
-        self._publish = publish
         self._delays = Delays()
         self._timer: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -96,10 +105,16 @@ class DelayedMessages:
 
     def _leave(self, position: int, message: Message, now_ms: int) -> bool:
         """Publish a message; it is gone from here when it is durable elsewhere."""
-        departure = PendingRemoval(self.store, position)
+        removal = PendingRemoval(self.store, position)
         is_committed = not delay_of(message.headers or {})  # it never had to wait
         if not is_committed:
             message = released(message, now_ms)
-        routed = self._publish(message, departure, is_committed)
-        departure.settle(safe=True)
+        try:
+            routed = self._publisher.publish_delayed(
+                self._vhost, message, removal, is_committed=is_committed
+            )
+        except QueueError as error:
+            log.warning("A delayed message is dropped: %s", error)
+            routed = False
+        removal.settle(safe=True)
         return routed

@@ -3,13 +3,12 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
+from strom.model.tables import Table
 from strom.queues.cc_headers import BLIND_COPIES, COPIES, further_keys
 from strom.queues.delays import DELAY, delay_of
 from strom.queues.message import Message
-from strom.queues.properties import change_properties
 from strom.queues.queue import Queue
 from strom.queues.virtual_host import Exchange, VirtualHost
-from strom.wire.amqp.table import Table
 
 SPECIAL_HEADERS = frozenset({COPIES, BLIND_COPIES})
 
@@ -51,12 +50,5 @@ def _route_special(
     for key in (message.routing_key, *further_keys(headers)):
         found.update(dict.fromkeys(vhost.route(message.exchange, key, headers)))
     if BLIND_COPIES in headers:
-        properties = change_properties(message.properties, {}, without=(BLIND_COPIES,))
-        message = Message(
-            message.exchange,
-            message.routing_key,
-            properties,
-            message.body,
-            message.timestamp_ms,
-        )
+        message = message.with_properties(message.parsed.changed({}, without=(BLIND_COPIES,)))
     return message, tuple(found)

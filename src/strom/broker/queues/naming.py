@@ -4,6 +4,9 @@ import hashlib
 
 from strom.model.topics import MAX_TOPIC_NAME_LENGTH, QUEUE_TOPIC_PREFIX
 
+DEFAULT_VHOST = "/"
+NO_QUEUE = ""
+"""No queue has this name; the log of delayed messages goes by it."""
 _KEPT = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.")
 _ROOM = MAX_TOPIC_NAME_LENGTH - 40
 

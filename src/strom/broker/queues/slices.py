@@ -1,4 +1,4 @@
-"""Long work on queues, done in slices, so that nobody waits for another's work to end.
+"""Long work on queues, in slices or in tasks, so that no client waits for another's work to end.
 
 Each turn of the event loop does one slice, of one work after the other. What is short is done at once, as
 long as a turn has not done a slice's worth of it.
@@ -7,8 +7,10 @@ long as a turn has not done a slice's worth of it.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias
+
+from strom.model.errors import DirectoryOffline, StromError
 
 log = logging.getLogger(__name__)
 
@@ -67,3 +69,38 @@ class Slices:
         finally:
             if self._steps:
                 self._soon()
+
+
+class BackgroundTasks:
+    """Work that waits, mostly for the disk.
+
+    A failure is logged; `on_offline` is called if the data directory is offline.
+    """
+
+    def __init__(self, on_offline: Callable[[DirectoryOffline], None]) -> None:
+        self._on_offline = on_offline
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Begin it; `finish` waits for it."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Return when all of it is done, or the time is up."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+
+    def _done(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, DirectoryOffline):
+            self._on_offline(error)
+        elif error is not None:
+            trace = None if isinstance(error, StromError) else error
+            log.error("Work on queues failed: %s", error, exc_info=trace)

@@ -5,18 +5,21 @@ is, whatever happens to the queues, the disk or the process afterwards. The log 
 messages. Once it is durable the messages go on to their queues, and leave it when they are durable there.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from strom.broker.queues.destinations import Destinations, find_destinations
+from strom.queues.errors import QueueError, precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import Queue
 from strom.queues.receipts import BatchReceipt
-from strom.queues.refusals import precondition_failed
 from strom.queues.virtual_host import VirtualHost
 
 if TYPE_CHECKING:
     from strom.broker.queues.hub import QueueBroker
+
+log = logging.getLogger(__name__)
 
 
 class StagedMessages:
@@ -25,7 +28,7 @@ class StagedMessages:
     def __init__(
         self, queues: "QueueBroker", vhost: VirtualHost, messages: Sequence[Message]
     ) -> None:
-        """Check everything that can be checked; AmqpError if the transaction cannot be applied."""
+        """Check everything that can be checked; QueueError if the transaction cannot be applied."""
         self._queues = queues
         self._vhost = vhost
         self._messages = messages
@@ -59,7 +62,12 @@ class StagedMessages:
 
     def _release(self, message: Message, position: int | None) -> bool:
         if position is None:
-            return self._queues.publish_committed(self._vhost, message)
+            try:
+                found = find_destinations(self._vhost, message)
+            except QueueError as error:  # its exchange was there when the transaction was checked
+                log.warning("A message of a transaction is dropped: %s", error)
+                return False
+            return self._queues.publish_to(found, None, is_committed=True)
         return self._queues.delayed_of(self._vhost.name).release(position, message)
 
     def withdraw(self) -> None:

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from strom.broker.queues.store import QueueStore
 from strom.model.errors import DirectoryOffline
 
 log = logging.getLogger(__name__)
@@ -18,7 +17,7 @@ RETRY_SECONDS = 1.0
 
 
 class Sender(Protocol):
-    """Who has something to send."""
+    """Has something to send."""
 
     def flush(self) -> None:
         """Send it."""
@@ -26,7 +25,7 @@ class Sender(Protocol):
 
 
 class Writable(Protocol):
-    """What has something to write."""
+    """Has something to write."""
 
     def write_messages(self) -> None:
         """Write messages."""
@@ -37,51 +36,61 @@ class Writable(Protocol):
         ...
 
 
+class PublisherBlock:
+    """Whether publishers are held back, and who has to know."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        """Why no messages are accepted now."""
+        self.listeners: list[Callable[[str | None], None]] = []
+
+    def set(self, reason: str | None) -> None:
+        """Hold publishers back for a reason, or no longer."""
+        self.reason = reason
+        for listener in self.listeners:
+            listener(reason)
+
+
 class TickBatcher:
-    """Gathers what is to be done."""
+    """Gathers what is to be done. `on_offline` is called when the data directory is."""
 
     def __init__(
-        self,
-        before: Callable[[], None],
-        need_topic: Callable[[QueueStore], None],
-        blocked: Callable[[str | None], None],
-        offline: Callable[[DirectoryOffline], None],
+        self, block: PublisherBlock, on_offline: Callable[[DirectoryOffline], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._before = before
-        self._need_topic = need_topic
-        self._blocked = blocked
-        self._offline = offline
+        self._block = block
+        self._on_offline = on_offline
+        self._first: dict[Sender, None] = {}
         self._stores: dict[Writable, None] = {}
         self._senders: dict[Sender, None] = {}
         self._is_due = False
-        self._failing: dict[QueueStore, None] = {}
+        self._failing: dict[Writable, None] = {}
+
+    def send_first(self, sender: Sender) -> None:
+        """Have what was gathered sent before anything is written: it leads to writes."""
+        self._first[sender] = None
+        self._soon()
 
     def write_later(self, store: Writable) -> None:
         """Have the store written."""
         self._stores[store] = None
-        self.soon()
+        self._soon()
 
     def send_later(self, sender: Sender) -> None:
-        """Have what someone gathered sent."""
+        """Have what was gathered sent."""
         self._senders[sender] = None
-        self.soon()
+        self._soon()
 
-    def soon(self) -> None:
-        """Have a turn end."""
+    def _soon(self) -> None:
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self.end)
 
-    def need_topic(self, store: QueueStore) -> None:
-        """The store has too much for the memory."""
-        self._need_topic(store)
-
-    def failed(self, store: QueueStore, error: Exception) -> None:
-        """The disk does not take a store's writes: hold publishers back, and try again."""
+    def failed(self, store: Writable, error: Exception) -> None:
+        """The disk refuses a store's writes: hold publishers back, and retry."""
         if not self._failing:
-            log.warning("A queue cannot be written, it is tried again: %s", error)
-            self._blocked("low on disk")
+            log.warning("A queue cannot be written, which is retried: %s", error)
+            self._block.set("low on disk")
             self._loop.call_later(RETRY_SECONDS, self._retry)
         self._failing[store] = None
 
@@ -89,17 +98,20 @@ class TickBatcher:
         stores, self._failing = self._failing, {}
         try:
             for store in stores:
-                store.retry()
+                store.write_messages()
+                store.write_progress()
         except DirectoryOffline as error:
-            self._offline(error)
+            self._on_offline(error)
             return
         if not self._failing:
-            self._blocked(None)
+            self._block.set(None)
 
     def end(self) -> None:
         """Do all of it."""
         self._is_due = False
-        self._before()
+        first, self._first = self._first, {}
+        for sender in first:
+            sender.flush()
         stores, self._stores = self._stores, {}
         try:
             for store in stores:
@@ -107,7 +119,7 @@ class TickBatcher:
             for store in stores:
                 store.write_progress()
         except DirectoryOffline as error:
-            self._offline(error)
+            self._on_offline(error)
         senders, self._senders = self._senders, {}
         for sender in senders:
             sender.flush()

@@ -7,8 +7,8 @@ left out, unless `x-match` is one of the forms that end in `-with-x`.
 from collections.abc import Iterable
 from typing import Any, Generic
 
+from strom.queues.errors import precondition_failed
 from strom.queues.exchanges.kind import Arguments, T
-from strom.queues.refusals import precondition_failed
 
 MATCH = "x-match"
 FORMS = ("all", "any", "all-with-x", "any-with-x")

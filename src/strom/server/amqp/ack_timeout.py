@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from strom.queues.refusals import precondition_failed
-from strom.wire.amqp.protocol import AmqpError
+from strom.queues.errors import QueueError, precondition_failed
 
 if TYPE_CHECKING:
     from strom.server.amqp.channel import Unacked
@@ -58,7 +57,7 @@ def close_overdue(connections: Iterable["AmqpConnection"], timeout_ms: int, now_
                 connection.fail(_timed_out(channel.number, limit_ms), channel.number)
 
 
-def _timed_out(number: int, timeout_ms: int) -> AmqpError:
+def _timed_out(number: int, timeout_ms: int) -> QueueError:
     return precondition_failed(
         f"delivery acknowledgement on channel {number} timed out. Timeout value used: {timeout_ms} "
         "ms. This timeout value can be configured, see consumers doc guide to learn more"

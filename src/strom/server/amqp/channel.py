@@ -1,15 +1,17 @@
 """A channel: consumers and their unacknowledged messages, what is published, and what is confirmed."""
 
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from strom.broker.queues.message_properties import make_message
 from strom.queues.consumers import Consumer
+from strom.queues.errors import QueueError, access_refused, precondition_failed
 from strom.queues.message import Message
 from strom.queues.queue import GetResult, Queue
-from strom.queues.refusals import access_refused, precondition_failed
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.server.amqp.ack_timeout import DeliveryAges
 from strom.server.amqp.confirms import Confirms
+from strom.server.amqp.session import Session
 from strom.server.amqp.settling import Settling
 from strom.server.amqp.transaction import Transaction
 from strom.wire.amqp.codec import method_frame
@@ -17,9 +19,7 @@ from strom.wire.amqp.content import Content, ContentAssembly, write_content
 from strom.wire.amqp.delivering import DeliveryWriter
 from strom.wire.amqp.methods import basic
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
-
-if TYPE_CHECKING:
-    from strom.server.amqp.connection import AmqpConnection
+from strom.wire.amqp.schema import Method
 
 _new = tuple.__new__  # a NamedTuple's own constructor takes twice as long
 FRAMES_BYTES = 80
@@ -49,20 +49,20 @@ class ChannelConsumer(Consumer):
 class Channel:
     """One channel of a connection. As an outlet of queues it takes deliveries."""
 
-    def __init__(self, connection: "AmqpConnection", number: int) -> None:
-        vhost = connection.vhost
-        assert vhost is not None  # noqa: S101 - channels come after the handshake
-        self.connection = connection
+    def __init__(self, session: Session, number: int) -> None:
+        self.session = session
         self.number = number
-        self.vhost: VirtualHost = vhost
-        self.queues = connection.services.queues
+        self.vhost: VirtualHost = session.login.vhost
+        self.queues = session.services.queues
+        self.declarations = session.services.declarations
+        self.out = session.out
         self.closing = False
         self.left = False
-        self.takes = connection.can_send
+        self.takes = session.out.can_deliver
         self.consumers: dict[str, ChannelConsumer] = {}
         self.unacked: dict[int, Unacked] = {}
         self.assembly: ContentAssembly[basic.Publish] = ContentAssembly(
-            connection.services.settings.amqp_max_message_bytes
+            session.services.settings.amqp_max_message_bytes
         )
         self.prefetch = 0
         """For consumers that come."""
@@ -79,6 +79,10 @@ class Channel:
         self._settling: Settling | None = None
         """What has begun on `unacked`."""
 
+    def send(self, method: Method) -> None:
+        """Send a method."""
+        self.out.send(self.number, method)
+
     # --- publishing ----------------------------------------------------------------------------
 
     def add_header(self, payload: memoryview) -> None:
@@ -89,7 +93,7 @@ class Channel:
         """A part of a body has come."""
         before = self.assembly.held_bytes
         content = self.assembly.add_body(payload)
-        self.connection.services.half_received.add(self.assembly.held_bytes - before)
+        self.session.services.half_received.add(self.assembly.held_bytes - before)
         self._assembled(content)
 
     def _assembled(self, content: Content[basic.Publish] | None) -> None:
@@ -107,17 +111,17 @@ class Channel:
         if method.immediate:
             raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "immediate=true")
         now_ms = self.queues.clock.now_ms()
-        message = Message(exchange, method.routing_key, properties, body, now_ms)
-        if message.user_id is not None and message.user_id != self.connection.user:
+        message = make_message(exchange, method.routing_key, properties, body, now_ms)
+        if message.user_id is not None and message.user_id != self.session.login.user:
             raise precondition_failed(
                 f"user_id property set to '{message.user_id}' but authenticated user was "
-                f"'{self.connection.user}'"
+                f"'{self.session.login.user}'"
             )
         if self.transaction is not None:
             self.transaction.published.append((message, method.mandatory))
         elif self.confirms is not None:
             receipt = self.confirms.expect()
-            self.connection.unconfirmed += 1
+            self.out.unconfirmed += 1
             if not self.queues.publish(self.vhost, message, receipt) and method.mandatory:
                 self.send_back(message)
             receipt.settle(safe=True)
@@ -132,12 +136,11 @@ class Channel:
         self._send_content(returned, message)
 
     def _send_content(self, method: Any, message: Message) -> None:
-        connection = self.connection
-        connection.out.append(method_frame(self.number, method))
-        write_content(
-            connection.out, self.number, message.properties, message.body, connection.frame_max
-        )
-        connection.gathered(len(message.body) + FRAMES_BYTES)
+        out = self.out
+        out.frames.append(method_frame(self.number, method))
+        frame_max = self.session.login.frame_max
+        write_content(out.frames, self.number, message.properties, message.body, frame_max)
+        out.added(len(message.body) + FRAMES_BYTES)
 
     # --- delivering ----------------------------------------------------------------------------
 
@@ -152,10 +155,10 @@ class Channel:
             self.unacked[tag] = _new(Unacked, (tag, consumer.queue, position, consumer))
             if self.channel_prefetch and len(self.unacked) >= self.channel_prefetch:
                 self.takes = False
-        connection = self.connection
+        out = self.out
         body = message.body
         consumer.writer.write(
-            connection.out,
+            out.frames,
             tag,
             redelivered,
             message.exchange,
@@ -163,7 +166,7 @@ class Channel:
             message.properties,
             body,
         )
-        connection.gathered(len(body) + FRAMES_BYTES)
+        out.added(len(body) + FRAMES_BYTES)
 
     def send_got(self, queue: Queue, got: GetResult, *, no_ack: bool) -> None:
         """Answer basic.get with a message."""
@@ -180,7 +183,7 @@ class Channel:
         limit = self.channel_prefetch
         takes = (
             self.flow_active
-            and self.connection.can_send
+            and self.out.can_deliver
             and not self.closing
             and not (limit and len(self.unacked) >= limit)
         )
@@ -290,21 +293,21 @@ class Channel:
     def consumer_cancelled(self, consumer: Consumer) -> None:
         """The queue of a consumer is gone: tell the client."""
         if self.consumers.pop(consumer.tag, None) is not None and not self.closing:
-            self.connection.send(self.number, basic.Cancel(consumer.tag, True))
+            self.send(basic.Cancel(consumer.tag, True))
 
     def remove_consumer(self, consumer: ChannelConsumer) -> None:
         """A consumer ends; what it has not acknowledged stays with the channel."""
         queue = consumer.queue
         if not queue.deleted:
             queue.consumers.remove(consumer)
-            self.connection.services.declarations.consumer_left(self.vhost, queue)
+            self.declarations.consumer_left(self.vhost, queue)
             self.serve([queue])
 
     def leave(self) -> None:
         """The channel ends: consumers go, and messages go back."""
         self.left = True
         self.takes = False
-        self.connection.services.half_received.add(-self.assembly.held_bytes)
+        self.session.services.half_received.add(-self.assembly.held_bytes)
         self.assembly.abandon()
         consumers, self.consumers = list(self.consumers.values()), {}
         left: dict[Queue, None] = {}
@@ -315,10 +318,12 @@ class Channel:
                 left[queue] = None
         self._return_all()
         if self.confirms is not None:
-            self.connection.unconfirmed -= self.confirms.close()
+            # What is due goes out before the channel's close, and is counted once.
+            self.out.unconfirmed -= self.write_confirms()
+            self.out.unconfirmed -= self.confirms.close()
         self.serve(left)
         for queue in left:
-            self.connection.services.declarations.consumer_left(self.vhost, queue)
+            self.declarations.consumer_left(self.vhost, queue)
 
     def _return_all(self) -> None:
         if self.transaction is not None:
@@ -338,12 +343,10 @@ class Channel:
         """Whether there is something to confirm."""
         return self.confirms is not None and self.confirms.is_due
 
-    def write_confirms(self) -> None:
-        """Confirm what has become safe."""
-        if self.confirms is not None:
-            count = self.confirms.write(self.connection.out, self.number)
-            self.connection.confirmed(count)
+    def write_confirms(self) -> int:
+        """Confirm what has become durable; how many messages that are."""
+        return 0 if self.confirms is None else self.confirms.write(self.out.frames, self.number)
 
 
-def _unknown_tag(tag: int) -> AmqpError:
+def _unknown_tag(tag: int) -> QueueError:
     return precondition_failed(f"unknown delivery tag {tag}")

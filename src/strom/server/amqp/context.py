@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
-from strom.server.process_limits import ConnectionSlots
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 
@@ -32,4 +31,3 @@ class QueueServices:
     settings: BrokerSettings
     node: str
     half_received: HalfReceived
-    slots: ConnectionSlots

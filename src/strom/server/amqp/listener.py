@@ -1,63 +1,63 @@
 """Listens for queue clients."""
 
 import asyncio
-import errno
+import ssl
 
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
-from strom.model.errors import UserError
 from strom.server.amqp.ack_timeout import CONNECTIONS_AT_ONCE, close_overdue, interval_ms
 from strom.server.amqp.connection import AmqpConnection
 from strom.server.amqp.context import HalfReceived, QueueServices
+from strom.server.memory import MemoryPool
 from strom.server.process_limits import ConnectionSlots
+from strom.server.transport.socket_listener import BindAddress, SocketListener
 
 
 class AmqpListener:
-    """One listening socket with its connections."""
+    """The listening socket of queue clients with its connections."""
 
     def __init__(
         self, settings: BrokerSettings, queues: QueueBroker, slots: ConnectionSlots
     ) -> None:
-        self.connections: set[AmqpConnection] = set()
         self.declarations = Declarations(queues)
         self.port = 0
         self._settings = settings
         self._queues = queues
-        self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._services = QueueServices(
+        services = QueueServices(
             queues,
             self.declarations,
             settings,
             f"strom@{settings.host}",
             HalfReceived(settings.max_bytes_in_flight),
-            slots,
         )
-        queues.when_blocked.append(self._tell_blocked)
+        self._socket: SocketListener[AmqpConnection] = SocketListener(
+            lambda transport: AmqpConnection(transport, services),
+            slots,
+            MemoryPool(settings.max_bytes_in_flight),
+        )
+        self.connections = self._socket.connections
+        queues.block.listeners.append(self._set_blocked)
 
-    async def start(self) -> None:
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
         """Listen; UserError with what to do if the port cannot be had."""
-        host, port = self._settings.host, max(0, self._settings.amqp_port)
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                lambda: AmqpConnection(self._services, self.connections),
-                host,
-                port,
-                backlog=1024,
-                reuse_address=True,
-            )
-        except OSError as error:
-            raise UserError(_problem(host, port, error)) from error
-        self.port = self._server.sockets[0].getsockname()[1]
+        address = BindAddress(
+            self._settings.host,
+            max(0, self._settings.amqp_port),
+            "queue clients (AMQP)",
+            port_option="--amqp-port",
+            in_use_hint="or disable AMQP with --amqp-port 0",
+        )
+        await self._socket.bind(address, tls)
+        self.port = self._socket.port
         self.declarations.resume()
+        await self._socket.start_serving()
         self._look_soon()
 
     async def stop(self) -> None:
-        """Say goodbye to everyone."""
-        if self._server is not None:
-            self._server.close()
+        """Stop listening and close all connections."""
+        self._socket.stop_serving()
         if self._timer is not None:
             self._timer.cancel()
         self.declarations.stop()
@@ -86,15 +86,6 @@ class AmqpListener:
 
         self._queues.slices.add(step)
 
-    def _tell_blocked(self, reason: str | None) -> None:
+    def _set_blocked(self, reason: str | None) -> None:
         for connection in tuple(self.connections):
-            connection.tell_blocked(reason)
-
-
-def _problem(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"Port {port} on {host}, for queue clients (AMQP), is in use. Stop whoever uses it, choose "
-            "another with --amqp-port, or do without queues by --amqp-port 0."
-        )
-    return f"Cannot listen for queue clients (AMQP) on {host}:{port}: {error.strerror}."
+            connection.set_blocked(reason)

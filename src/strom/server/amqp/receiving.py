@@ -24,6 +24,10 @@ class FrameBuffer:
         """Where the next bytes go."""
         return self.view[self.end :]
 
+    def received(self, count: int) -> None:
+        """So many bytes have been written there."""
+        self.end += count
+
     def make_room(self, wanted: int) -> None:
         """Move what is left to the front, so that `wanted` bytes fit."""
         left = self.end - self.start

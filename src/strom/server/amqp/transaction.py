@@ -24,7 +24,7 @@ class Transaction:
         self._committing: tuple[StagedMessages, asyncio.Future[bool]] | None = None
 
     def commit(self, channel: "Channel") -> "asyncio.Future[bool]":
-        """Apply all of it; whether that was done. AmqpError if it cannot be, and nothing is."""
+        """Apply all of it; whether that was done. QueueError if it cannot be, and nothing is."""
         messages = [message for message, _ in self.published]
         staged = StagedMessages(channel.queues, channel.vhost, messages)
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -1,24 +1,22 @@
-"""One client connection: frames in, answers out in the order of the requests.
+"""One client connection of Kafka's protocol: requests in, responses out in the order of the requests.
 
-A connection has one request in work at a time, as in Kafka, but for those that the dispatcher lets
-begin early (produce requests): several of them may wait for the same sync to disk. Answers are sent in
-the order of the requests. Whoever does not read its answers gets no more of its requests handled.
+A connection has one request in progress at a time, as in Kafka, except for those that the dispatcher
+allows to begin early (produce requests): several of them may wait for the same flush. Responses are sent
+in the order of the requests. A client that does not read its responses gets no more requests handled.
 
 The receive buffer is reused. A handler may look at the bytes of its request only until it returns or
-first awaits; whatever it needs later it must have copied by then.
+first awaits; what it needs later it must have copied by then.
 """
 
-import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from strom.model.errors import ProtocolError
 from strom.server.kafka.pending_response import PendingResponse
 from strom.server.kafka.receive_buffer import ReceiveBuffer
-from strom.storage.region import Region
-from strom.wire.kafka.batch import Buffer
+from strom.server.transport.client_transport import ClientTransport, Part
 
 if TYPE_CHECKING:
     from strom.server.kafka.listener import Listener
@@ -26,14 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_UNANSWERED = 128
-"""Requests of one connection in work at once."""
-JOIN_BELOW = 4096
-"""Small answers are put together, which is cheaper than handing over their parts."""
+"""Requests of one connection in progress at once."""
 
-PIECE_BYTES = 16 * 1024
-"""Of a file, what is read and queued when the socket is full."""
-
-Part: TypeAlias = Buffer | Region
 Answer: TypeAlias = list[Part]
 
 
@@ -51,133 +43,104 @@ class Dispatch(Protocol):
         ...
 
 
-class Connection(asyncio.BufferedProtocol):
-    """Reads length-prefixed frames, hands them to `dispatch`, writes the answers."""
+class Connection:
+    """Reads length-prefixed frames, passes them to `dispatch`, sends the responses."""
 
-    def __init__(self, listener: "Listener", dispatch: Dispatch) -> None:
+    def __init__(
+        self, transport: ClientTransport[Any], listener: "Listener", dispatch: Dispatch
+    ) -> None:
         self.peer = "?"
         self.frame_began = 0.0
         """When the frame now being received began; 0 if there is none."""
         self.last_active = listener.loop.time()
         self.on_close: dict[object, Callable[[], None]] = {}
-        """Whoever has to know when the client is gone."""
+        """Called when the client is gone."""
+        self.input = ReceiveBuffer()
+        self._transport = transport
         self._listener = listener
         self._dispatch = dispatch
-        self._transport: asyncio.Transport | None = None
-        self._received = ReceiveBuffer()
         self._frame_limit = listener.frame_limit(trusted=False)
         self._unanswered: deque[PendingResponse[Answer] | Answer] = deque()
-        self._outgoing: deque[Part] = deque()
         self._trusted = False
         self._early = False
         """Whether the unanswered requests are of the kind that may begin early."""
         self._works = False
         self._held_back = False
-        self._writing_paused = False
         self._memory_wanted = 0
-        self._answers_in_pool = 0
 
     @property
     def frame_size(self) -> int:
         """Of the frame now being received."""
-        return self._received.frame_size
+        return self.input.frame_size
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the client waits for an answer."""
+        """Whether the client waits for a response."""
         return bool(self._unanswered)
 
     @property
     def is_held_back(self) -> bool:
-        """Whether its socket is not read for the sake of its answers: a late frame is our doing."""
+        """Whether its socket is not read because of its responses: then a late frame is not its fault."""
         return self._is_busy() and not self._memory_wanted
 
-    # --- the event loop's calls ----------------------------------------------------------------
+    # --- the transport's calls -----------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's own is not a subclass
-        # Told as soon as the socket takes no more, and again when all is sent: then a file can be sent.
-        transport.set_write_buffer_limits(high=0)  # type: ignore[attr-defined]
-        peer = transport.get_extra_info("peername")
-        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
-        if not self._listener.connected(self):
-            self.close("there are too many connections")
+    def on_connected(self) -> None:
+        """A client has connected."""
+        self.peer = self._transport.peer
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone: nobody needs its answers any more."""
-        self._transport = None
+    def on_disconnected(self) -> None:
+        """Abandon what the client waits for, and give back its memory."""
         for answer in self._unanswered:
             if isinstance(answer, PendingResponse):
                 answer.abandon()
         self._unanswered.clear()
-        self._outgoing.clear()
         self._listener.memory.forget(self._memory_granted)
-        self._listener.memory.give(self._received.extra_bytes + self._answers_in_pool)
-        self._answers_in_pool = 0
-        self._received = ReceiveBuffer()
-        self._listener.disconnected(self)
-        lost, self.on_close = self.on_close, {}
-        for tell in lost.values():
-            tell()
+        self._listener.memory.give(self.input.extra_bytes)
+        self.input = ReceiveBuffer()
+        callbacks, self.on_close = self.on_close, {}
+        for callback in callbacks.values():
+            callback()
 
-    def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
-        return self._received.writable()
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have come."""
-        self._received.received(nbytes)
-        self._work()
-
-    def pause_writing(self) -> None:
-        """The client reads too slowly: begin no more requests of it."""
-        self._writing_paused = True
-
-    def resume_writing(self) -> None:
-        """The client has caught up."""
-        self._writing_paused = False
-        self._listener.memory.give(self._answers_in_pool)
-        self._answers_in_pool = 0
-        self._work()
-
-    def eof_received(self) -> bool:
-        """The client will send no more."""
-        return False
+    def on_write_paused(self) -> None:
+        """The client reads too slowly: `_is_busy` holds until it has caught up."""
 
     # --- requests ------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Do whatever can be done now: called when bytes came, or what was waited for."""
-        if self._works or self._transport is None:
+        """Do what can be done now: called when bytes came, or what a request waited for."""
+        transport = self._transport
+        if self._works or not transport.is_open:
             return
         self._works = True
         try:
-            self._send(self._begin_requests([]))
-            while not self._received.is_empty and self._has_more_to_do():
-                self._send(self._begin_requests([]))
+            transport.send(self._begin_requests([]))
+            while not self.input.is_empty and self._has_more_to_do():
+                transport.send(self._begin_requests([]))
             self._make_room()
         except ProtocolError as error:
             self.close(str(error))
         except Exception as error:
-            log.exception("Answering %s failed", self.peer)
+            log.exception("Serving %s failed", self.peer)
             self.close(str(error))
         finally:
             self._works = False
         self._read_or_not()
 
+    on_received = on_write_resumed = _work
+
     def _has_more_to_do(self) -> bool:
         """Whether sending has freed what held the next request back."""
-        if self._is_busy() or self._transport is None:
+        if self._is_busy() or not self._transport.is_open:
             return False
-        return self._received.peek(self._frame_limit) is not None
+        return self.input.peek(self._frame_limit) is not None
 
     def _begin_requests(self, out: Answer) -> Answer:
-        """Begin what may begin; the answers that can be sent at once."""
-        received = self._received
+        """Begin the requests that may begin; return the responses that can be sent at once."""
+        received = self.input
         if self._unanswered:
             self._collect(out)
-        while not self._is_busy() and self._transport is not None:
+        while not self._is_busy() and self._transport.is_open:
             frame = None if received.is_empty else received.peek(self._frame_limit)
             if frame is None:
                 break
@@ -210,7 +173,7 @@ class Connection(asyncio.BufferedProtocol):
             self._frame_limit = self._listener.frame_limit(trusted=True)
 
     def _make_room(self) -> None:
-        received = self._received
+        received = self.input
         if received.is_empty:
             self.frame_began = 0.0
         elif self._is_busy():
@@ -229,15 +192,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_back_buffer(self) -> bool:
         """Go back to a small buffer, if there is nothing in the large one; whether it did."""
-        extra = self._received.extra_bytes
-        if not extra or not self._received.is_empty:
+        extra = self.input.extra_bytes
+        if not extra or not self.input.is_empty:
             return False
-        self._received = ReceiveBuffer()
+        self.input = ReceiveBuffer()
         self._listener.memory.give(extra)
         return True
 
     def _memory_granted(self) -> None:
-        self._received.grow(self._memory_wanted)
+        self.input.grow(self._memory_wanted)
         self._memory_wanted = 0
         self._work()
 
@@ -255,62 +218,21 @@ class Connection(asyncio.BufferedProtocol):
                 if not answer.result.done():
                     return
                 if answer.result.cancelled() or answer.result.exception() is not None:
-                    raise ProtocolError("its request failed, as told above")
+                    raise ProtocolError("its request failed, as logged above")
                 out += answer.convert(answer.result.result())
             else:
                 out += answer
             unanswered.popleft()
         self._held_back = False
 
-    def _send(self, out: Answer) -> None:
-        """Send, after what is not yet sent, as much as the socket takes."""
-        outgoing = self._outgoing
-        if not out and not outgoing:
-            return
-        outgoing += out
-        while outgoing and not self._writing_paused and self._transport is not None:
-            part = outgoing[0]
-            if isinstance(part, Region):
-                self._send_from_file(self._transport, part)
-            else:
-                self._send_buffers(self._transport)
-        self._count_unsent()
-
-    def _send_buffers(self, transport: asyncio.Transport) -> None:
-        buffers: list[Buffer] = []
-        outgoing = self._outgoing
-        while outgoing and not isinstance(part := outgoing[0], Region):
-            buffers.append(part)
-            outgoing.popleft()
-        if sum(map(len, buffers)) < JOIN_BELOW:
-            transport.write(b"".join(buffers))
-        else:
-            transport.writelines(buffers)
-
-    def _send_from_file(self, transport: asyncio.Transport, region: Region) -> None:
-        """Send from the file directly; what the socket does not take now waits as a small piece.
-
-        The piece makes the transport tell us when the socket takes more.
-        """
-        if len(region) and not transport.get_write_buffer_size():
-            region.send(transport.get_extra_info("socket").fileno())
-        if len(region):
-            transport.write(region.take(PIECE_BYTES))
-        if not len(region):
-            self._outgoing.popleft()
-
-    def _count_unsent(self) -> None:
-        if self._writing_paused and not self._answers_in_pool and self._transport is not None:
-            self._answers_in_pool = self._transport.get_write_buffer_size()
-            self._listener.memory.take_anyway(self._answers_in_pool)
-
     # --- back-pressure -------------------------------------------------------------------------
 
     def _is_busy(self) -> bool:
         """Whether nothing more may begin now."""
+        transport = self._transport
         return (
-            self._writing_paused
-            or len(self._outgoing) > 0
+            transport.is_write_paused
+            or len(transport.outgoing) > 0
             or self._held_back
             or self._memory_wanted > 0
             or len(self._unanswered) >= MAX_UNANSWERED
@@ -318,19 +240,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _read_or_not(self) -> None:
         transport = self._transport
-        if transport is None:
-            return
         if self._is_busy():
-            if transport.is_reading():
-                transport.pause_reading()
-        elif not transport.is_reading():
+            transport.pause_reading()
+        elif not transport.is_reading:
             if self.frame_began:
                 self.frame_began = self._listener.loop.time()
             transport.resume_reading()
 
     def close(self, reason: str) -> None:
-        """End the connection, saying why in the broker's log."""
-        if self._transport is not None:
-            log.info("Closing the connection from %s: %s", self.peer, reason)
-            self._transport.abort()
-            self._transport = None
+        """End the connection at once, with the reason in the broker's log."""
+        self._transport.abort(reason)

@@ -14,10 +14,11 @@ from strom.http.json_body import Receive, read_body
 from strom.http.paths import split_path
 from strom.http.server import HttpListener, HttpServer
 from strom.model.broker_settings import BrokerSettings
+from strom.queues.errors import QueueError, Reason
 from strom.server.loopback import may_log_in
 from strom.server.management.calls import ManagementCalls, ManagementRequest
 from strom.server.process_limits import ConnectionSlots
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
+from strom.wire.amqp.protocol import AmqpError
 
 SLICE = 200
 """How many elements of a list are written before the event loop serves others."""
@@ -52,9 +53,9 @@ def make_server(
 
 
 def _translate(error: Exception) -> HttpError | None:
-    if not isinstance(error, AmqpError):
-        return None
-    return HttpError(404 if error.code is ReplyCode.NOT_FOUND else 400, str(error))
+    if isinstance(error, QueueError):
+        return HttpError(404 if error.reason is Reason.NOT_FOUND else 400, str(error))
+    return HttpError(400, str(error)) if isinstance(error, AmqpError) else None
 
 
 ERRORS = ErrorFormat(

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import strom
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
+from strom.broker.queues.message_properties import make_message
 from strom.http.errors import HttpError
 from strom.http.json_body import parse_json_object
 from strom.model.broker_settings import BrokerSettings
@@ -24,7 +25,6 @@ from strom.queues.definitions import (
     QueueDefinition,
     VirtualHostDefinition,
 )
-from strom.queues.message import Message
 from strom.queues.queue import GetResult, Queue
 from strom.queues.virtual_host import DEFAULT, VirtualHost
 from strom.server.management.views import (
@@ -71,7 +71,7 @@ class ManagementCalls:
         self._settings = settings
 
     async def handle(self, request: ManagementRequest) -> Answer:
-        """Return the status and the JSON value; HttpError or AmqpError for what cannot be done."""
+        """Return the status and the JSON value; HttpError, AmqpError or QueueError for what cannot be done."""
         match request.method, request.path:
             case "GET", ("api", "overview"):
                 return OK, self._overview()
@@ -172,7 +172,7 @@ class ManagementCalls:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"that is no message: {error}") from None
         where = self._vhost(vhost)
         where.exchange(exchange)
-        message = Message(exchange, key, properties, body, self._queues.clock.now_ms())
+        message = make_message(exchange, key, properties, body, self._queues.clock.now_ms())
         return self._queues.publish(where, message, None)
 
     # --- queues --------------------------------------------------------------------------------

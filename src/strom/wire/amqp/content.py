@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from strom.model.tables import Table
 from strom.wire.amqp.protocol import (
     BASIC_CLASS,
     BODY_FRAME,
@@ -19,7 +20,7 @@ from strom.wire.amqp.protocol import (
     AmqpError,
     ReplyCode,
 )
-from strom.wire.amqp.table import Buffer, Table, decode_table, encode_table, short_string
+from strom.wire.amqp.table import Buffer, decode_table, encode_table, short_string
 
 NO_PROPERTIES = b"\x00\x00"
 HEADER_FIXED_BYTES = 12

@@ -15,7 +15,7 @@ Not dataclasses: making sixty of those takes longer than all of the rest of star
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, NoReturn, cast, dataclass_transform
 
-from strom.wire.amqp.table import Table
+from strom.model.tables import Table
 
 
 class Kind(Enum):

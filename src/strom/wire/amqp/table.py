@@ -17,9 +17,9 @@ import struct
 from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
+from strom.model.tables import Table, Timestamp
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
-Table: TypeAlias = dict[str, Any]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 EMPTY_TABLE = bytes(4)
@@ -47,13 +47,6 @@ _FIXED = {
         "d": "d",
     }.items()
 }
-
-
-class Timestamp(int):
-    """Seconds since 1970, as a table has them; any 64 bits, so not every one is a date."""
-
-    def __repr__(self) -> str:
-        return f"Timestamp({int(self)})"
 
 
 def decode_table(buffer: Buffer, position: int = 0) -> tuple[Table, int]:

@@ -21,7 +21,7 @@ def qos(channel: Channel, method: methods.Qos) -> None:
         channel.update()
     else:
         channel.prefetch = method.prefetch_count
-    channel.connection.send(channel.number, methods.QosOk())
+    channel.send(methods.QosOk())
 
 
 def consume(channel: Channel, method: methods.Consume) -> None:
@@ -39,13 +39,13 @@ def consume(channel: Channel, method: methods.Consume) -> None:
         limit=channel.prefetch,
         arguments=method.arguments,
     )
-    consumer.writer = DeliveryWriter(channel.number, tag, channel.connection.frame_max)
+    consumer.writer = DeliveryWriter(channel.number, tag, channel.session.login.frame_max)
     queue.consumers.add(consumer)
     queue.had_consumers = True
     channel.consumers[tag] = consumer
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.ConsumeOk(tag))
-    channel.connection.services.declarations.touch(queue)
+        channel.send(methods.ConsumeOk(tag))
+    channel.declarations.touch(queue)
     channel.serve([queue])
 
 
@@ -55,7 +55,7 @@ def cancel(channel: Channel, method: methods.Cancel) -> None:
     if consumer is not None:
         channel.remove_consumer(consumer)
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.CancelOk(method.consumer_tag))
+        channel.send(methods.CancelOk(method.consumer_tag))
 
 
 def publish(channel: Channel, method: methods.Publish) -> None:
@@ -66,7 +66,7 @@ def publish(channel: Channel, method: methods.Publish) -> None:
 def get(channel: Channel, method: methods.Get) -> Work:
     """Take one message."""
     queue = usable(channel, method.queue)
-    channel.connection.services.declarations.touch(queue)
+    channel.declarations.touch(queue)
     got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
     if got is None and queue.is_paused:
         return _get_after_pause(channel, method, queue)
@@ -87,7 +87,7 @@ async def _get_after_pause(channel: Channel, method: methods.Get, queue: Queue) 
 
 def _answer_get(channel: Channel, method: methods.Get, queue: Queue, got: GetResult | None) -> None:
     if got is None:
-        channel.connection.send(channel.number, methods.GetEmpty())
+        channel.send(methods.GetEmpty())
     else:
         channel.send_got(queue, got, no_ack=method.no_ack)
 
@@ -112,7 +112,7 @@ def recover(channel: Channel, method: methods.Recover | methods.RecoverAsync) ->
     if not method.requeue:
         raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "requeue=false")
     if isinstance(method, methods.Recover):
-        channel.connection.send(channel.number, methods.RecoverOk())
+        channel.send(methods.RecoverOk())
     return channel.recover()
 
 

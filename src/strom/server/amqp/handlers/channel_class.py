@@ -15,18 +15,15 @@ def open_again(channel: Channel, method: methods.Open) -> None:
 def flow(channel: Channel, method: methods.Flow) -> None:
     """Stop deliveries, or let them go on. RabbitMQ refuses to stop; the specification allows it."""
     channel.flow_active = method.active
-    channel.connection.send(channel.number, methods.FlowOk(method.active))
+    channel.send(methods.FlowOk(method.active))
     channel.update()
 
 
 def close(channel: Channel, method: methods.Close) -> None:
     """The client ends the channel."""
     channel.leave()
-    connection = channel.connection
-    if channel.has_confirms:
-        channel.write_confirms()
-    del connection.channels[channel.number]
-    connection.send(channel.number, methods.CloseOk())
+    del channel.session.channels[channel.number]
+    channel.send(methods.CloseOk())
 
 
 HANDLERS: dict[type[Any], Any] = {

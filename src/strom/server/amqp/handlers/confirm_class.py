@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from strom.queues.refusals import precondition_failed
+from strom.queues.errors import precondition_failed
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.confirms import Confirms
 from strom.wire.amqp.methods import confirm as methods
@@ -13,9 +13,9 @@ def select(channel: Channel, method: methods.Select) -> None:
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:
-        channel.confirms = Confirms(channel.connection.flush_soon)
+        channel.confirms = Confirms(channel.out.flush_soon)
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.SelectOk())
+        channel.send(methods.SelectOk())
 
 
 HANDLERS: dict[type[Any], Any] = {methods.Select: select}

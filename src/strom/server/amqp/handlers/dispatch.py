@@ -23,7 +23,7 @@ Handler: TypeAlias = Callable[[Channel, Any], Work]
 
 def _access(channel: Channel, method: access.Request) -> None:
     """Tickets have no meaning any more; everyone gets one."""
-    channel.connection.send(channel.number, access.RequestOk(1))
+    channel.send(access.RequestOk(1))
 
 
 HANDLERS: dict[type[Method], Handler] = {

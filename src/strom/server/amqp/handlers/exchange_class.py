@@ -21,18 +21,18 @@ async def declare(channel: Channel, method: methods.Declare) -> None:
         method.internal,
         method.arguments,
     )
-    declarations = channel.connection.services.declarations
+    declarations = channel.declarations
     await declarations.declare_exchange(channel.vhost, wanted, passive=method.passive)
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.DeclareOk())
+        channel.send(methods.DeclareOk())
 
 
 async def delete(channel: Channel, method: methods.Delete) -> None:
     """Remove an exchange."""
-    declarations = channel.connection.services.declarations
+    declarations = channel.declarations
     await declarations.delete_exchange(channel.vhost, method.exchange, if_unused=method.if_unused)
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.DeleteOk())
+        channel.send(methods.DeleteOk())
 
 
 def _binding(channel: Channel, method: methods.Bind | methods.Unbind) -> Binding:
@@ -48,16 +48,16 @@ def _binding(channel: Channel, method: methods.Bind | methods.Unbind) -> Binding
 
 async def bind(channel: Channel, method: methods.Bind) -> None:
     """Let messages pass from one exchange to another."""
-    await channel.connection.services.declarations.bind(channel.vhost, _binding(channel, method))
+    await channel.declarations.bind(channel.vhost, _binding(channel, method))
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.BindOk())
+        channel.send(methods.BindOk())
 
 
 async def unbind(channel: Channel, method: methods.Unbind) -> None:
     """Let them pass no more."""
-    await channel.connection.services.declarations.unbind(channel.vhost, _binding(channel, method))
+    await channel.declarations.unbind(channel.vhost, _binding(channel, method))
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.UnbindOk())
+        channel.send(methods.UnbindOk())
 
 
 HANDLERS: dict[type[Any], Any] = {

@@ -3,8 +3,8 @@
 from typing import Any
 
 from strom.queues.definitions import QUEUE, Binding, QueueDefinition
+from strom.queues.errors import not_found
 from strom.queues.queue import Queue
-from strom.queues.refusals import not_found
 from strom.server.amqp.channel import Channel
 from strom.wire.amqp.methods import queue as methods
 
@@ -20,8 +20,8 @@ def named(channel: Channel, name: str) -> str:
 
 def usable(channel: Channel, name: str) -> Queue:
     """The queue that a method names, if this connection may use it."""
-    declarations = channel.connection.services.declarations
-    return declarations.usable(channel.vhost, named(channel, name), channel.connection)
+    declarations = channel.declarations
+    return declarations.usable(channel.vhost, named(channel, name), channel.session)
 
 
 async def declare(channel: Channel, method: methods.Declare) -> None:
@@ -37,14 +37,13 @@ async def declare(channel: Channel, method: methods.Declare) -> None:
         method.auto_delete,
         method.arguments,
     )
-    connection = channel.connection
-    queue = await connection.services.declarations.declare_queue(
-        channel.vhost, wanted, connection, passive=method.passive
+    queue = await channel.declarations.declare_queue(
+        channel.vhost, wanted, channel.session, passive=method.passive
     )
     channel.last_queue = queue.name
     if not method.no_wait:
         answer = methods.DeclareOk(queue.name, queue.waiting, len(queue.consumers))
-        connection.send(channel.number, answer)
+        channel.send(answer)
 
 
 def _binding(channel: Channel, method: methods.Bind | methods.Unbind) -> Binding:
@@ -63,27 +62,27 @@ def _binding(channel: Channel, method: methods.Bind | methods.Unbind) -> Binding
 
 async def bind(channel: Channel, method: methods.Bind) -> None:
     """Let messages pass from an exchange to a queue."""
-    await channel.connection.services.declarations.bind(channel.vhost, _binding(channel, method))
+    await channel.declarations.bind(channel.vhost, _binding(channel, method))
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.BindOk())
+        channel.send(methods.BindOk())
 
 
 async def unbind(channel: Channel, method: methods.Unbind) -> None:
     """Let them pass no more."""
-    await channel.connection.services.declarations.unbind(channel.vhost, _binding(channel, method))
-    channel.connection.send(channel.number, methods.UnbindOk())
+    await channel.declarations.unbind(channel.vhost, _binding(channel, method))
+    channel.send(methods.UnbindOk())
 
 
 def purge(channel: Channel, method: methods.Purge) -> None:
     """Remove what waits."""
     count = usable(channel, method.queue).purge()
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.PurgeOk(count))
+        channel.send(methods.PurgeOk(count))
 
 
 async def delete(channel: Channel, method: methods.Delete) -> None:
     """Remove a queue; nothing if there is none."""
-    declarations = channel.connection.services.declarations
+    declarations = channel.declarations
     count = 0
     name = named(channel, method.queue)
     if name not in channel.vhost.queues:
@@ -97,7 +96,7 @@ async def delete(channel: Channel, method: methods.Delete) -> None:
             if_empty=method.if_empty,
         )
     if not method.no_wait:
-        channel.connection.send(channel.number, methods.DeleteOk(count))
+        channel.send(methods.DeleteOk(count))
 
 
 HANDLERS: dict[type[Any], Any] = {

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from strom.queues.refusals import precondition_failed
+from strom.queues.errors import precondition_failed
 from strom.server.amqp.channel import Channel
 from strom.server.amqp.transaction import Transaction
 from strom.wire.amqp.methods import tx as methods
@@ -15,7 +15,7 @@ def select(channel: Channel, method: methods.Select) -> None:
         raise precondition_failed("cannot switch from confirm to tx mode")
     if channel.transaction is None:
         channel.transaction = Transaction()
-    channel.connection.send(channel.number, methods.SelectOk())
+    channel.send(methods.SelectOk())
 
 
 def _running(channel: Channel) -> Transaction:
@@ -30,13 +30,13 @@ async def commit(channel: Channel, method: methods.Commit) -> None:
         raise AmqpError(
             ReplyCode.RESOURCE_ERROR, "the disk refused the transaction, nothing of it was applied"
         )
-    channel.connection.send(channel.number, methods.CommitOk())
+    channel.send(methods.CommitOk())
 
 
 def rollback(channel: Channel, method: methods.Rollback) -> None:
     """Forget all of it."""
     _running(channel).rollback(channel)
-    channel.connection.send(channel.number, methods.RollbackOk())
+    channel.send(methods.RollbackOk())
 
 
 HANDLERS: dict[type[Any], Any] = {

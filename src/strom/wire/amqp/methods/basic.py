@@ -1,7 +1,7 @@
 """Publishing, consuming and acknowledging messages."""
 
+from strom.model.tables import Table
 from strom.wire.amqp.schema import Method, bit, long, longlong, short, shortstr, table
-from strom.wire.amqp.table import Table
 
 
 class Qos(Method, class_id=60, method_id=10):

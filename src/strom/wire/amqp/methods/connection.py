@@ -1,7 +1,7 @@
 """Opening, tuning and closing a connection."""
 
+from strom.model.tables import Table
 from strom.wire.amqp.schema import Method, bit, long, longstr, octet, short, shortstr, table
-from strom.wire.amqp.table import Table
 
 
 class Start(Method, class_id=10, method_id=10):

@@ -1,7 +1,7 @@
 """Exchanges, and the bindings between them."""
 
+from strom.model.tables import Table
 from strom.wire.amqp.schema import Method, bit, short, shortstr, table
-from strom.wire.amqp.table import Table
 
 
 class Declare(Method, class_id=40, method_id=10):

@@ -1,7 +1,7 @@
 """Queues and their bindings."""
 
+from strom.model.tables import Table
 from strom.wire.amqp.schema import Method, bit, long, short, shortstr, table
-from strom.wire.amqp.table import Table
 
 
 class Declare(Method, class_id=50, method_id=10):

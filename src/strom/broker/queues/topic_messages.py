@@ -7,10 +7,10 @@ that is too long is cut, bytes that are no UTF-8 are replaced. What cannot be ca
 import re
 from collections.abc import Iterator
 
+from strom.broker.queues.message_properties import make_message, make_properties
 from strom.queues.delays import DELAY
+from strom.queues.errors import precondition_failed
 from strom.queues.message import Message
-from strom.queues.properties import make_properties
-from strom.queues.refusals import precondition_failed
 from strom.wire.amqp.protocol import FRAME_MAX_DEFAULT
 from strom.wire.amqp.table import MAX_SHORT_STRING
 from strom.wire.kafka.records import Record
@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def message_from_record(exchange: str, record: Record, now_ms: int, *, max_body: int) -> Message:
-    """The message that a record becomes; AmqpError, with the reason, if it cannot be one."""
+    """The message that a record becomes; QueueError, with the reason, if it cannot be one."""
     body = record.value or b""
     if len(body) > max_body:
         raise precondition_failed(
@@ -33,7 +33,7 @@ def message_from_record(exchange: str, record: Record, now_ms: int, *, max_body:
         raise precondition_failed(
             f"headers of {len(properties)} bytes exceed the limit of {MAX_PROPERTIES_BYTES} bytes"
         )
-    return Message(exchange, _short(record.key or b""), properties, body, now_ms)
+    return make_message(exchange, _short(record.key or b""), properties, body, now_ms)
 
 
 def _headers(record: Record) -> Iterator[tuple[str, object]]:

@@ -3,12 +3,11 @@
 import asyncio
 import errno
 
-from strom.broker.queues.hub import QUEUE_TOPIC_SETTINGS
+from strom.broker.queues.message_properties import make_message, make_properties
+from strom.broker.queues.queue_stores import QUEUE_TOPIC_SETTINGS
 from strom.broker.queues.store import MemoryShare, QueueStore
 from strom.queues.acknowledged import Acknowledged
-from strom.queues.message import Message
 from strom.queues.progress_records import ALL, encode_all
-from strom.queues.properties import make_properties
 from strom.wire.kafka.records import Record, build_batch
 from tests.broker.opened import opened
 
@@ -22,7 +21,7 @@ class Turn:
     def write_later(self, store: QueueStore) -> None:
         pass
 
-    def need_topic(self, store: QueueStore) -> None:
+    def open_topic(self, store: QueueStore) -> None:
         raise AssertionError("it has a topic")
 
     def failed(self, store: QueueStore, error: Exception) -> None:
@@ -53,7 +52,7 @@ def test_no_message_takes_a_position_of_which_the_disk_says_that_it_is_gone():
             gone = encode_all(Acknowledged(5), 5, 5, ())  # a power cut has taken these messages
             progress.append(build_batch([Record(0, now_ms, ALL, gone)]), now_ms, from_client=False)
             turn = Turn()
-            store = QueueStore(turn, world.clock, MemoryShare(), durable=True)
+            store = QueueStore(turn, turn, world.clock, MemoryShare(), durable=True)
             world.files.fail(1, errno.ENOSPC, only="append", sticky=True)
             store.load(hosted)
             await store.loaded()
@@ -61,7 +60,7 @@ def test_no_message_takes_a_position_of_which_the_disk_says_that_it_is_gone():
             world.files.heal()
             first, second = Confirm(), Confirm()
             properties = make_properties({}, timestamp_ms=now_ms)
-            message = Message("", "q", properties, b"body", now_ms)
+            message = make_message("", "q", properties, b"body", now_ms)
             message.persistent = True
             store.add(message, first)
             store.write_messages()
@@ -72,7 +71,8 @@ def test_no_message_takes_a_position_of_which_the_disk_says_that_it_is_gone():
             store.write_messages()
             await world.broker.commit.finish_all()
             assert second.outcomes == [True]
-            found = QueueStore(Turn(), world.clock, MemoryShare(), durable=True)
+            again = Turn()
+            found = QueueStore(again, again, world.clock, MemoryShare(), durable=True)
             assert 0 not in found.load(hosted).acknowledged
 
     asyncio.run(asyncio.wait_for(test(), 30))

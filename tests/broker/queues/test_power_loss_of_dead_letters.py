@@ -8,12 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from strom.broker.queues.declaring import Declarations
-from strom.broker.queues.hub import DEFAULT_VHOST, QueueBroker
+from strom.broker.queues.hub import QueueBroker
+from strom.broker.queues.message_properties import make_message
+from strom.broker.queues.naming import DEFAULT_VHOST
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import ErrorCode
 from strom.queues.definitions import QueueDefinition
 from strom.queues.delays import DELAY
-from strom.queues.message import Message
 from strom.queues.queue import Queue
 from strom.queues.receipts import BatchReceipt
 from strom.testing.manual_clock import ManualClock
@@ -49,7 +50,7 @@ class World:
         receipt = BatchReceipt(confirmed.set_result)
         properties = encode_properties(BasicProperties(delivery_mode=2, headers=headers))
         for body in bodies:
-            message = Message("", key, properties, body, self.clock.now_ms())
+            message = make_message("", key, properties, body, self.clock.now_ms())
             self.hub.publish(self.vhost, message, receipt)
         receipt.settle(safe=True)
         return confirmed
@@ -82,7 +83,7 @@ async def queues(files: MemoryFiles, clock: ManualClock) -> AsyncIterator[World]
             if broker.broker.directory.offline is None:
                 await hub.stop()
             else:
-                for delayed in hub._delayed.values():
+                for delayed in hub.delayed.values():
                     delayed.stop()
 
 
@@ -142,7 +143,7 @@ def test_a_delayed_message_is_not_lost_with_the_power():
         clock.advance(5)
         async with queues(files, clock) as world:
             async with asyncio.timeout(10):
-                while world.hub._delayed and len(world.hub._delayed[DEFAULT_VHOST]):
+                while world.hub.delayed and len(world.hub.delayed[DEFAULT_VHOST]):
                     await asyncio.sleep(0)
             assert set(BODIES) <= set(world.bodies("last")), f"seed {seed}"
 
@@ -245,7 +246,7 @@ def test_dead_letters_of_a_long_queue_are_not_read_one_by_one():
         async with queues(files, clock) as world:
             await world.declare("last")
             await world.declare("first", **TO_LAST, x_message_ttl=1000)
-            world.hub.memory.each = 64 * 1024  # a tenth of what will wait
+            world.hub.stores.memory.each = 64 * 1024  # a tenth of what will wait
             for _ in range(50):
                 assert await world.publish("first", *[bytes(1000)] * 10)
             reads = files.calls["pread"]

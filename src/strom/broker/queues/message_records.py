@@ -1,13 +1,15 @@
 """Messages as Kafka records: the body is the value, the routing key is the key.
 
 The exchange and the raw properties are record headers, so that any Kafka tool can read a queue's log.
-A message that goes to many queues is turned into bytes once. Positions may have gaps: who was gone
+A message that goes to many queues is turned into bytes once. Positions may have gaps: what was gone
 before the log was written is not in it.
 """
 
 from collections.abc import Sequence
 
+from strom.broker.queues.message_properties import make_message
 from strom.model.errors import CorruptData
+from strom.queues.errors import QueueError
 from strom.queues.message import Message
 from strom.wire.amqp.protocol import AmqpError
 from strom.wire.kafka.batch import MAGIC, NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
@@ -97,6 +99,6 @@ def read_message(record: Record) -> Message:
     exchange = (headers.get(EXCHANGE) or b"").decode("utf-8", "surrogateescape")
     key = (record.key or b"").decode("utf-8", "surrogateescape")
     try:
-        return Message(exchange, key, properties, record.value or b"", record.timestamp)
-    except AmqpError as error:
+        return make_message(exchange, key, properties, record.value or b"", record.timestamp)
+    except (AmqpError, QueueError) as error:
         raise CorruptData(f"no message at offset {record.offset}: {error}") from None

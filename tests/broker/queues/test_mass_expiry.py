@@ -5,7 +5,7 @@ import asyncio
 from strom.queues.queue import EXPIRED_AT_ONCE
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
-from tests.broker.test_power_loss_of_dead_letters import TO_LAST, World, queues
+from tests.broker.queues.test_power_loss_of_dead_letters import TO_LAST, World, queues
 
 MANY = 5 * EXPIRED_AT_ONCE + 3
 BODIES = [str(number).encode() for number in range(MANY)]
@@ -32,7 +32,7 @@ async def watch(world: World, *names: str) -> int:
         turns += 1
         assert before[0] - sum(source.waiting for source in sources) <= EXPIRED_AT_ONCE
         assert last.waiting - before[1] <= EXPIRED_AT_ONCE
-        assert len(world.hub._dead) <= EXPIRED_AT_ONCE
+        assert world.hub.host.dead_letters <= EXPIRED_AT_ONCE
     await world.synced()
     return turns
 
@@ -57,7 +57,7 @@ def test_queues_whose_messages_expire_at_the_same_time_take_turns():
                 await with_messages(world, name)
             world.clock.advance(1001)
             for name in names:
-                world.hub._wake(world.queue(name))
+                world.hub.host.wake_now(world.queue(name))
             assert await watch(world, *names) >= 15
             assert sorted(world.bodies("last")) == sorted(3 * BODIES)
 
@@ -100,7 +100,7 @@ def test_a_stop_in_the_middle_leaves_each_message_in_one_place():
         async with queues(files, clock) as world:
             await with_messages(world)
             clock.advance(1001)
-            world.hub._wake(world.queue("first"))
+            world.hub.host.wake_now(world.queue("first"))
             while world.queue("last").waiting < 2 * EXPIRED_AT_ONCE:
                 await asyncio.sleep(0)
         async with queues(files, clock) as world:

@@ -11,7 +11,7 @@ from strom.broker.queues.declaring import Declarations
 from strom.model.errors import ApiError, DirectoryOffline
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
-from tests.broker.test_power_loss_of_dead_letters import World, queues
+from tests.broker.queues.test_power_loss_of_dead_letters import World, queues
 
 SEGMENT_BYTES = 20_000
 
@@ -88,7 +88,7 @@ def test_messages_that_come_back_after_pruning_are_read_from_the_new_segments():
     async def test():
         async with queues(MemoryFiles(), ManualClock()) as world:
             await declare(world)
-            world.hub.memory.each = 10_000
+            world.hub.stores.memory.each = 10_000
             kept = await work_off(world, 40, keep_of_each=1)
             await trimmed(world)
             queue = world.queue("q")
@@ -141,7 +141,7 @@ def test_a_queue_can_be_deleted_while_its_log_is_pruned(monkeypatch):
             async def delete_first(work):
                 monkeypatch.setattr(broker, "off_loop", off_loop)
                 await Declarations(world.hub).delete_queue(world.vhost, queue)
-                while world.hub._tasks:
+                while world.hub.tasks:
                     await asyncio.sleep(0)
                 await off_loop(work)
 

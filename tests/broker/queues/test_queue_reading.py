@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from strom.broker.queues import store as store_module
+from strom.broker.queues import message_log
+from strom.broker.queues.message_properties import make_message
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import ApiError, ErrorCode
-from strom.queues.message import Message
 from strom.queues.ready import FifoReady
 from strom.storage.log import Log
 from strom.storage.log_reading import Chunk
@@ -15,7 +15,7 @@ from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from strom.wire.amqp.content import BasicProperties, encode_properties
 from strom.wire.kafka.records import read_records
-from tests.broker.test_power_loss_of_dead_letters import World, queues
+from tests.broker.queues.test_power_loss_of_dead_letters import World, queues
 
 MESSAGES = 2000
 BODY = bytes(200)
@@ -30,7 +30,7 @@ def decoded(monkeypatch):
         count[0] += header.record_count
         return read_records(data, at, header)
 
-    monkeypatch.setattr(store_module, "read_records", counting)
+    monkeypatch.setattr(message_log, "read_records", counting)
     return count
 
 
@@ -39,7 +39,7 @@ def run(test):
 
 
 async def fill(world: World, name: str = "q") -> None:
-    world.hub.memory.each = 256 * 1024  # less than a quarter of what will wait
+    world.hub.stores.memory.each = 256 * 1024  # less than a quarter of what will wait
     for _ in range(MESSAGES // 50):
         assert await world.publish(name, *[BODY] * 50)
 
@@ -123,7 +123,7 @@ def test_positions_that_were_never_written_are_not_looked_for_one_by_one(decoded
 
 def transient(clock):
     properties = encode_properties(BasicProperties())
-    return Message("", "q", properties, b"transient", clock.now_ms())
+    return make_message("", "q", properties, b"transient", clock.now_ms())
 
 
 def test_a_shortage_while_reading_hides_no_message_and_holds_up_no_publisher(monkeypatch):
@@ -138,7 +138,7 @@ def test_a_shortage_while_reading_hides_no_message_and_holds_up_no_publisher(mon
         async with queues(files, clock) as world:
             queue = world.queue("q")
             assert isinstance(queue.store, QueueStore)
-            queue.store._uncache(0)
+            queue.store.cache.drop(0)
             with monkeypatch.context() as patch:
                 patch.setattr(Log, "read", refuse)
                 assert queue.get(clock.now_ms(), no_ack=False) is None

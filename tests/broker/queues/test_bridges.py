@@ -10,10 +10,10 @@ from strom.broker.queues import from_topic
 from strom.broker.queues.from_topic import PartitionReader
 from strom.model.errors import ApiError, ErrorCode
 from strom.queues.definitions import Cursor
+from strom.queues.errors import QueueError
 from strom.queues.message import Message
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
-from strom.wire.amqp.protocol import AmqpError
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import Record, read_records
 from tests.broker.queue_world import QueueWorld, queue_world
@@ -121,7 +121,7 @@ def test_the_dead_letter_topic_can_be_chosen():
 def test_a_dead_letter_topic_that_cannot_be_is_refused(name):
     async def test() -> None:
         async with queue_world() as world:
-            with pytest.raises(AmqpError):
+            with pytest.raises(QueueError):
                 await world.exchange("x", **FROM_TOPIC, x_strom_dead_letter_topic=name)
 
     asyncio.run(test())

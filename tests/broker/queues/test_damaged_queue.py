@@ -8,10 +8,10 @@ import pytest
 
 from strom.broker.queues.store import QueueStore
 from strom.model.errors import CorruptData
+from strom.queues.errors import QueueError, Reason
 from strom.queues.queue import Queue
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
-from strom.wire.amqp.protocol import AmqpError, ReplyCode
 from tests.broker.queue_world import QueueWorld, queue_world
 
 
@@ -42,9 +42,9 @@ def test_clients_that_declare_a_damaged_queue_do_not_take_the_place_of_its_messa
         for _ in range(2):
             with damage():
                 async with queue_world(files, clock) as world:
-                    with pytest.raises(AmqpError, match="is damaged") as refused:
+                    with pytest.raises(QueueError, match="is damaged") as refused:
                         await world.queue("q")
-                    assert refused.value.code is ReplyCode.PRECONDITION_FAILED
+                    assert refused.value.reason is Reason.PRECONDITION_FAILED
         async with queue_world(files, clock) as world:
             world.publish(b"2", exchange="x")
             assert world.waiting("q") == [b"1", b"2"]

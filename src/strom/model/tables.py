@@ -1,0 +1,13 @@
+"""Values of AMQP field tables, which the wire reads and writes and queues interpret."""
+
+from typing import Any, TypeAlias
+
+Table: TypeAlias = dict[str, Any]
+"""Names with values: bool, int, float, Decimal, str, bytes, Timestamp, None, lists and tables."""
+
+
+class Timestamp(int):
+    """Seconds since 1970, as a table has them; any 64 bits, so not every one is a date."""
+
+    def __repr__(self) -> str:
+        return f"Timestamp({int(self)})"

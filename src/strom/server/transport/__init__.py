@@ -1,0 +1,1 @@
+"""Sockets below all binary protocols: accepting within limits, reading, writing, closing."""

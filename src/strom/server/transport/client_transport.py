@@ -1,0 +1,268 @@
+"""One client's socket: bytes in, bytes and file regions out, with back-pressure in both directions.
+
+A protocol (Kafka's, AMQP's) gets the transport as a collaborator. It provides the buffer for what the
+client sends, is called when there is something in it, and decides when reading pauses. What it sends goes
+out in order. What the socket does not accept counts in the listener's memory pool, and a protocol that
+honours `is_write_paused` produces no more than that for a client that does not read.
+
+The transport may be plain TCP or TLS. Only plain TCP lets the kernel send from a file (`sendfile`): TLS
+has to encrypt the bytes in this process, so there a file is read and written in pieces.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
+
+from strom.storage.region import Region
+from strom.wire.kafka.batch import Buffer
+
+if TYPE_CHECKING:
+    from strom.server.transport.socket_listener import SocketListener
+
+log = logging.getLogger(__name__)
+
+JOIN_BELOW = 4096
+"""Small parts are joined, which is cheaper than passing them on one by one."""
+PIECE_BYTES = 16 * 1024
+"""How much of a file is read and queued when the socket is full, or cannot send files."""
+LINGER_SECONDS = 5.0
+"""How long a closed connection may take to deliver its last bytes to a client that does not read."""
+
+Part: TypeAlias = Buffer | Region
+
+
+class InputBuffer(Protocol):
+    """Where the next bytes of a client go."""
+
+    def writable(self) -> memoryview:
+        """Room for the next bytes; never empty while the transport reads."""
+        ...
+
+    def received(self, count: int) -> None:
+        """The first `count` bytes of it have been written."""
+        ...
+
+
+class TransportHandler(Protocol):
+    """A protocol's side of one connection."""
+
+    @property
+    def input(self) -> InputBuffer:
+        """Where the client's bytes go; it may be replaced between two reads."""
+        ...
+
+    def on_connected(self) -> None:
+        """The client is accepted: it has one of the process's connection slots."""
+        ...
+
+    def on_received(self) -> None:
+        """Bytes were added to `input`."""
+        ...
+
+    def on_write_paused(self) -> None:
+        """The socket accepts no more for now."""
+        ...
+
+    def on_write_resumed(self) -> None:
+        """The socket accepts bytes again: call `send` if parts are queued."""
+        ...
+
+    def on_disconnected(self) -> None:
+        """The connection is gone, for whatever reason. The last call."""
+        ...
+
+
+H = TypeVar("H", bound=TransportHandler)
+
+
+class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
+    """One accepted connection."""
+
+    def __init__(
+        self,
+        listener: "SocketListener[H]",
+        make_handler: "Callable[[ClientTransport[Any]], H]",
+    ) -> None:
+        self.peer = "?"
+        """Address and port of the client, for logs."""
+        self.host = ""
+        self.is_open = False
+        """Whether it can be read and written; False as soon as either side closes it."""
+        self.can_send_files = False
+        self.is_write_paused = False
+        self.handler = make_handler(self)
+        self._listener = listener
+        self._socket: asyncio.Transport | None = None
+        self.outgoing: deque[Part] = deque()
+        """Parts that wait for the socket to accept bytes again."""
+        self._unsent = 0
+        """Bytes that count in the memory pool because the socket does not accept them."""
+        self._linger: asyncio.TimerHandle | None = None
+
+    # --- the event loop's calls ----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Let the protocol have the connection, unless there are too many."""
+        self._socket = cast("asyncio.Transport", transport)  # uvloop's own is not a subclass
+        self.can_send_files = transport.get_extra_info("sslcontext") is None
+        high = self._listener.high_water
+        if high is not None:
+            # asyncio's TLS pauses at `high` and not above it: with 0 it would never resume.
+            self._socket.set_write_buffer_limits(high=high if self.can_send_files else max(1, high))
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.host, self.peer = peer[0], f"{peer[0]}:{peer[1]}"
+        self.is_open = True
+        if self._listener.admit(self.handler):
+            self.handler.on_connected()
+        else:
+            self.abort("there are too many connections")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give back what the connection held."""
+        self.is_open = False
+        self._socket = None
+        if self._linger is not None:
+            self._linger.cancel()
+        self.outgoing.clear()
+        self._give_back_unsent()
+        self._listener.forget(self.handler)
+        self.handler.on_disconnected()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self.handler.input.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        handler = self.handler
+        handler.input.received(nbytes)
+        if self.is_open:
+            handler.on_received()
+
+    def eof_received(self) -> bool:
+        """The client will send no more: close."""
+        return False
+
+    def pause_writing(self) -> None:
+        """The socket accepts no more."""
+        self.is_write_paused = True
+        self.handler.on_write_paused()
+
+    def resume_writing(self) -> None:
+        """The socket accepts bytes again."""
+        self.is_write_paused = False
+        self._give_back_unsent()
+        self.handler.on_write_resumed()
+
+    # --- reading -------------------------------------------------------------------------------
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the client's bytes are accepted."""
+        return self._socket is not None and self._socket.is_reading()
+
+    def pause_reading(self) -> None:
+        """Accept no more bytes: TCP's flow control makes the client wait."""
+        if self.is_open and self._socket is not None and self._socket.is_reading():
+            self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Accept bytes again."""
+        if self.is_open and self._socket is not None and not self._socket.is_reading():
+            self._socket.resume_reading()
+
+    # --- writing -------------------------------------------------------------------------------
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes written that the socket has not accepted; 0 unless `is_write_paused`."""
+        if not self.is_write_paused or self._socket is None:
+            return 0
+        return self._socket.get_write_buffer_size()
+
+    @property
+    def is_pool_exhausted(self) -> bool:
+        """Whether the bytes that all clients of the listener have not read exceed its memory pool."""
+        return not self._listener.memory.free
+
+    def write(self, data: bytes) -> None:
+        """Send bytes now, or as soon as the socket accepts them; file regions go through `send`."""
+        if self.is_open and self._socket is not None:
+            self._socket.write(data)
+            if self.is_write_paused:
+                self._count_unsent()
+
+    def send(self, parts: list[Part]) -> None:
+        """Send parts in order, after what is queued, as far as the socket accepts them."""
+        outgoing = self.outgoing
+        outgoing += parts
+        if not outgoing:
+            return
+        while outgoing and not self.is_write_paused and self.is_open and self._socket is not None:
+            part = outgoing[0]
+            if isinstance(part, Region):
+                self._send_from_file(self._socket, part)
+            else:
+                self._send_buffers(self._socket)
+        if self.is_write_paused:
+            self._count_unsent()
+
+    def _send_buffers(self, socket: asyncio.Transport) -> None:
+        buffers: list[Buffer] = []
+        outgoing = self.outgoing
+        while outgoing and not isinstance(part := outgoing[0], Region):
+            buffers.append(part)
+            outgoing.popleft()
+        if sum(map(len, buffers)) < JOIN_BELOW:
+            socket.write(b"".join(buffers))
+        else:
+            socket.writelines(buffers)
+
+    def _send_from_file(self, socket: asyncio.Transport, region: Region) -> None:
+        """Send from the file directly; what the socket does not accept now is queued in small pieces.
+
+        A queued piece makes the event loop report when the socket accepts more.
+        """
+        if self.can_send_files and len(region) and not socket.get_write_buffer_size():
+            region.send(socket.get_extra_info("socket").fileno())
+        if len(region):
+            socket.write(region.take(PIECE_BYTES))
+        if not len(region):
+            self.outgoing.popleft()
+
+    def _count_unsent(self) -> None:
+        unsent = self.unsent_bytes
+        if unsent > self._unsent:
+            self._listener.memory.take_anyway(unsent - self._unsent)
+            self._unsent = unsent
+
+    def _give_back_unsent(self) -> None:
+        unsent, self._unsent = self._unsent, 0
+        if unsent:
+            self._listener.memory.give(unsent)
+
+    # --- closing -------------------------------------------------------------------------------
+
+    def close(self, reason: str = "") -> None:
+        """Close after the last bytes have been sent, or after LINGER_SECONDS if they cannot be.
+
+        A reason is logged; a client that ends its connection as the protocol says needs none.
+        """
+        if self.is_open and self._socket is not None:
+            if reason:
+                log.info("Closing the connection from %s: %s", self.peer, reason)
+            self.is_open = False
+            # A client that does not read would keep its slot and these bytes for ever.
+            loop = self._listener.loop
+            self._linger = loop.call_later(LINGER_SECONDS, self._socket.abort)
+            self._socket.close()
+
+    def abort(self, reason: str) -> None:
+        """Close at once; what has not been sent is dropped."""
+        if self.is_open and self._socket is not None:
+            log.info("Closing the connection from %s: %s", self.peer, reason)
+            self.is_open = False
+            self._socket.abort()

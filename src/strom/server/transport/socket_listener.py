@@ -1,0 +1,103 @@
+"""A listening socket: accepts connections while there are slots for them, over TCP or TLS."""
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from strom.model.errors import UserError
+from strom.server.memory import MemoryPool
+from strom.server.process_limits import ConnectionSlots
+from strom.server.transport.client_transport import ClientTransport, H
+
+BACKLOG = 1024
+
+
+@dataclass(frozen=True)
+class BindAddress:
+    """Where to listen, and which options of the command line change it."""
+
+    host: str
+    port: int
+    purpose: str
+    """Who connects there, as messages name it."""
+    port_option: str
+    in_use_hint: str
+    """What to do if the port is in use, besides stopping the other process."""
+
+
+class SocketListener(Generic[H]):
+    """One listening socket with the connections that came through it.
+
+    `high_water` is how many unsent bytes make a connection `is_write_paused`; None for asyncio's default.
+    """
+
+    def __init__(
+        self,
+        make_handler: Callable[[ClientTransport[Any]], H],
+        slots: ConnectionSlots,
+        memory: MemoryPool,
+        *,
+        high_water: int | None = None,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.port = 0
+        self.memory = memory
+        self.high_water = high_water
+        self.connections: set[H] = set()
+        self._make_handler = make_handler
+        self._slots = slots
+        self._server: asyncio.Server | None = None
+
+    async def bind(self, address: BindAddress, tls: ssl.SSLContext | None = None) -> None:
+        """Take the address; UserError with what to do if it cannot be had. Nothing is accepted yet."""
+        try:
+            self._server = await self.loop.create_server(
+                lambda: ClientTransport(self, self._make_handler),
+                address.host,
+                address.port,
+                backlog=BACKLOG,
+                reuse_address=True,
+                start_serving=False,
+                ssl=tls,
+            )
+        except OSError as error:
+            raise UserError(_problem(address, error)) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def start_serving(self) -> None:
+        """Accept connections from now on."""
+        assert self._server is not None  # noqa: S101 - bind() comes first
+        await self._server.start_serving()
+
+    def stop_serving(self) -> None:
+        """Accept no more; connections stay open."""
+        if self._server is not None:
+            self._server.close()
+
+    def admit(self, connection: H) -> bool:
+        """Count a connection; False if there are as many as the process may have."""
+        self.connections.add(connection)
+        return self._slots.take(connection)
+
+    def forget(self, connection: H) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        self._slots.release(connection)
+
+
+def _problem(address: BindAddress, error: OSError) -> str:
+    host, port, option = address.host, address.port, address.port_option
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"Port {port} on {host}, for {address.purpose}, is in use. Stop the process that uses it, "
+            f"choose another port with {option}, {address.in_use_hint}."
+        )
+    if error.errno == errno.EACCES:
+        return f"Not allowed to listen on port {port}. Choose one above 1023 with {option}."
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{host} is not an address of this machine. Choose another with --host."
+    return f"Cannot listen for {address.purpose} on {host}:{port}: {error.strerror}."
