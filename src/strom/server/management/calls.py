@@ -71,7 +71,7 @@ class ManagementCalls:
         self._settings = settings
 
     async def handle(self, request: ManagementRequest) -> Answer:
-        """Return the status and the JSON value; HttpError, AmqpError or QueueError for what cannot be done."""
+        """Return the status and the JSON value; HttpError, AmqpError or QueueError if it fails."""
         match request.method, request.path:
             case "GET", ("api", "overview"):
                 return OK, self._overview()
