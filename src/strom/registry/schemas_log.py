@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from strom.model.errors import UserError
-from strom.registry.changes import Change
-from strom.registry.records import Entry, Record, encode
-from strom.registry.refusals import Refusal, store_failed, store_timed_out, too_large
+from strom.registry.records import Entry, StateChange, TopicRecord, encode
+from strom.registry.refusals import RestError, store_failed, store_timed_out, too_large
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
@@ -51,7 +50,7 @@ class SchemasLog:
     def __init__(
         self,
         servers: str,
-        apply: Callable[[Record], None],
+        apply: Callable[[TopicRecord], None],
         *,
         topic: str = TOPIC,
         settings: Mapping[str, str] | None = None,
@@ -170,7 +169,7 @@ class SchemasLog:
             for message in messages:
                 error = message.error()
                 if error is None:
-                    self._apply(Record(message.key() or b"", message.value()))
+                    self._apply(TopicRecord(message.key() or b"", message.value()))
                     if (WRITE_HEADER, self._token) in (message.headers() or ()):
                         self._seen = self._token
                     self._position = message.offset() + 1
@@ -183,7 +182,7 @@ class SchemasLog:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────
 
-    def change(self, decide: Callable[[], Change[Answer]]) -> Answer:
+    def change(self, decide: Callable[[], StateChange[Answer]]) -> Answer:
         """Decide on the newest state and append the entries; nobody else can have written between.
 
         Whoever took over in the meantime makes this decide again. The answer comes when the entries
@@ -193,20 +192,20 @@ class SchemasLog:
 
         deadline = time.monotonic() + CHANGE_S
         pause = FIRST_PAUSE_S
-        sent: Change[Answer] | None = None
+        sent: StateChange[Answer] | None = None
         with self._writing:
             while True:
                 try:
                     producer = self._writer()
                     if sent is not None and self._seen == self._token:
-                        return sent.answer  # it was committed: only the answer got lost
+                        return sent.response  # it was committed: only the answer got lost
                     sent = None
                     change = self._decided(decide)
                     if change.entries:
                         sent = change
                         self._append(producer, change.entries)
                         self._wait(lambda: self._seen == self._token, ANSWER_S)
-                    return change.answer
+                    return change.response
                 except KafkaException as error:
                     self._producer = None
                     if time.monotonic() > deadline:
@@ -215,7 +214,7 @@ class SchemasLog:
                 time.sleep(random.uniform(0, pause))  # noqa: S311
                 pause = min(1.0, pause * 2)
 
-    def _decided(self, decide: Callable[[], Change[Answer]]) -> Change[Answer]:
+    def _decided(self, decide: Callable[[], StateChange[Answer]]) -> StateChange[Answer]:
         """What is decided; a refusal only on the newest state.
 
         A change needs no such care: if anything was written that has not been read here, whoever
@@ -223,7 +222,7 @@ class SchemasLog:
         """
         try:
             return decide()
-        except Refusal:
+        except RestError:
             self.catch_up()
             return decide()
 

@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from strom.http.guard import Guard
 from strom.http.guarded_app import GuardedApp
-from strom.registry.refusals import Refusal, store_failed
+from strom.registry.refusals import RestError, store_failed
 from strom.registry.registry import Registry
 from strom.registry.rest.compatibility import CompatibilityCalls
 from strom.registry.rest.exchange import CONTENT_TYPE, answer, refused
@@ -48,7 +48,7 @@ def make_app(registry: Registry, guard: Guard) -> "ASGIApp":
         *SettingsCalls(registry).routes(),
         *CompatibilityCalls(registry).routes(),
     ]
-    handlers: Any = {Refusal: refused, HTTPException: _http_error, Exception: _unexpected}
+    handlers: Any = {RestError: refused, HTTPException: _http_error, Exception: _unexpected}
     app = EncodedPaths(Starlette(routes=routes, exception_handlers=handlers))
     return GuardedApp(
         ReadyAnswers(app, registry),

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from strom.registry.deleting import LATEST
 from strom.registry.records import Content, SchemaVersion, content_of
-from strom.registry.refusals import Refusal, invalid_schema, invalid_version
+from strom.registry.refusals import RestError, invalid_schema, invalid_version
 from strom.registry.registering import HIGHEST_NUMBER, SchemaRequest
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -31,7 +31,7 @@ def rendered(value: Any) -> bytes:
 
 def refused(request: Request, error: Exception) -> Response:
     """A refusal as an answer."""
-    assert isinstance(error, Refusal)  # noqa: S101 - registered for these alone
+    assert isinstance(error, RestError)  # noqa: S101 - registered for these alone
     return answer({"error_code": error.code, "message": str(error)}, error.status)
 
 
@@ -71,18 +71,18 @@ def prefix_of(request: Request) -> str:
 async def body_of(request: Request) -> dict[str, Any]:
     """The JSON object that was sent."""
     if int(request.headers.get("content-length") or 0) > MAX_BODY_BYTES:
-        raise Refusal(413, f"A request may have {MAX_BODY_BYTES:,} bytes.")
+        raise RestError(413, f"A request may have {MAX_BODY_BYTES:,} bytes.")
     sent = bytearray()
     async for part in request.stream():
         sent += part
         if len(sent) > MAX_BODY_BYTES:
-            raise Refusal(413, f"A request may have {MAX_BODY_BYTES:,} bytes.")
+            raise RestError(413, f"A request may have {MAX_BODY_BYTES:,} bytes.")
     try:
         given = json.loads(bytes(sent))
     except (ValueError, RecursionError):
-        raise Refusal(400, "The body of the request is no JSON.") from None
+        raise RestError(400, "The body of the request is no JSON.") from None
     if not isinstance(given, dict):
-        raise Refusal(400, "The body of the request is no JSON object.")
+        raise RestError(400, "The body of the request is no JSON object.")
     return given
 
 
@@ -137,7 +137,7 @@ def _chosen(given: Mapping[str, Any], name: str) -> int | None:
     if value is None or value in (0, -1):  # what clients send who choose nothing
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Refusal(422, f"{name} must be a number.")
+        raise RestError(422, f"{name} must be a number.")
     return value
 
 
@@ -148,4 +148,4 @@ def _number(request: Request, name: str, default: int) -> int:
     try:
         return int(text) if name == "limit" else max(0, int(text))
     except ValueError:
-        raise Refusal(404, f"{name} must be a number, not {text!r}.") from None
+        raise RestError(404, f"{name} must be a number, not {text!r}.") from None
