@@ -10,6 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "strom"
 SWEPT: tuple[str, ...] = (
+    "connect/api",
+    "connect/converters",
+    "connect/declared.py",
+    "connect/logical_values.py",
+    "connect/plugins.py",
+    "connect/schema_cache.py",
+    "connect/transforms",
     "registry/client.py",
     "registry/compatibility.py",
     "registry/configuring.py",

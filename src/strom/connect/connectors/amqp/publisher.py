@@ -13,8 +13,6 @@ from strom.connect.connectors.amqp.link import CONNECT_S, LinkSettings, told
 
 
 class Message(NamedTuple):
-    """What is published."""
-
     exchange: str
     routing_key: str
     body: bytes

@@ -81,7 +81,6 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
         self._sent = SentSinceFlush()
 
     def start(self) -> None:
-        """Connect."""
         self._connected()
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -121,7 +120,6 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
         self._sent.clear()
 
     def stop(self) -> None:
-        """Close the connection."""
         if self._publisher is not None:
             self._publisher.close()
             self._publisher = None

@@ -162,7 +162,6 @@ class Database(ABC):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing."""
         self.begin()
         try:
             yield

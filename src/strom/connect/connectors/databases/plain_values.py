@@ -32,7 +32,6 @@ def to_whole(value: Any) -> int:
 
 
 def to_float(value: Any) -> float:
-    """A floating number."""
     return float(value)
 
 

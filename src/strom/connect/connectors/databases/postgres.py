@@ -112,7 +112,6 @@ class Postgres(PostgresSession):
         return [TableId(*row) for row in rows]
 
     def columns(self, table: TableId) -> tuple[Column, ...]:
-        """A table's columns."""
         found = []
         for row in self.read(_COLUMNS, (self.quote_table(table),)):
             name, type_name, oid, modifier, required, filled, *more, key, is_literal, cast = row
@@ -195,7 +194,6 @@ class Postgres(PostgresSession):
     # Writing
 
     def begin(self) -> None:
-        """Start a transaction."""
         super().begin()
         self._filled.clear()
 

@@ -52,7 +52,6 @@ class PostgresSession(Database):
         )
 
     def close(self) -> None:
-        """Disconnect."""
         if self._connection is not None:
             # What matters is that nothing of it is left; whether it ended politely is not known
             # when the server is away.
@@ -108,7 +107,6 @@ class PostgresSession(Database):
             self.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
 
     def begin(self) -> None:
-        """Start a transaction."""
         self.open()
         self.execute("BEGIN")
 

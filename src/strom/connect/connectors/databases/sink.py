@@ -70,7 +70,6 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._plans: dict[tuple[Any, ...], Plan] = {}
 
     def start(self) -> None:
-        """Connect."""
         self._database.open()
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
@@ -146,7 +145,6 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             self._skipped_to.pop(partition, None)
 
     def stop(self) -> None:
-        """Disconnect."""
         self._database.close()
 
     def _forget(self) -> None:

@@ -134,7 +134,6 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
         return []
 
     def stop(self) -> None:
-        """Disconnect."""
         self._database.close()
 
 

@@ -71,7 +71,6 @@ class Sqlite(Database):
                 )
 
     def close(self) -> None:
-        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -150,7 +149,6 @@ class Sqlite(Database):
         )
 
     def selected(self, expression: str) -> str:
-        """As it is."""
         return expression
 
     def parameter(self, number: int, type_name: str) -> str:
@@ -214,11 +212,9 @@ class Sqlite(Database):
         self.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """End it well."""
         self.execute("COMMIT")
 
     def rollback(self) -> None:
-        """End it."""
         if self._connection is not None and self._connection.in_transaction:
             with contextlib.suppress(ConnectError):
                 self.execute("ROLLBACK")
@@ -241,7 +237,6 @@ class Sqlite(Database):
         return partial(stored, zone=self._zone) if needs_storing(schema) else None
 
     def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Add rows."""
         self._execute_many(self._insert(table, columns), rows)
 
     def _insert(self, table: TableId, columns: Sequence[Column]) -> str:
@@ -279,7 +274,6 @@ class Sqlite(Database):
     def delete(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """Take rows away."""
         keys = self._same_key(columns)
         self._execute_many(f"DELETE FROM {self.quote_table(table)} WHERE {keys}", rows)
 
@@ -295,7 +289,6 @@ class Sqlite(Database):
     def claim(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Claim]:
-        """Become the owner."""
         with self.transaction():
             self._make_positions()
             self._execute_many(_CLAIM, [(connector, *one) for one in partitions])

@@ -53,11 +53,9 @@ class TextParser(Parser):
     skips_empty_lines = False
 
     def value(self, line: bytes) -> str:
-        """The line's characters."""
         return self.text(line)
 
     def values(self, lines: Sequence[bytes]) -> list[Any]:
-        """The lines' characters."""
         encoding = self.encoding
         return [line.decode(encoding) for line in lines]
 

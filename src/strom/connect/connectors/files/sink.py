@@ -105,7 +105,6 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
         self._begun_at = time.monotonic()
 
     def start(self) -> None:
-        """Open the file."""
         if self.settings.file is not None:
             self._file = PositionedFile(Path(self.settings.file))
             begun = self._file.length > 0 and self.settings.csv_header
@@ -173,7 +172,6 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
             self._begun_at = time.monotonic()
 
     def stop(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
 

@@ -373,7 +373,6 @@ class FileSourceTask(SourceTask[FileSourceSettings]):
         return []
 
     def stop(self) -> None:
-        """Close all files."""
         for reader in self._readers.values():
             reader.close()
 

@@ -170,7 +170,6 @@ class S3Files:
         )
 
     def write(self, path: str, data: bytes) -> None:
-        """Put an object."""
         with _away(self._root), self._fs.open_output_stream(self._at(path)) as stream:
             stream.write(data)
 

@@ -34,7 +34,6 @@ class ParquetSchemas:
         self._folder = f"{self._commits}/{_FOLDER}"
 
     def columns(self) -> TableColumns:
-        """The newest version."""
         return self._newest()[1]
 
     def extend(self, schemas: "Sequence[pa.Schema]") -> TableColumns:

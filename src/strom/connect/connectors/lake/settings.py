@@ -13,8 +13,6 @@ RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key")
 
 @dataclass(frozen=True, kw_only=True)
 class LakeSettings(ConnectorSettings):
-    """Settings of LakeSink."""
-
     path: str = setting(
         "path",
         Kind.STRING,

@@ -8,8 +8,6 @@ from strom.connect.api import ConnectorSettings, Importance, Kind, setting
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSettings(ConnectorSettings):
-    """The server."""
-
     uri: str = setting(
         "connection.uri",
         Kind.PASSWORD,
@@ -42,8 +40,6 @@ class MongoSettings(ConnectorSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSourceSettings(MongoSettings):
-    """Settings of MongoSource."""
-
     collection: str = setting("collection", Kind.STRING, "The collection to follow.", required=True)
     topic_prefix: str | None = setting(
         "topic.prefix", Kind.STRING, "The topic is PREFIX.DATABASE.COLLECTION. [no prefix]"
@@ -89,8 +85,6 @@ class MongoSourceSettings(MongoSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSinkSettings(MongoSettings):
-    """Settings of MongoSink."""
-
     collection: str = setting(
         "collection",
         Kind.STRING,

@@ -29,8 +29,6 @@ _SECONDS_BACK = 1
 
 
 class MongoSourceTask(SourceTask[MongoSourceSettings]):
-    """Follows one collection."""
-
     def __init__(self, settings: MongoSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._client = connect(settings)
