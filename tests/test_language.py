@@ -11,6 +11,15 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "strom"
 SWEPT: tuple[str, ...] = (
     "connect/api",
+    "connect/connectors/amqp",
+    "connect/connectors/databases",
+    "connect/connectors/files",
+    "connect/connectors/lake",
+    "connect/connectors/local_paths.py",
+    "connect/connectors/mongo",
+    "connect/connectors/plain_json.py",
+    "connect/connectors/record_template.py",
+    "connect/connectors/sent_since_flush.py",
     "connect/converters",
     "connect/declared.py",
     "connect/logical_values.py",
