@@ -38,7 +38,7 @@ def transforms(table: Table) -> str:
         if name not in shown:
             shown.add(name)
             variants = f"`{name}$Key`, `{name}$Value`" if kind.part else f"`{name}`"
-            parts.append(f"\n## {name}\n\n{variants}: {_first_line(kind.loaded())}\n")
+            parts.append(f"\n## {name}\n\n{variants}: {_first_line(kind.load())}\n")
             parts.append(_settings(kind.settings_class(), table))
     return "".join(parts)
 

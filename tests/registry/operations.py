@@ -7,24 +7,23 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from strom.registry.changes import Change
 from strom.registry.configuring import delete_config, delete_mode, set_config, set_mode
 from strom.registry.deleting import LATEST, delete_subject, delete_version
-from strom.registry.formats.schema import Kind, Reference
-from strom.registry.records import Content, Record, decode, encode
-from strom.registry.refusals import Refusal
+from strom.registry.formats.schema import Reference, SchemaType
+from strom.registry.records import Content, StateChange, TopicRecord, decode, encode
+from strom.registry.refusals import RestError
 from strom.registry.registering import SchemaRequest, register
 from strom.registry.subjects import Subjects
 
 SUBJECTS = ["a", "ref/b"]
-Operation = Callable[[Subjects], Change[Any]]
+Operation = Callable[[Subjects], StateChange[Any]]
 
 
 @dataclass
 class Played:
     """A registry without a broker: what was decided is appended and applied at once."""
 
-    log: list[Record] = field(default_factory=list)
+    log: list[TopicRecord] = field(default_factory=list)
     subjects: Subjects = field(default_factory=Subjects)
     given: dict[int, set[Content]] = field(default_factory=dict)
     """Every content that an id ever had."""
@@ -33,7 +32,7 @@ class Played:
         """The answer, or the refusal."""
         try:
             change = operation(self.subjects)
-        except Refusal as refusal:
+        except RestError as refusal:
             return refusal
         for entry in change.entries:
             record = encode(entry)
@@ -41,12 +40,12 @@ class Played:
             decoded = decode(record)
             assert decoded == entry
             self.subjects.apply(decoded)
-        for one in self.subjects.everything(deleted=True):
+        for one in self.subjects.all_versions(deleted=True):
             self.given.setdefault(one.id, set()).add(one.content)
-        return change.answer
+        return change.response
 
 
-def replayed(log: list[Record]) -> Subjects:
+def replayed(log: list[TopicRecord]) -> Subjects:
     subjects = Subjects()
     for record in log:
         entry = decode(record)
@@ -55,7 +54,7 @@ def replayed(log: list[Record]) -> Subjects:
     return subjects
 
 
-def compacted(log: list[Record], upto: int, *, tombstones: bool) -> list[Record]:
+def compacted(log: list[TopicRecord], upto: int, *, tombstones: bool) -> list[TopicRecord]:
     """The log as compaction may leave it: of the first records, only the last of each key."""
     last = {record.key: index for index, record in enumerate(log[:upto])}
     kept = [
@@ -73,7 +72,7 @@ def avro(name: str, field_name: str) -> str:
 
 def content(number: int, references: tuple[Reference, ...] = ()) -> Content:
     # A schema may not define again what a reference brings along.
-    return Content(Kind.AVRO, avro("S" if references else "R", f"f{number}"), references)
+    return Content(SchemaType.AVRO, avro("S" if references else "R", f"f{number}"), references)
 
 
 _subjects = st.sampled_from(SUBJECTS)

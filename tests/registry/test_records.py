@@ -4,24 +4,24 @@ import json
 
 import pytest
 
-from strom.registry.formats.schema import Kind, Reference
+from strom.registry.formats.schema import Reference, SchemaType
 from strom.registry.records import (
-    Configured,
+    ConfigSet,
     Content,
     HighestId,
     ModeSet,
-    Record,
-    SchemaGone,
+    SchemaTombstone,
     SchemaVersion,
     SubjectCleared,
     SubjectDeleted,
+    TopicRecord,
     decode,
     encode,
 )
 
 ENTRIES_AND_KEYS = [
     (
-        SchemaVersion("clicks-value", 2, 7, Content(Kind.AVRO, '"string"')),
+        SchemaVersion("clicks-value", 2, 7, Content(SchemaType.AVRO, '"string"')),
         b'{"keytype":"SCHEMA","subject":"clicks-value","version":2,"magic":1}',
     ),
     (
@@ -30,7 +30,7 @@ ENTRIES_AND_KEYS = [
             1,
             8,
             Content(
-                Kind.PROTOBUF,
+                SchemaType.PROTOBUF,
                 'syntax = "proto3";',
                 (Reference("a.proto", "a", 3),),
                 '{"metadata": {"properties": {"owner": "shop"}}}',
@@ -39,16 +39,16 @@ ENTRIES_AND_KEYS = [
         ),
         '{"keytype":"SCHEMA","subject":"ü","version":1,"magic":1}'.encode(),
     ),
-    (SchemaGone("s", 1), b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'),
+    (SchemaTombstone("s", 1), b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'),
     (SubjectDeleted("s", 4), b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}'),
     (SubjectCleared("s"), b'{"keytype":"CLEAR_SUBJECT","subject":"s","magic":0}'),
     (SubjectCleared(None), b'{"keytype":"CLEAR_SUBJECT","magic":0}'),
     (
-        Configured("s", {"compatibilityLevel": "FULL"}),
+        ConfigSet("s", {"compatibilityLevel": "FULL"}),
         b'{"keytype":"CONFIG","subject":"s","magic":0}',
     ),
-    (Configured(None, {"compatibilityLevel": "NONE"}), b'{"keytype":"CONFIG","magic":0}'),
-    (Configured("s", None), b'{"keytype":"CONFIG","subject":"s","magic":0}'),
+    (ConfigSet(None, {"compatibilityLevel": "NONE"}), b'{"keytype":"CONFIG","magic":0}'),
+    (ConfigSet("s", None), b'{"keytype":"CONFIG","subject":"s","magic":0}'),
     (ModeSet("s", "READONLY"), b'{"keytype":"MODE","subject":"s","magic":0}'),
     (ModeSet(None, None), b'{"keytype":"MODE","magic":0}'),
     (HighestId(9), b'{"keytype":"NOOP","magic":0}'),
@@ -63,7 +63,7 @@ def test_an_entry_has_confluents_key_and_comes_back(entry, key):
 
 
 def test_the_value_of_a_schema_is_what_confluents_registry_reads():
-    entry = SchemaVersion("s", 1, 3, Content(Kind.JSON, "{}", (Reference("n", "t", 2),)))
+    entry = SchemaVersion("s", 1, 3, Content(SchemaType.JSON, "{}", (Reference("n", "t", 2),)))
     assert json.loads(encode(entry).value) == {
         "subject": "s",
         "version": 1,
@@ -81,11 +81,13 @@ def test_a_schema_as_old_and_new_registries_write_it_is_read():
         b'{"subject":"s","version":1,"id":4,"md5":"qqq=","schema":"\\"int\\"","deleted":false,'
         b'"ts":12,"offset":3}'
     )
-    assert decode(Record(key, value)) == SchemaVersion("s", 1, 4, Content(Kind.AVRO, '"int"'))
-    config = Record(
+    assert decode(TopicRecord(key, value)) == SchemaVersion(
+        "s", 1, 4, Content(SchemaType.AVRO, '"int"')
+    )
+    config = TopicRecord(
         b'{"keytype":"CONFIG","subject":null,"magic":0}', b'{"compatibilityLevel":"FULL"}'
     )
-    assert decode(config) == Configured(None, {"compatibilityLevel": "FULL"})
+    assert decode(config) == ConfigSet(None, {"compatibilityLevel": "FULL"})
 
 
 @pytest.mark.parametrize(
@@ -108,4 +110,4 @@ def test_a_schema_as_old_and_new_registries_write_it_is_read():
     ],
 )
 def test_what_is_not_understood_is_left_alone(key, value):
-    assert decode(Record(key, value)) is None
+    assert decode(TopicRecord(key, value)) is None

@@ -16,9 +16,8 @@ from strom.client.fenced_writer import FencedWriter
 from strom.model.errors import UserError
 from strom.model.retries import RetryPolicy
 from strom.registry import schemas_log
-from strom.registry.changes import Change
 from strom.registry.client import RegistryClient, RegistryError, RegistryUnreachable
-from strom.registry.records import Configured, decode
+from strom.registry.records import ConfigSet, StateChange, decode
 from strom.registry.schemas_log import SchemasLog
 from strom.registry.server import RegistryServer
 from strom.testing import BrokerProcess
@@ -67,7 +66,7 @@ def test_who_was_fenced_off_decides_again(strom_server, topic):
 
         def apply(item):
             entry = decode(item)
-            if isinstance(entry, Configured) and entry.settings is not None:
+            if isinstance(entry, ConfigSet) and entry.settings is not None:
                 values.append(int(str(entry.settings["n"])))
 
         log = SchemasLog(servers, apply, topic=topic)
@@ -76,14 +75,14 @@ def test_who_was_fenced_off_decides_again(strom_server, topic):
 
     (one, seen_by_one), (two, seen_by_two) = opened(), opened()
 
-    def following(seen: list[int]) -> Change[int]:
-        return Change([Configured(None, {"n": seen[-1] + 1})], seen[-1] + 1)
+    def following(seen: list[int]) -> StateChange[int]:
+        return StateChange([ConfigSet(None, {"n": seen[-1] + 1})], seen[-1] + 1)
 
     decided = []
 
-    def decide_while_another_writes() -> Change[int]:
+    def decide_while_another_writes() -> StateChange[int]:
         decision = following(seen_by_one)
-        decided.append(decision.answer)
+        decided.append(decision.response)
         if len(decided) == 1:
             assert two.change(lambda: following(seen_by_two)) == 1
         return decision
@@ -160,7 +159,7 @@ def test_what_was_acknowledged_survives_kill_9_of_the_registry(strom_server, top
                 assert (found.id, found.version) == (schema_id, 1)
                 assert json.loads(found.text) == json.loads(schema(int(subject[1:])))
         with server.registry.reading() as subjects:
-            ids = [one.id for one in subjects.everything()]
+            ids = [one.id for one in subjects.all_versions()]
         assert len(set(ids)) == len(ids)
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from strom.registry.configuring import set_config, set_mode
 from strom.registry.deleting import delete_subject, delete_version
-from strom.registry.formats.schema import Kind, Reference
+from strom.registry.formats.schema import Reference, SchemaType
 from strom.registry.records import Content, SchemaVersion
 from strom.registry.registering import SchemaRequest, register
 from strom.registry.subjects import Subjects
@@ -47,8 +47,8 @@ def test_an_id_means_one_schema_for_ever_and_a_schema_has_one_id(operations, res
         if imported:
             return  # whoever imports brings ids along, and answers for them
         assert all(len(contents) == 1 for contents in live.given.values())
-        ids = [live.subjects.id_of(one.content) for one in live.subjects.everything(deleted=True)]
-        assert ids == [one.id for one in live.subjects.everything(deleted=True)]
+        ids = [live.subjects.id_of(one.content) for one in live.subjects.all_versions(deleted=True)]
+        assert ids == [one.id for one in live.subjects.all_versions(deleted=True)]
 
 
 @given(HISTORIES)
@@ -57,7 +57,7 @@ def test_what_is_referred_to_is_always_there(operations):
     live = Played()
     for operation in operations:
         live.play(operation)
-        for one in live.subjects.everything(deleted=True):
+        for one in live.subjects.all_versions(deleted=True):
             for reference in one.content.references:
                 assert live.subjects.referenced(reference) is not None
 
@@ -118,8 +118,8 @@ def test_what_others_refer_to_cannot_be_deleted():
 
 def test_a_second_meaning_of_an_id_is_left_out_as_confluents_registry_does():
     subjects = Subjects()
-    first = SchemaVersion("a", 1, 1, Content(Kind.AVRO, '"int"'))
+    first = SchemaVersion("a", 1, 1, Content(SchemaType.AVRO, '"int"'))
     subjects.apply(first)
-    subjects.apply(SchemaVersion("b", 1, 1, Content(Kind.AVRO, '"long"')))
+    subjects.apply(SchemaVersion("b", 1, 1, Content(SchemaType.AVRO, '"long"')))
     assert subjects.subjects() == ["a"]
     assert subjects.content(1) == first.content

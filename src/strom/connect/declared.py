@@ -1,4 +1,4 @@
-"""Connectors as code: what has to be done so that a cluster has what a project declares."""
+"""Connectors as code: what to change so that a cluster runs the connectors that a project declares."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from strom.model.errors import UserError
 
 DECLARED_BY = "declared.by"
-"""The setting that marks a connector as a project's; only such connectors are ever removed."""
+"""The setting that marks a connector as declared by a project; only these are ever removed."""
 
 Config = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What has to be done."""
+class ConnectorPlan:
+    """The connectors to create, to change, to remove and to keep."""
 
     create: Mapping[str, Config]
     change: Mapping[str, Config]
@@ -24,11 +24,13 @@ class Plan:
         return bool(self.create or self.change or self.remove)
 
 
-def plan(project: str, declared: Mapping[str, Config], existing: Mapping[str, Config]) -> Plan:
-    """Compare what a project declares with what there is.
+def plan(
+    project: str, declared: Mapping[str, Config], existing: Mapping[str, Config]
+) -> ConnectorPlan:
+    """Compare the declared connectors of a project with the existing ones.
 
-    A connector that somebody made by hand under a declared name is taken over; one that another
-    project declares is not.
+    An existing connector of a declared name that no project declares is adopted; one that another project
+    declares is a conflict.
     """
     wanted = {
         name: {**config, "name": name, DECLARED_BY: project} for name, config in declared.items()
@@ -37,10 +39,9 @@ def plan(project: str, declared: Mapping[str, Config], existing: Mapping[str, Co
         owner = existing[name].get(DECLARED_BY, project)
         if owner != project:
             raise UserError(
-                f"The connector {name} is declared by the project {owner} already. Give one of them "
-                "another name."
+                f"The connector {name} is already declared by the project {owner}. Rename one of them."
             )
-    return Plan(
+    return ConnectorPlan(
         {name: config for name, config in wanted.items() if name not in existing},
         {
             name: config

@@ -1,7 +1,7 @@
-"""The four logical types: Python's values ↔ the plain ones that are stored.
+"""The four logical types: Python values ↔ the plain values that represent them.
 
-A decimal is its unscaled number as big-endian bytes, a date counts days, a time milliseconds of
-the day, a timestamp milliseconds since 1970.
+A decimal is its unscaled value as big-endian bytes, a date the days and a timestamp the milliseconds
+since the epoch, a time the milliseconds since midnight.
 """
 
 import datetime as dt
@@ -24,59 +24,57 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 _EPOCH_DAY: Final = dt.date(1970, 1, 1).toordinal()
 _ONE_MS: Final = dt.timedelta(milliseconds=1)
 _EXACT: Final = Context(prec=100_000)
-"""Python's default context rounds decimals to 28 digits."""
+"""Exact arithmetic: Python's default context rounds decimals to 28 digits."""
 
 Encoder = Callable[[Any], Any]
 
 
 def has_default(schema: Schema) -> bool:
-    """Whether a missing value is filled in; None is what a missing value is anyway."""
+    """Whether a missing value is replaced by a default other than None."""
     return schema.default is not NO_DEFAULT and schema.default is not None
 
 
 def decimal_scale(schema: Schema) -> int:
-    """The digits after the point of a decimal's schema."""
+    """The scale of a decimal's schema."""
     text = schema.parameter(SCALE)
     if text is None:
         raise PoisonRecord("A decimal's schema needs the parameter scale.")
     try:
         return int(text)
     except ValueError:
-        raise PoisonRecord(f"A decimal's scale must be a number, not {text}.") from None
+        raise PoisonRecord(f"A decimal's scale must be an integer, not {text}.") from None
 
 
 def unscaled_to_decimal(unscaled: int, scale: int) -> Decimal:
-    """`unscaled` × 10 to the minus `scale`, with exactly that scale."""
     return Decimal(unscaled).scaleb(-scale, _EXACT)
 
 
 def decimal_to_unscaled(value: Any, scale: int) -> int:
-    """The whole number that stands for a decimal of that scale."""
+    """The unscaled value of a decimal at this scale."""
     if type(value) is not Decimal:
-        raise PoisonRecord(f"A decimal was expected, not {type(value).__name__}.")
+        raise PoisonRecord(f"Expected a decimal, not {type(value).__name__}.")
     exponent = value.as_tuple().exponent
     if -exponent != scale if isinstance(exponent, int) else True:
-        raise PoisonRecord(f"{value} has not the {scale} digits after the point of its schema.")
+        raise PoisonRecord(f"{value} exceeds the scale of {scale} of its schema.")
     return int(value.scaleb(scale, _EXACT))
 
 
 def unscaled_bytes(unscaled: int) -> bytes:
-    """The shortest big-endian two's complement."""
+    """The shortest big-endian two's complement representation."""
     return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
 def millis_to_timestamp(millis: int) -> dt.datetime:
-    """The moment so many milliseconds after 1970 began."""
     try:
         return UTC_EPOCH + dt.timedelta(milliseconds=millis)
     except OverflowError:
-        raise PoisonRecord(f"{millis} ms is no date between the years 1 and 9999.") from None
+        raise PoisonRecord(f"Timestamp {millis} ms is outside the years 1 to 9999.") from None
 
 
 def timestamp_to_millis(value: Any) -> int:
-    """Milliseconds since 1970; a datetime without a zone is taken as UTC."""
+    """Milliseconds since the epoch; a datetime without a time zone counts as UTC."""
     if not isinstance(value, dt.datetime):
-        raise PoisonRecord(f"A timestamp was expected, not {type(value).__name__}.")
+        raise PoisonRecord(f"Expected a timestamp, not {type(value).__name__}.")
     if value.tzinfo is None:
         value = value.replace(tzinfo=dt.UTC)
     since: dt.timedelta = value - UTC_EPOCH
@@ -84,31 +82,27 @@ def timestamp_to_millis(value: Any) -> int:
 
 
 def days_to_date(days: int) -> dt.date:
-    """The day so many days after 1970 began."""
     try:
         return dt.date.fromordinal(days + _EPOCH_DAY)
     except (ValueError, OverflowError):
-        raise PoisonRecord(f"Day {days} is no date between the years 1 and 9999.") from None
+        raise PoisonRecord(f"Date of day {days} is outside the years 1 to 9999.") from None
 
 
 def date_to_days(value: Any) -> int:
-    """Days since 1970."""
     if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
-        raise PoisonRecord(f"A date was expected, not {type(value).__name__}.")
+        raise PoisonRecord(f"Expected a date, not {type(value).__name__}.")
     return value.toordinal() - _EPOCH_DAY
 
 
 def millis_to_time(millis: int) -> dt.time:
-    """The time of day so many milliseconds after midnight."""
     if not 0 <= millis < DAY_MS:
-        raise PoisonRecord(f"{millis} ms is no time of a day.")
+        raise PoisonRecord(f"Time {millis} ms is outside a day.")
     return (UTC_EPOCH + dt.timedelta(milliseconds=millis)).time()
 
 
 def time_to_millis(value: Any) -> int:
-    """Milliseconds since midnight."""
     if not isinstance(value, dt.time):
-        raise PoisonRecord(f"A time was expected, not {type(value).__name__}.")
+        raise PoisonRecord(f"Expected a time, not {type(value).__name__}.")
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * 1000 + value.microsecond // 1000
 
@@ -126,7 +120,7 @@ _DECODERS: Final[dict[str, Encoder]] = {
 
 
 def encoder(schema: Schema) -> Encoder | None:
-    """What turns values of a logical type into plain ones; None for all other schemas."""
+    """Converts values of a logical type to plain ones; None for all other schemas."""
     if schema.name == DECIMAL:
         scale = decimal_scale(schema)
         return lambda value: unscaled_bytes(decimal_to_unscaled(value, scale))
@@ -134,7 +128,7 @@ def encoder(schema: Schema) -> Encoder | None:
 
 
 def decoder(schema: Schema) -> Encoder | None:
-    """What turns plain values into those of a logical type; None for all other schemas."""
+    """Converts plain values to those of a logical type; None for all other schemas."""
     if schema.name == DECIMAL:
         scale = decimal_scale(schema)
         return lambda data: unscaled_to_decimal(int.from_bytes(data, "big", signed=True), scale)

@@ -1,8 +1,8 @@
-"""Which connectors there are: strom's own, and what installed packages bring.
+"""The available connector classes: strom's own, and those of installed packages.
 
-A package offers connectors under the entry point group `strom.connectors`: its short name, and the
-connector class. One that offers none goes by `module:class`, if the worker's setting `plugin.packages`
-names its package: a client that may create connectors would otherwise import any file in reach.
+A package offers connectors through the entry point group `strom.connectors`: a short name and the
+connector class. Others are named `module:class`, if the worker's setting `plugin.packages` lists their
+package: otherwise a client that may create connectors could import any module on the path.
 """
 
 import difflib
@@ -23,20 +23,19 @@ ENTRY_POINTS = "strom.connectors"
 
 @dataclass(frozen=True)
 class Plugin:
-    """A kind of connector, not imported yet."""
+    """A connector class that is not imported yet."""
 
     name: str
-    """What `connector.class` says."""
+    """Its value of `connector.class`."""
     kind: str
     """`source` or `sink`."""
     location: str
     """module:class"""
     doc: str
     aliases: tuple[str, ...] = ()
-    """Other names that `connector.class` may have: the ones that people's configurations hold."""
+    """Aliases: the class names in users' existing configurations."""
 
     def load(self) -> type[Connector[Any]]:
-        """Import the class."""
         module, _, name = self.location.partition(":")
         loaded: type[Connector[Any]] = getattr(importlib.import_module(module), name)
         return loaded
@@ -62,7 +61,7 @@ BUILT_IN = (
         "JdbcSource",
         "source",
         f"{_OWN}.databases.source:JdbcSource",
-        "Rows of tables in PostgreSQL or SQLite: new ones, changed ones, or all.",
+        "Rows of tables in PostgreSQL or SQLite: new, updated, or all.",
         ("io.confluent.connect.jdbc.JdbcSourceConnector", "JdbcSourceConnector"),
     ),
     Plugin(
@@ -89,7 +88,7 @@ BUILT_IN = (
         "HttpSource",
         "source",
         f"{_OWN}.web.http_source:HttpSource",
-        "What an HTTP interface answers, polled page by page.",
+        "Responses of an HTTP interface, polled page by page.",
     ),
     Plugin(
         "HttpSink",
@@ -101,7 +100,7 @@ BUILT_IN = (
         "WebPageSource",
         "source",
         f"{_OWN}.web.page_source:WebPageSource",
-        "What is found on web pages by CSS selectors.",
+        "Elements of web pages, selected by CSS selectors.",
     ),
     Plugin(
         "AmqpSource",
@@ -134,7 +133,7 @@ BUILT_IN = (
 
 @functools.cache
 def plugins() -> Mapping[str, Plugin]:
-    """Every kind of connector that can be had here, by name."""
+    """All available connector classes by name."""
     found = {plugin.name: plugin for plugin in BUILT_IN}
     for entry in entry_points(group=ENTRY_POINTS):
         try:
@@ -152,8 +151,8 @@ def _by_location(name: str, packages: Collection[str]) -> Plugin:
     module = name.partition(":")[0]
     if not any(f"{module}.".startswith(f"{package}.") for package in packages):
         text = (
-            f"This worker may not import the connector class {name}. Add its package to the worker's "
-            f"setting plugin.packages, or offer it by the entry point group {ENTRY_POINTS}."
+            f"This worker must not import the connector class {name}. Add its package to the worker's "
+            f"setting plugin.packages, or offer it through the entry point group {ENTRY_POINTS}."
         )
         raise InvalidSettings({"connector.class": [text]})
     try:
@@ -162,7 +161,7 @@ def _by_location(name: str, packages: Collection[str]) -> Plugin:
         text = f"The connector class {name} cannot be imported: {error}."
         raise InvalidSettings({"connector.class": [text]}) from None
     if not isinstance(loaded, type) or not issubclass(loaded, Connector):
-        raise InvalidSettings({"connector.class": [f"{name} is no connector."]})
+        raise InvalidSettings({"connector.class": [f"{name} is not a connector class."]})
     kind = "sink" if issubclass(loaded, SinkConnector) else "source"
     return Plugin(name, kind, name, (loaded.__doc__ or "").strip().partition("\n")[0])
 
@@ -173,9 +172,9 @@ def _by_any_name() -> Mapping[str, Plugin]:
 
 
 def plugin(name: str, packages: Collection[str] = ()) -> Plugin:
-    """The kind of connector that `connector.class` names; InvalidSettings offers the nearest.
+    """The connector class that `connector.class` names; InvalidSettings suggests the nearest.
 
-    `packages` are those from which `module:class` may be imported, with what is below them.
+    `packages` lists the packages from which `module:class` may be imported.
     """
     by_any_name = _by_any_name()
     if name in by_any_name:
@@ -183,5 +182,5 @@ def plugin(name: str, packages: Collection[str] = ()) -> Plugin:
     if ":" in name:
         return _by_location(name, packages)
     near = difflib.get_close_matches(name, by_any_name, n=1)
-    hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(plugins())}."
-    raise InvalidSettings({"connector.class": [f"There is no connector class {name}.{hint}"]})
+    hint = f" Did you mean {near[0]}?" if near else f" Available: {', '.join(plugins())}."
+    raise InvalidSettings({"connector.class": [f"Unknown connector class {name}.{hint}"]})

@@ -1,7 +1,7 @@
-"""What was derived from a schema, remembered by the schema object itself.
+"""A cache of values that are derived from a schema, keyed by the identity of the schema object.
 
-Comparing or hashing a large schema for each record would cost more than the work it saves; and a
-converter hands out the same object for the same schema.
+Comparing or hashing a large schema for each record would cost more than it saves, and a converter returns
+the same object for the same schema.
 """
 
 from collections.abc import Callable
@@ -13,16 +13,15 @@ T = TypeVar("T")
 
 
 class SchemaCache(Generic[T]):
-    """Derives a value once per schema; forgets everything when there are too many."""
+    """Derives a value once per schema; clears itself when it exceeds its size."""
 
     def __init__(self, derive: Callable[[Schema], T], size: int = 1000) -> None:
         self._derive = derive
         self._size = size
-        # The schema is kept too, so that its id cannot become another's.
+        # The schema is kept alive, so that its id is not reused.
         self._known: dict[int, tuple[Schema, T]] = {}
 
     def __call__(self, schema: Schema) -> T:
-        """What belongs to this schema."""
         found = self._known.get(id(schema))
         if found is not None:
             return found[1]

@@ -1,7 +1,7 @@
-"""A client of a schema registry: strom's, Confluent's, or any that speaks the same interface.
+"""A client of a schema registry: strom's, Confluent's, or any other with the same REST interface.
 
-Synchronous, safe for threads, and it remembers: an id stands for one schema for ever, so after the first
-question a producer or consumer asks no more.
+Synchronous and thread-safe. It caches ids: an id denotes one schema for ever, so a producer or consumer
+sends one request per schema.
 """
 
 import threading
@@ -46,7 +46,7 @@ NOT_FOUND = 404
 
 @dataclass(frozen=True)
 class RegisteredSchema:
-    """A schema as the registry has it; subject and version where they were asked by."""
+    """A schema as the registry stores it; `subject` and `version` are set if it was looked up by them."""
 
     id: int
     kind: str
@@ -58,7 +58,7 @@ class RegisteredSchema:
 
 
 class RegistryError(UserError):
-    """The registry refused, or could not answer."""
+    """The registry rejected the request, or failed to process it."""
 
     def __init__(self, message: str, status: int | None = None, code: int | None = None) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class RegistryError(UserError):
 
 
 class RegistryUnreachable(RegistryError):
-    """Nobody answered, although tried for a while."""
+    """No registry responded, after all retries."""
 
 
 class _NoneResponded(Exception):
@@ -77,7 +77,7 @@ class _NoneResponded(Exception):
 
 
 class RegistryClient:
-    """Talks to the registry at a URL, or at several separated by commas: if one is away, to the next."""
+    """A client of the registry at a URL, or at several, separated by commas, which are tried in order."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class RegistryClient:
 
         self.urls = [one.strip().rstrip("/") for one in url.split(",") if one.strip()]
         if not self.urls or not all(one.startswith(("http://", "https://")) for one in self.urls):
-            raise UserError(f"{url!r} is no http address of a schema registry.")
+            raise UserError(f"Invalid URL of a schema registry: {url!r}. Use http:// or https://.")
         headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
@@ -114,7 +114,6 @@ class RegistryClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def register(
@@ -126,7 +125,7 @@ class RegistryClient:
         *,
         normalize: bool = False,
     ) -> int:
-        """Make the schema a version of the subject, unless it is one already; its id."""
+        """Register the schema as a version of the subject, unless it is one already; returns its id."""
         return self._id_of("versions", subject, text, kind, references, normalize)
 
     def lookup(
@@ -138,7 +137,7 @@ class RegistryClient:
         *,
         normalize: bool = False,
     ) -> int | None:
-        """The id of a schema that is a version of the subject; None if it is not."""
+        """The id of a schema that is registered under the subject; None if it is not."""
         try:
             return self._id_of("", subject, text, kind, references, normalize)
         except RegistryError as error:
@@ -147,22 +146,24 @@ class RegistryClient:
             raise
 
     def schema(self, schema_id: int) -> RegisteredSchema:
-        """The schema of an id."""
+        """The schema of an id, from the cache after the first request."""
         with self._lock:
             known = self._by_id.get(schema_id)
         if known is None:
-            known = _registered({"id": schema_id} | self.ask("GET", "schemas", "ids", schema_id))
+            known = _to_registered_schema(
+                {"id": schema_id} | self.ask("GET", "schemas", "ids", schema_id)
+            )
             with self._lock:
                 self._by_id[schema_id] = known
         return known
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """The newest version of a subject; asked anew each time, for it changes."""
+        """The newest version of a subject; never cached, because it changes."""
         return self.version(subject, "latest")
 
     def version(self, subject: str, version: int | str) -> RegisteredSchema:
-        """One version of a subject, by number or as `latest`."""
-        return _registered(self.ask("GET", "subjects", subject, "versions", version))
+        """One version of a subject, by its number or `latest`."""
+        return _to_registered_schema(self.ask("GET", "subjects", subject, "versions", version))
 
     def compatible(
         self,
@@ -172,21 +173,27 @@ class RegistryClient:
         references: Sequence[tuple[str, str, int]] = (),
         version: int | str | None = None,
     ) -> list[str]:
-        """Why the schema may not follow what the subject has: no reason, it may."""
+        """Why the schema is incompatible with the subject's versions.
+
+        An empty list if it is compatible.
+        """
         path = ["compatibility", "subjects", subject, "versions"]
-        answer = self.ask(
+        response = self.ask(
             "POST",
             *path,
             *([] if version is None else [version]),
             given=_request(text, kind, references),
             verbose="true",
         )
-        if answer["is_compatible"]:
+        if response["is_compatible"]:
             return []
-        return list(answer.get("messages") or ["The schemas are not compatible."])
+        return list(response.get("messages") or ["The schemas are not compatible."])
 
     def ask(self, method: str, *path: str | int, given: Any = None, **query: str) -> Any:
-        """Ask anything of the interface; a lost connection is tried again, a refusal is raised."""
+        """Send any request of the REST interface.
+
+        Retries lost connections and 5xx, raises every other error.
+        """
         import httpx2
 
         where = "/" + "/".join(quote(str(part), safe="") for part in path)
@@ -195,16 +202,16 @@ class RegistryClient:
             reason: Exception | None = None
             for url in tuple(self.urls):
                 try:
-                    answer = self._http.request(method, url + where, json=given, params=query)
+                    response = self._http.request(method, url + where, json=given, params=query)
                 except httpx2.TransportError as error:
                     reason = error
                     continue
-                if answer.status_code < 300:
-                    return answer.json()
-                refused = _refusal(answer)
-                if answer.status_code < 500:
-                    raise refused
-                reason = refused
+                if response.status_code < 300:
+                    return response.json()
+                failure = _registry_error(response)
+                if response.status_code < 500:
+                    raise failure
+                reason = failure
             raise _NoneResponded from reason
 
         try:
@@ -214,7 +221,7 @@ class RegistryClient:
         if isinstance(reason, RegistryError):
             raise reason
         raise RegistryUnreachable(
-            f"No schema registry answers at {', '.join(self.urls)} ({reason}). "
+            f"No schema registry responds at {', '.join(self.urls)} ({reason}). "
             "Start one with: strom registry"
         ) from reason
 
@@ -233,8 +240,8 @@ class RegistryClient:
         if known is None:
             path = ["subjects", subject, *([last] if last else [])]
             query = {"normalize": "true"} if normalize else {}
-            answer = self.ask("POST", *path, given=_request(text, kind, references), **query)
-            known = int(answer["id"])
+            response = self.ask("POST", *path, given=_request(text, kind, references), **query)
+            known = int(response["id"])
             with self._lock:
                 self._ids[key] = known
         return known
@@ -250,26 +257,26 @@ def _request(text: str, kind: str, references: Sequence[tuple[str, str, int]]) -
     return body
 
 
-def _registered(answer: dict[str, Any]) -> RegisteredSchema:
+def _to_registered_schema(response: dict[str, Any]) -> RegisteredSchema:
     return RegisteredSchema(
-        id=answer["id"],
-        kind=answer.get("schemaType") or "AVRO",
-        text=answer["schema"],
+        id=response["id"],
+        kind=response.get("schemaType") or "AVRO",
+        text=response["schema"],
         references=tuple(
             Reference(one["name"], one["subject"], one["version"])
-            for one in answer.get("references") or ()
+            for one in response.get("references") or ()
         ),
-        subject=answer.get("subject"),
-        version=answer.get("version"),
+        subject=response.get("subject"),
+        version=response.get("version"),
     )
 
 
-def _refusal(answer: "httpx2.Response") -> RegistryError:
+def _registry_error(response: "httpx2.Response") -> RegistryError:
     try:
-        told = answer.json()
-        message, code = str(told["message"]), int(told["error_code"])
+        body = response.json()
+        message, code = str(body["message"]), int(body["error_code"])
     except (ValueError, KeyError, TypeError):
-        message, code = answer.text[:300] or answer.reason_phrase, answer.status_code
+        message, code = response.text[:300] or response.reason_phrase, response.status_code
     return RegistryError(
-        f"The schema registry refused: {message} ({code})", answer.status_code, code
+        f"The schema registry responded: {message} ({code})", response.status_code, code
     )

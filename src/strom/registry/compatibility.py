@@ -1,13 +1,13 @@
-"""Whether a new version of a schema may follow the earlier ones."""
+"""Compatibility levels, and whether a new version of a schema is compatible with the earlier ones."""
 
 from collections.abc import Sequence
 from enum import StrEnum
 
-from strom.registry.formats import Parsed
+from strom.registry.formats import ParsedSchema
 
 
-class Level(StrEnum):
-    """Which data must stay readable, by whom; spelled as Confluent's interface spells it."""
+class CompatibilityLevel(StrEnum):
+    """Which data must stay readable, and by which schemas; the names are Confluent's."""
 
     NONE = "NONE"
     BACKWARD = "BACKWARD"
@@ -18,39 +18,41 @@ class Level(StrEnum):
     FULL_TRANSITIVE = "FULL_TRANSITIVE"
 
     @property
-    def looks_back(self) -> bool:
-        """Whether the new schema must read the data of earlier ones."""
+    def is_backward(self) -> bool:
+        """Whether the new schema must read the data of earlier versions."""
         return self.value.startswith(("BACKWARD", "FULL"))
 
     @property
-    def looks_forward(self) -> bool:
-        """Whether earlier schemas must read the data of the new one."""
+    def is_forward(self) -> bool:
+        """Whether earlier versions must read the data of the new schema."""
         return self.value.startswith(("FORWARD", "FULL"))
 
     @property
-    def transitive(self) -> bool:
-        """Whether all earlier versions count, and not the last alone."""
+    def is_transitive(self) -> bool:
+        """Whether all earlier versions are checked, not only the latest."""
         return self.value.endswith("_TRANSITIVE")
 
 
 def check(
-    level: Level, new: Parsed, earlier: Sequence[Parsed], versions: Sequence[int] = ()
+    level: CompatibilityLevel,
+    new: ParsedSchema,
+    earlier: Sequence[ParsedSchema],
+    versions: Sequence[int] = (),
 ) -> list[str]:
-    """Tell why `new` may not follow `earlier` (oldest first) under a level; nothing if it may.
+    """Why `new` is incompatible with `earlier` (oldest first) at a level; empty if it is not.
 
-    `versions` are the numbers of the earlier ones, for the messages; without them they are
-    counted from 1.
+    `versions` are the version numbers of `earlier`, for the messages; by default they count from 1.
     """
     numbers = versions or range(1, len(earlier) + 1)
     pairs = list(zip(numbers, earlier, strict=True))
     messages: list[str] = []
-    for number, old in reversed(pairs if level.transitive else pairs[-1:]):
-        if level.looks_back:
+    for number, old in reversed(pairs if level.is_transitive else pairs[-1:]):
+        if level.is_backward:
             messages += [
                 f"The new schema cannot read data of version {number}: {problem}"
                 for problem in new.problems_reading(old)
             ]
-        if level.looks_forward:
+        if level.is_forward:
             messages += [
                 f"Version {number} cannot read data of the new schema: {problem}"
                 for problem in old.problems_reading(new)

@@ -1,15 +1,15 @@
-"""Compatibility and mode, of single subjects and of all."""
+"""Compatibility and mode, per subject and global (subject None)."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from strom.registry.changes import Change
 from strom.registry.records import (
-    Configured,
+    ConfigSet,
     Entry,
     HighestId,
     ModeSet,
-    SchemaGone,
+    SchemaTombstone,
+    StateChange,
     SubjectCleared,
 )
 from strom.registry.refusals import (
@@ -29,8 +29,8 @@ IMPORT = "IMPORT"
 
 def set_config(
     subjects: Subjects, subject: str | None, given: Mapping[str, Any]
-) -> Change[dict[str, Any]]:
-    """Change what is given and keep the rest; what was given comes back."""
+) -> StateChange[dict[str, Any]]:
+    """Update the given settings and keep the others; responds with what was given."""
     changed: dict[str, Any] = {}
     if given.get("compatibility") is not None:
         changed["compatibilityLevel"] = str(given["compatibility"]).upper()
@@ -39,56 +39,64 @@ def set_config(
     if given.get("normalize") is not None:
         changed["normalize"] = bool(given["normalize"])
     if subjects.mode(subject) in READONLY_MODES:
-        not_permitted(f"{_named(subject)} is in read-only mode.")
+        not_permitted(f"{_scope_name(subject)} is in read-only mode.")
     settings = (subjects.config(subject) or {}) | changed
-    answer = {("compatibility" if k == "compatibilityLevel" else k): v for k, v in changed.items()}
-    return Change([Configured(subject, settings)], answer)
+    response = {
+        ("compatibility" if k == "compatibilityLevel" else k): v for k, v in changed.items()
+    }
+    return StateChange([ConfigSet(subject, settings)], response)
 
 
-def delete_config(subjects: Subjects, subject: str | None) -> Change[dict[str, Any]]:
-    """Let the default hold again; what was set comes back."""
+def delete_config(subjects: Subjects, subject: str | None) -> StateChange[dict[str, Any]]:
+    """Remove the settings, so that the default applies again; responds with the removed settings."""
     config = subjects.config(subject)
     if config is None:
         if subject is not None:
             subject_not_found(subject)
-        return Change([], {"compatibilityLevel": DEFAULT_LEVEL})
+        return StateChange([], {"compatibilityLevel": DEFAULT_LEVEL})
     if subjects.mode(subject) in READONLY_MODES:
-        not_permitted(f"{_named(subject)} is in read-only mode.")
-    return Change([Configured(subject, None)], shown_config(config))
+        not_permitted(f"{_scope_name(subject)} is in read-only mode.")
+    return StateChange([ConfigSet(subject, None)], shown_config(config))
 
 
 def shown_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What was set, as it is told."""
+    """The settings as the REST interface shows them."""
     return {name: value for name, value in config.items() if value is not None}
 
 
 def set_mode(
     subjects: Subjects, subject: str | None, mode: str, *, force: bool = False
-) -> Change[dict[str, str]]:
-    """Say what may be done. Importing needs an empty place, for ids are brought along."""
+) -> StateChange[dict[str, str]]:
+    """Set the mode.
+
+    IMPORT needs an empty subject (or registry), because imported schemas bring their ids.
+    """
     mode = mode.upper()
     if mode not in MODES:
         invalid_mode()
     entries: list[Entry] = []
     if mode == IMPORT and subjects.mode(subject) != IMPORT and not force:
-        entries = _emptied(subjects, subject)
-    return Change([*entries, ModeSet(subject, mode)], {"mode": mode})
+        entries = _clear_soft_deleted(subjects, subject)
+    return StateChange([*entries, ModeSet(subject, mode)], {"mode": mode})
 
 
-def delete_mode(subjects: Subjects, subject: str | None) -> Change[dict[str, str]]:
-    """Let the mode of all, or the default, hold again; the mode that was set comes back."""
+def delete_mode(subjects: Subjects, subject: str | None) -> StateChange[dict[str, str]]:
+    """Remove the mode, so that the global mode or the default applies again.
+
+    Responds with the removed one.
+    """
     mode = subjects.own_mode(subject)
     if mode is None:
         if subject is not None:
             subject_not_found(subject)
-        return Change([], {"mode": subjects.mode(None)})
-    return Change([ModeSet(subject, None)], {"mode": mode})
+        return StateChange([], {"mode": subjects.mode(None)})
+    return StateChange([ModeSet(subject, None)], {"mode": mode})
 
 
-def _emptied(subjects: Subjects, subject: str | None) -> list[Entry]:
+def _clear_soft_deleted(subjects: Subjects, subject: str | None) -> list[Entry]:
     names = subjects.subjects(deleted=True) if subject is None else [subject]
     if any(subjects.versions(name) for name in names):
-        not_permitted("Schemas cannot be imported where there are some already.")
+        not_permitted("Cannot switch to import mode: there are schemas already.")
     gone = [one for name in names for one in subjects.versions(name, deleted=True)]
     if not gone:
         return []
@@ -96,11 +104,11 @@ def _emptied(subjects: Subjects, subject: str | None) -> list[Entry]:
         if subjects.referrers((one.subject, one.version), deleted=True):
             still_referenced(one.subject, one.version)
     return [
-        *(SchemaGone(one.subject, one.version) for one in gone),
+        *(SchemaTombstone(one.subject, one.version) for one in gone),
         HighestId(subjects.highest_id),
         SubjectCleared(subject),
     ]
 
 
-def _named(subject: str | None) -> str:
+def _scope_name(subject: str | None) -> str:
     return "The registry" if subject is None else f"Subject '{subject}'"

@@ -1,15 +1,15 @@
-"""Deleting versions and subjects: first softly, so that they are out of the way, then for good."""
+"""Deletes versions and subjects: first softly (hidden, but still readable by id), then permanently."""
 
 from dataclasses import replace
 
-from strom.registry.changes import Change
 from strom.registry.records import (
-    Configured,
+    ConfigSet,
     Entry,
     HighestId,
     ModeSet,
-    SchemaGone,
+    SchemaTombstone,
     SchemaVersion,
+    StateChange,
     SubjectDeleted,
 )
 from strom.registry.refusals import (
@@ -30,8 +30,8 @@ LATEST = -1
 
 def delete_version(
     subjects: Subjects, subject: str, version: int, *, permanent: bool
-) -> Change[int]:
-    """Delete one version, or the latest; its number."""
+) -> StateChange[int]:
+    """Delete one version, or the latest; responds with its number."""
     entry = _version(subjects, subject, version)
     if entry.deleted and not permanent:
         version_soft_deleted(subject, entry.version)
@@ -39,38 +39,38 @@ def delete_version(
     if subjects.referrers((subject, entry.version), deleted=permanent):
         still_referenced(subject, entry.version)
     if not permanent:
-        return Change([replace(entry, deleted=True)], entry.version)
+        return StateChange([replace(entry, deleted=True)], entry.version)
     if not entry.deleted:
         version_not_soft_deleted(subject, entry.version)
-    entries: list[Entry] = [SchemaGone(subject, entry.version), HighestId(subjects.highest_id)]
+    entries: list[Entry] = [SchemaTombstone(subject, entry.version), HighestId(subjects.highest_id)]
     if len(subjects.versions(subject, deleted=True)) == 1:
-        entries += _settings_gone(subjects, subject)
-    return Change(entries, entry.version)
+        entries += _settings_removed(subjects, subject)
+    return StateChange(entries, entry.version)
 
 
-def delete_subject(subjects: Subjects, subject: str, *, permanent: bool) -> Change[list[int]]:
-    """Delete all versions of a subject; their numbers."""
-    everything = subjects.versions(subject, deleted=True)
-    if not everything:
+def delete_subject(subjects: Subjects, subject: str, *, permanent: bool) -> StateChange[list[int]]:
+    """Delete all versions of a subject; responds with their numbers."""
+    all_versions = subjects.versions(subject, deleted=True)
+    if not all_versions:
         subject_not_found(subject)
-    gone = everything if permanent else subjects.versions(subject)
+    gone = all_versions if permanent else subjects.versions(subject)
     if not gone:
         subject_soft_deleted(subject)
     _check_mode(subjects, subject)
     for one in gone:
-        if _others_refer(subjects, one, deleted=permanent):
+        if _is_referenced(subjects, one, deleted=permanent):
             still_referenced(subject, one.version)
         if permanent and not one.deleted:
             subject_not_soft_deleted(subject)
     numbers = [one.version for one in gone]
     if not permanent:
-        # Up to the highest of all, and not of the living alone: this record takes the place of an
-        # earlier one, which may have said more.
-        return Change([SubjectDeleted(subject, everything[-1].version)], numbers)
-    # The newest first, for versions may refer to earlier ones of the same subject.
-    entries: list[Entry] = [SchemaGone(subject, number) for number in reversed(numbers)]
-    entries += [HighestId(subjects.highest_id), *_settings_gone(subjects, subject)]
-    return Change(entries, numbers)
+        # Up to the highest version, deleted ones included: this record replaces an earlier
+        # DELETE_SUBJECT record with the same key, which may cover later versions.
+        return StateChange([SubjectDeleted(subject, all_versions[-1].version)], numbers)
+    # Newest first, because versions may refer to earlier ones of the same subject.
+    entries: list[Entry] = [SchemaTombstone(subject, number) for number in reversed(numbers)]
+    entries += [HighestId(subjects.highest_id), *_settings_removed(subjects, subject)]
+    return StateChange(entries, numbers)
 
 
 def _version(subjects: Subjects, subject: str, version: int) -> SchemaVersion:
@@ -85,7 +85,7 @@ def _version(subjects: Subjects, subject: str, version: int) -> SchemaVersion:
     return found
 
 
-def _others_refer(subjects: Subjects, entry: SchemaVersion, *, deleted: bool) -> bool:
+def _is_referenced(subjects: Subjects, entry: SchemaVersion, *, deleted: bool) -> bool:
     referrers = subjects.referrers((entry.subject, entry.version), deleted=deleted)
     return any(one.subject != entry.subject for one in referrers)
 
@@ -95,10 +95,10 @@ def _check_mode(subjects: Subjects, subject: str) -> None:
         not_permitted(f"Subject '{subject}' is in read-only mode.")
 
 
-def _settings_gone(subjects: Subjects, subject: str) -> list[Entry]:
+def _settings_removed(subjects: Subjects, subject: str) -> list[Entry]:
     entries: list[Entry] = []
     if subjects.own_mode(subject) is not None:
         entries.append(ModeSet(subject, None))
     if subjects.config(subject) is not None:
-        entries.append(Configured(subject, None))
+        entries.append(ConfigSet(subject, None))
     return entries

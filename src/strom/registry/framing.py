@@ -1,7 +1,7 @@
-"""How a record says which schema it was written with: one zero byte, the id in four, the data.
+"""Confluent's wire format: a magic byte of zero, the schema id in four bytes, then the payload.
 
-Protobuf puts between them which message of the file it is: the path of indexes from the outermost
-message inwards, as zigzag varints with their number first; the very common path [0] is one zero byte.
+Protobuf puts the message indexes in front of the payload: the path from the outermost message inwards,
+as zigzag varints preceded by their count; the most common path [0] is abbreviated to one zero byte.
 """
 
 import struct
@@ -15,40 +15,40 @@ _VARINT_MOST_BYTES = 5
 
 
 class NotFramed(UserError):
-    """Bytes that do not begin with the id of a schema."""
+    """The data does not start with the magic byte and a schema id."""
 
 
 def frame(schema_id: int, payload: bytes) -> bytes:
-    """Data behind the id of its schema."""
+    """Prefix a payload with the id of its schema."""
     return _HEAD.pack(MAGIC, schema_id) + payload
 
 
 def unframe(data: bytes) -> tuple[int, bytes]:
-    """The id of the schema, and the data behind it."""
+    """Split data into the schema id and the payload."""
     if len(data) < _HEAD.size:
-        raise NotFramed(f"{len(data)} bytes are too few to begin with a schema id.")
+        raise NotFramed(f"Data of {len(data)} bytes is too short for a schema id.")
     magic, schema_id = _HEAD.unpack_from(data)
     if magic != MAGIC:
         raise NotFramed(
-            f"The data begins with {magic:#04x}, not with the zero byte of a schema id."
+            f"The data starts with {magic:#04x} instead of the magic byte 0x00 of a schema id."
         )
     return schema_id, data[_HEAD.size :]
 
 
 def frame_message_indexes(indexes: Sequence[int], payload: bytes) -> bytes:
-    """Protobuf's data behind the path of its message, as it follows the schema id."""
+    """Prefix a Protobuf payload with its message indexes; they follow the schema id."""
     if list(indexes) == [0]:
         return b"\x00" + payload
     return b"".join(map(_zigzag, (len(indexes), *indexes))) + payload
 
 
 def unframe_message_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The path of the message, and the data behind it."""
+    """Split data behind the schema id into the message indexes and the payload."""
     count, position = _read_zigzag(data, 0)
     if count == 0:
         return (0,), data[position:]
     if not 0 < count <= len(data):
-        raise NotFramed(f"A message cannot lie {count} deep in a Protobuf file.")
+        raise NotFramed(f"Invalid number of Protobuf message indexes: {count}.")
     indexes = []
     for _ in range(count):
         index, position = _read_zigzag(data, position)
@@ -72,4 +72,4 @@ def _read_zigzag(data: bytes, position: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << (7 * place)
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), position + place + 1
-    raise NotFramed("The path of the Protobuf message is cut off.")
+    raise NotFramed("The Protobuf message indexes are truncated.")

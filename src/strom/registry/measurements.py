@@ -14,7 +14,7 @@ def make_registry_metrics(registry: Registry) -> MetricsRegistry:
 
     def read_registry() -> Iterator[RegistryReading]:
         with registry.reading() as subjects:
-            versions = list(subjects.everything(deleted=True))
+            versions = list(subjects.all_versions(deleted=True))
             names = len(subjects.subjects())
             schemas = len(subjects.contents())
         deleted = sum(one.deleted for one in versions)

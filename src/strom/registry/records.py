@@ -1,26 +1,26 @@
-"""The records of the topic `_schemas`, byte for byte as Confluent's registry writes their keys.
+"""The records of the topic `_schemas`, with keys byte for byte as Confluent's registry writes them.
 
-Keys must be equal for compaction to find them, so that a registry of Confluent's can go on with a topic
-of ours, and ours with one of theirs. What a record says that is not understood here is left alone.
+Compaction compares keys, so equal bytes let Confluent's registry continue with a topic of ours, and ours
+with one of theirs. Records of unknown types are ignored.
 
-    SCHEMA          one version of a subject; without a value it is gone for good
+    SCHEMA          one version of a subject; a tombstone deletes it permanently
     DELETE_SUBJECT  all versions of a subject up to one are soft-deleted
-    CLEAR_SUBJECT   what is soft-deleted of a subject, or of all, is forgotten
-    CONFIG, MODE    of a subject or of all; without a value the default holds again
-    NOOP            Confluent's mark of having read to the end. Ours carries the highest id ever given:
-                    what was deleted for good disappears by compaction, and its id may not be given again
+    CLEAR_SUBJECT   the soft-deleted versions of a subject, or of all, are dropped
+    CONFIG, MODE    of a subject, or global; a tombstone restores the default
+    NOOP            Confluent's marker for having read to the end. Ours carries the highest id assigned so
+                    far: compaction removes permanently deleted schemas, but their ids are not reused
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from strom.registry.formats.schema import Kind, Reference
+from strom.registry.formats.schema import Reference, SchemaType
 
 
-class Record(NamedTuple):
-    """A key and a value, or none, as bytes."""
+class TopicRecord(NamedTuple):
+    """The key and value of a record; without a value it is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -28,13 +28,13 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Content:
-    """What makes two schemas the same: they have one id."""
+    """What identifies a schema: equal contents share one id."""
 
-    kind: Kind
+    kind: SchemaType
     text: str
     references: tuple[Reference, ...] = ()
     contract: str = ""
-    """Metadata and rules of a data contract, which are kept as they came: JSON, or nothing."""
+    """Metadata and rules of a data contract, stored as received: JSON, or empty."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class SchemaVersion:
 
 
 @dataclass(frozen=True)
-class SchemaGone:
-    """A version that was deleted for good."""
+class SchemaTombstone:
+    """A permanently deleted version."""
 
     subject: str
     version: int
@@ -66,14 +66,14 @@ class SubjectDeleted:
 
 @dataclass(frozen=True)
 class SubjectCleared:
-    """Soft-deleted versions are forgotten; of all subjects, if none is named."""
+    """Drops the soft-deleted versions, of all subjects if none is named."""
 
     subject: str | None
 
 
 @dataclass(frozen=True)
-class Configured:
-    """Compatibility and the like of a subject, or of all; no settings: the default holds again."""
+class ConfigSet:
+    """Compatibility and other settings of a subject, or global; None restores the default."""
 
     subject: str | None
     settings: Mapping[str, Any] | None = field(hash=False)
@@ -81,7 +81,7 @@ class Configured:
 
 @dataclass(frozen=True)
 class ModeSet:
-    """What may be done to a subject, or to all; no mode: the default holds again."""
+    """The mode of a subject, or global; None restores the default."""
 
     subject: str | None
     mode: str | None
@@ -89,28 +89,43 @@ class ModeSet:
 
 @dataclass(frozen=True)
 class HighestId:
-    """No id up to this one may be given again."""
+    """No id up to this one may be assigned again."""
 
     id: int
 
 
 Entry = (
-    SchemaVersion | SchemaGone | SubjectDeleted | SubjectCleared | Configured | ModeSet | HighestId
+    SchemaVersion
+    | SchemaTombstone
+    | SubjectDeleted
+    | SubjectCleared
+    | ConfigSet
+    | ModeSet
+    | HighestId
 )
 
+Response = TypeVar("Response", covariant=True)
 
-def encode(entry: Entry) -> Record:
-    """An entry as the record that is written."""
+
+class StateChange(NamedTuple, Generic[Response]):
+    """The decision on a request: the entries to write, and the response once they are durable."""
+
+    entries: list[Entry]
+    response: Response
+
+
+def encode(entry: Entry) -> TopicRecord:
+    """The record of an entry."""
     match entry:
         case SchemaVersion(subject, version):
             return _record("SCHEMA", subject, _schema_value(entry), version)
-        case SchemaGone(subject, version):
+        case SchemaTombstone(subject, version):
             return _record("SCHEMA", subject, None, version)
         case SubjectDeleted(subject, version):
             return _record("DELETE_SUBJECT", subject, {"subject": subject, "version": version})
         case SubjectCleared(subject):
             return _record("CLEAR_SUBJECT", subject, _with_subject(subject))
-        case Configured(subject, settings):
+        case ConfigSet(subject, settings):
             value = None if settings is None else {**_with_subject(subject), **settings}
             return _record("CONFIG", subject, value)
         case ModeSet(subject, mode):
@@ -120,8 +135,8 @@ def encode(entry: Entry) -> Record:
             return _record("NOOP", None, {"maxId": schema_id})
 
 
-def decode(record: Record) -> Entry | None:
-    """The entry that a record holds; None for what is not understood."""
+def decode(record: TopicRecord) -> Entry | None:
+    """The entry of a record; None if its type is unknown."""
     try:
         key = json.loads(record.key)
         value = None if record.value is None else json.loads(record.value)
@@ -136,7 +151,7 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Entry | None:
     subject = key.get("subject")
     match key["keytype"]:
         case "SCHEMA" if value is None:
-            return SchemaGone(str(subject), int(key["version"]))
+            return SchemaTombstone(str(subject), int(key["version"]))
         case "SCHEMA" if value is not None:
             return _schema_version(str(subject), int(key["version"]), value)
         case "DELETE_SUBJECT" if value is not None:
@@ -144,7 +159,7 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Entry | None:
         case "CLEAR_SUBJECT" if value is not None:
             return SubjectCleared(subject)
         case "CONFIG":
-            return Configured(subject, None if value is None else _without_subject(value))
+            return ConfigSet(subject, None if value is None else _without_subject(value))
         case "MODE":
             return ModeSet(subject, None if value is None else str(value["mode"]))
         case "NOOP" if value is not None:
@@ -154,12 +169,12 @@ def _decode(key: dict[str, Any], value: dict[str, Any] | None) -> Entry | None:
 
 def _record(
     keytype: str, subject: str | None, value: Mapping[str, Any] | None, version: int | None = None
-) -> Record:
+) -> TopicRecord:
     key: dict[str, Any] = {"keytype": keytype, **_with_subject(subject)}
     if version is not None:
         key["version"] = version
     key["magic"] = 1 if keytype == "SCHEMA" else 0
-    return Record(_bytes(key), None if value is None else _bytes(value))
+    return TopicRecord(_bytes(key), None if value is None else _bytes(value))
 
 
 def _bytes(value: Mapping[str, Any]) -> bytes:
@@ -177,7 +192,7 @@ def _without_subject(value: Mapping[str, Any]) -> dict[str, Any]:
 def _schema_value(entry: SchemaVersion) -> dict[str, Any]:
     content = entry.content
     value: dict[str, Any] = {"subject": entry.subject, "version": entry.version, "id": entry.id}
-    if content.kind is not Kind.AVRO:
+    if content.kind is not SchemaType.AVRO:
         value["schemaType"] = content.kind.value
     if content.references:
         value["references"] = [reference._asdict() for reference in content.references]
@@ -193,10 +208,10 @@ def _schema_version(subject: str, version: int, value: dict[str, Any]) -> Schema
 
 
 def content_of(value: Mapping[str, Any]) -> Content:
-    """The content that a JSON object of a record or of a request describes."""
+    """The content in the JSON object of a record or a request."""
     contract = {name: value[name] for name in ("metadata", "ruleSet") if value.get(name)}
     return Content(
-        Kind(value.get("schemaType") or "AVRO"),
+        SchemaType(value.get("schemaType") or "AVRO"),
         str(value["schema"]),
         tuple(
             Reference(str(one["name"]), str(one["subject"]), int(one["version"]))

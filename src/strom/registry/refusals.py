@@ -1,4 +1,4 @@
-"""What the registry refuses, with Confluent's error codes: clients go by the number, people by words."""
+"""The registry's errors, with Confluent's error codes: clients depend on the codes."""
 
 from typing import NoReturn
 
@@ -16,8 +16,8 @@ LEVELS = (
 MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT")
 
 
-class Refusal(UserError):
-    """A request that is answered with an error code; the HTTP status is its first three digits."""
+class RestError(UserError):
+    """A request that fails with an error code; its first three digits are the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -25,117 +25,97 @@ class Refusal(UserError):
 
     @property
     def status(self) -> int:
-        """The HTTP status."""
         return self.code if self.code < 1000 else self.code // 100
 
 
 def subject_not_found(subject: str) -> NoReturn:
-    """No version of this subject."""
-    raise Refusal(40401, f"Subject '{subject}' not found.")
+    raise RestError(40401, f"Subject '{subject}' not found.")
 
 
 def version_not_found(version: int) -> NoReturn:
-    """The subject has no such version."""
-    raise Refusal(40402, f"Version {version} not found.")
+    raise RestError(40402, f"Version {version} not found.")
 
 
 def schema_not_found(schema_id: int | None = None) -> NoReturn:
-    """No schema has this id, or this content."""
-    raise Refusal(40403, f"Schema {'' if schema_id is None else f'{schema_id} '}not found")
+    raise RestError(40403, f"Schema {'' if schema_id is None else f'{schema_id} '}not found")
 
 
 def subject_soft_deleted(subject: str) -> NoReturn:
-    """Deleted already, but not for good."""
-    raise Refusal(
-        40404, f"Subject '{subject}' is deleted already. To delete it for good set permanent=true."
+    raise RestError(
+        40404,
+        f"Subject '{subject}' is soft-deleted already. To delete it permanently, set permanent=true.",
     )
 
 
 def subject_not_soft_deleted(subject: str) -> NoReturn:
-    """Nothing is deleted for good that was not deleted before."""
-    raise Refusal(40405, f"Subject '{subject}' must be deleted before it is deleted for good.")
+    raise RestError(40405, f"Subject '{subject}' must be soft-deleted before permanent deletion.")
 
 
 def version_soft_deleted(subject: str, version: int) -> NoReturn:
-    """Deleted already, but not for good."""
-    raise Refusal(
+    raise RestError(
         40406,
-        f"Version {version} of subject '{subject}' is deleted already. "
-        "To delete it for good set permanent=true.",
+        f"Version {version} of subject '{subject}' is soft-deleted already. "
+        "To delete it permanently, set permanent=true.",
     )
 
 
 def version_not_soft_deleted(subject: str, version: int) -> NoReturn:
-    """Nothing is deleted for good that was not deleted before."""
-    raise Refusal(
+    raise RestError(
         40407,
-        f"Version {version} of subject '{subject}' must be deleted before it is deleted for good.",
+        f"Version {version} of subject '{subject}' must be soft-deleted before permanent deletion.",
     )
 
 
 def no_own_compatibility(subject: str) -> NoReturn:
-    """The subject has no compatibility of its own."""
-    raise Refusal(40408, f"Subject '{subject}' has no compatibility of its own.")
+    raise RestError(40408, f"Subject '{subject}' has no compatibility configured.")
 
 
 def no_own_mode(subject: str) -> NoReturn:
-    """The subject has no mode of its own."""
-    raise Refusal(40409, f"Subject '{subject}' has no mode of its own.")
+    raise RestError(40409, f"Subject '{subject}' has no mode configured.")
 
 
 def incompatible(subject: str, reasons: list[str]) -> NoReturn:
-    """The schema may not follow what the subject has."""
-    raise Refusal(
+    raise RestError(
         409,
-        f"The schema does not fit the earlier ones of subject '{subject}': {'; '.join(reasons)}",
+        f"The schema is incompatible with earlier versions of subject '{subject}': {'; '.join(reasons)}",
     )
 
 
 def invalid_schema(reason: str) -> NoReturn:
-    """The text is no schema."""
-    raise Refusal(42201, reason)
+    raise RestError(42201, reason)
 
 
 def invalid_version(version: str) -> NoReturn:
-    """What was given as a version is none."""
-    raise Refusal(42202, f"'{version}' is no version: it must be 1 or more, or latest.")
+    raise RestError(42202, f"Invalid version '{version}': use a number from 1, or latest.")
 
 
 def invalid_level() -> NoReturn:
-    """There is no such compatibility."""
-    raise Refusal(42203, f"There is no such compatibility: it is one of {', '.join(LEVELS)}.")
+    raise RestError(42203, f"Invalid compatibility level: use one of {', '.join(LEVELS)}.")
 
 
 def invalid_mode() -> NoReturn:
-    """There is no such mode."""
-    raise Refusal(42204, f"There is no such mode: it is one of {', '.join(MODES)}.")
+    raise RestError(42204, f"Invalid mode: use one of {', '.join(MODES)}.")
 
 
 def not_permitted(reason: str) -> NoReturn:
-    """The mode, or another id, stands against it."""
-    raise Refusal(42205, reason)
+    raise RestError(42205, reason)
 
 
 def still_referenced(subject: str, version: int) -> NoReturn:
-    """Other schemas need this one."""
-    raise Refusal(42206, f"Other schemas refer to version {version} of subject '{subject}'.")
+    raise RestError(42206, f"Other schemas refer to version {version} of subject '{subject}'.")
 
 
 def invalid_subject(subject: str) -> NoReturn:
-    """A name that no subject can have."""
-    raise Refusal(42208, f"'{subject}' cannot be the name of a subject.")
+    raise RestError(42208, f"Invalid subject name '{subject}'.")
 
 
 def too_large() -> NoReturn:
-    """The schema does not fit into a record."""
-    raise Refusal(42209, "The schema is too large for a record of the topic.")
+    raise RestError(42209, "The schema exceeds the maximum record size of the topic _schemas.")
 
 
 def store_failed(reason: str) -> NoReturn:
-    """The topic cannot be read or written."""
-    raise Refusal(50001, f"The topic of schemas cannot be used: {reason}")
+    raise RestError(50001, f"The topic _schemas is not available: {reason}")
 
 
 def store_timed_out(reason: str) -> NoReturn:
-    """The topic did not answer in time."""
-    raise Refusal(50002, f"The topic of schemas did not answer in time: {reason}")
+    raise RestError(50002, f"Timed out on the topic _schemas: {reason}")

@@ -1,15 +1,21 @@
-"""Registering schemas, finding them again, and whether one may follow another."""
+"""Registers schemas, looks them up, and checks their compatibility."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from strom.registry.changes import Change
-from strom.registry.compatibility import Level, check
-from strom.registry.formats import Parsed
-from strom.registry.meanings import meaning, stored
-from strom.registry.records import Content, Entry, HighestId, SchemaGone, SchemaVersion
+from strom.registry.compatibility import CompatibilityLevel, check
+from strom.registry.content_parsing import parse_content, to_stored
+from strom.registry.formats import ParsedSchema
+from strom.registry.records import (
+    Content,
+    Entry,
+    HighestId,
+    SchemaTombstone,
+    SchemaVersion,
+    StateChange,
+)
 from strom.registry.refusals import (
-    Refusal,
+    RestError,
     incompatible,
     invalid_schema,
     invalid_subject,
@@ -22,26 +28,26 @@ HIGHEST_NUMBER = 2**31 - 1
 
 
 class SchemaRequest(NamedTuple):
-    """A schema that shall be a version of a subject."""
+    """A schema to be registered under a subject, or to be looked up."""
 
     subject: str
     content: Content
     normalize: bool = False
     id: int | None = None
-    """Given with an import only."""
+    """Only in import mode."""
     version: int | None = None
 
 
-def register(subjects: Subjects, request: SchemaRequest) -> Change[SchemaVersion]:
-    """Make the schema a version of the subject, unless it is one already."""
+def register(subjects: Subjects, request: SchemaRequest) -> StateChange[SchemaVersion]:
+    """Register the schema as a version of the subject, unless it is one already."""
     _check_subject(request.subject)
     _check_mode(subjects, request)
-    parsed = meaning(subjects, request.content)
-    content = stored(request.content, parsed, normalize=_normalizes(subjects, request))
+    parsed = parse_content(subjects, request.content)
+    content = to_stored(request.content, parsed, normalize=_normalizes(subjects, request))
     if request.version is None:
         known = find(subjects, request.subject, parsed, content)
         if known is not None and request.id in (None, known.id):
-            return Change([], known)
+            return StateChange([], known)
     if request.id is None:
         problems = compatibility_problems(
             subjects, request.subject, parsed, subjects.versions(request.subject)
@@ -51,27 +57,34 @@ def register(subjects: Subjects, request: SchemaRequest) -> Change[SchemaVersion
     entry = SchemaVersion(
         request.subject, _version(subjects, request), _id(subjects, request, content), content
     )
-    return Change([*_forgotten(subjects, entry), *_kept_highest(subjects, entry), entry], entry)
+    return StateChange(
+        [*_replaced(subjects, entry), *_preserved_highest_id(subjects, entry), entry], entry
+    )
 
 
 def lookup(
     subjects: Subjects, request: SchemaRequest, *, deleted: bool = False
 ) -> SchemaVersion | None:
-    """The version of the subject that the schema is; None if it is none."""
-    parsed = meaning(subjects, request.content)
-    content = stored(request.content, parsed, normalize=_normalizes(subjects, request))
+    """The version of the subject that holds the schema, if there is one."""
+    parsed = parse_content(subjects, request.content)
+    content = to_stored(request.content, parsed, normalize=_normalizes(subjects, request))
     return find(subjects, request.subject, parsed, content, deleted=deleted)
 
 
 def find(
-    subjects: Subjects, subject: str, parsed: Parsed, content: Content, *, deleted: bool = False
+    subjects: Subjects,
+    subject: str,
+    parsed: ParsedSchema,
+    content: Content,
+    *,
+    deleted: bool = False,
 ) -> SchemaVersion | None:
     """The newest version of the subject with this content."""
     newest_first = subjects.versions(subject, deleted=deleted)[::-1]
     for one in newest_first:
         if one.content == content:
             return one
-    # A registry of elsewhere may have written the same schema in other words.
+    # Another registry may have stored an equal schema with a different text.
     for one in newest_first:
         if (one.content.kind, one.content.references) != (content.kind, content.references):
             continue
@@ -84,25 +97,25 @@ def find(
 
 
 def compatibility_problems(
-    subjects: Subjects, subject: str, parsed: Parsed, earlier: Sequence[SchemaVersion]
+    subjects: Subjects, subject: str, parsed: ParsedSchema, earlier: Sequence[SchemaVersion]
 ) -> list[str]:
-    """Why a schema may not follow earlier versions under the subject's compatibility."""
-    level = Level(subjects.level(subject))
-    if level is Level.NONE:
+    """Why a schema is incompatible with earlier versions at the subject's compatibility level."""
+    level = CompatibilityLevel(subjects.level(subject))
+    if level is CompatibilityLevel.NONE:
         return []
-    counted = earlier if level.transitive else earlier[-1:]
+    counted = earlier if level.is_transitive else earlier[-1:]
     return check(
         level,
         parsed,
-        [meaning(subjects, one.content) for one in counted],
+        [parse_content(subjects, one.content) for one in counted],
         [one.version for one in counted],
     )
 
 
 def _canonical(subjects: Subjects, entry: SchemaVersion) -> str | None:
     try:
-        return meaning(subjects, entry.content).canonical
-    except Refusal:  # its languages are stricter here than where it was registered
+        return parse_content(subjects, entry.content).canonical
+    except RestError:  # strom's parser is stricter than the one it was registered with
         return None
 
 
@@ -124,9 +137,13 @@ def _check_mode(subjects: Subjects, request: SchemaRequest) -> None:
     if mode in READONLY_MODES:
         not_permitted(f"Subject '{request.subject}' is in read-only mode.")
     if request.id is not None and mode != "IMPORT":
-        not_permitted(f"Subject '{request.subject}' is not in import mode: an id cannot be chosen.")
+        not_permitted(
+            f"Subject '{request.subject}' is not in import mode: the request must not choose an id."
+        )
     if request.id is None and mode == "IMPORT":
-        not_permitted(f"Subject '{request.subject}' is in import mode: a schema must bring its id.")
+        not_permitted(
+            f"Subject '{request.subject}' is in import mode: the request must bring the id."
+        )
 
 
 def _version(subjects: Subjects, request: SchemaRequest) -> int:
@@ -139,7 +156,7 @@ def _version(subjects: Subjects, request: SchemaRequest) -> int:
             f"The next version of '{request.subject}' is {following}, not {request.version}."
         )
     if not 0 < request.version <= HIGHEST_NUMBER:
-        invalid_schema(f"{request.version} is no version.")
+        invalid_schema(f"Invalid version number {request.version}.")
     return request.version
 
 
@@ -148,15 +165,15 @@ def _id(subjects: Subjects, request: SchemaRequest, content: Content) -> int:
         known = subjects.id_of(content)
         return subjects.highest_id + 1 if known is None else known
     if not 0 < request.id <= HIGHEST_NUMBER:
-        invalid_schema(f"{request.id} is no id of a schema.")
+        invalid_schema(f"Invalid schema id {request.id}.")
     known_content = subjects.content(request.id)
     if known_content is not None and known_content != content:
-        not_permitted(f"The id {request.id} belongs to another schema.")
+        not_permitted(f"Schema id {request.id} is assigned to another schema.")
     return request.id
 
 
-def _kept_highest(subjects: Subjects, entry: SchemaVersion) -> list[Entry]:
-    """An import may take a version's place in the log; the highest id is not to go with the old one."""
+def _preserved_highest_id(subjects: Subjects, entry: SchemaVersion) -> list[Entry]:
+    """An import may overwrite a version's record; the highest id must not be lost with the old one."""
     taken = any(
         one.version == entry.version and one.id != entry.id
         for one in subjects.versions(entry.subject, deleted=True)
@@ -164,10 +181,10 @@ def _kept_highest(subjects: Subjects, entry: SchemaVersion) -> list[Entry]:
     return [HighestId(subjects.highest_id)] if taken else []
 
 
-def _forgotten(subjects: Subjects, entry: SchemaVersion) -> list[Entry]:
-    """Soft-deleted versions with the same schema go for good, as it is back; unless others need them."""
+def _replaced(subjects: Subjects, entry: SchemaVersion) -> list[Entry]:
+    """Soft-deleted versions of the same schema that this one replaces, unless others refer to them."""
     return [
-        SchemaGone(one.subject, one.version)
+        SchemaTombstone(one.subject, one.version)
         for one in subjects.versions(entry.subject, deleted=True)
         if one.deleted
         and one.id == entry.id

@@ -1,31 +1,31 @@
-"""The registry as one object: the log and the state it adds up to, for whoever asks. Safe for threads."""
+"""The registry as one thread-safe object: the log, and the state that its records add up to."""
 
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from strom.registry.changes import Change
-from strom.registry.formats import Parsed
-from strom.registry.meanings import meaning, parsed, resolved
+from strom.registry.content_parsing import parse_content, parse_resolved, resolve_references
+from strom.registry.formats import ParsedSchema
 from strom.registry.records import (
     Content,
-    Record,
-    SchemaGone,
+    SchemaTombstone,
     SchemaVersion,
+    StateChange,
     SubjectCleared,
+    TopicRecord,
     decode,
 )
-from strom.registry.refusals import Refusal
+from strom.registry.refusals import RestError
 from strom.registry.registering import SchemaRequest, lookup, register
 from strom.registry.schemas_log import TOPIC, SchemasLog
 from strom.registry.subjects import Subjects
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 
 class Registry:
-    """Subjects that follow the topic, and changes that are decided on their newest state."""
+    """Subjects that follow the topic; changes are decided on their newest state."""
 
     def __init__(
         self, servers: str, *, topic: str = TOPIC, settings: Mapping[str, str] | None = None
@@ -34,33 +34,32 @@ class Registry:
         self._lock = threading.RLock()
         self.log = SchemasLog(servers, self._apply, topic=topic, settings=settings)
         self.rendered: dict[int, bytes] = {}
-        """Answers for ids, ready to be sent: what consumers ask most is one look into a dict."""
+        """Encoded responses by id: the most frequent request of consumers is one lookup in a dict."""
 
     def start(self) -> None:
-        """Read all that there is."""
+        """Read the topic to its end, then follow it."""
         self.log.start()
 
     def stop(self) -> None:
-        """Leave."""
         self.log.stop()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Subjects]:
-        """The state, which stands still meanwhile."""
+        """The state, locked against changes."""
         with self._lock:
             yield self._subjects
 
-    def change(self, decide: Callable[[Subjects], Change[Answer]]) -> Answer:
-        """Decide on the newest state, and answer when what was decided is safe."""
+    def change(self, decide: Callable[[Subjects], StateChange[Response]]) -> Response:
+        """Decide on the newest state, and respond when the entries are durable."""
 
-        def decided() -> Change[Answer]:
+        def decided() -> StateChange[Response]:
             with self._lock:
                 return decide(self._subjects)
 
         return self.log.change(decided)
 
     def register(self, request: SchemaRequest) -> SchemaVersion:
-        """Make a schema a version of a subject. One that is there already costs no write."""
+        """Register a schema as a version of a subject; one that is registered already costs no write."""
         self.prepare(request.content)
         with self._lock:
             known = self._known(request)
@@ -69,14 +68,14 @@ class Registry:
         return self.change(lambda subjects: register(subjects, request))
 
     def prepare(self, content: Content) -> None:
-        """Parse a schema while nobody has to wait for it: what was parsed is remembered."""
-        with contextlib.suppress(Refusal):
+        """Parse a schema before the lock on changes is held; the result is cached."""
+        with contextlib.suppress(RestError):
             with self._lock:
-                references = resolved(self._subjects, content)
-            parsed(content, references)
+                references = resolve_references(self._subjects, content)
+            parse_resolved(content, references)
 
     def content(self, schema_id: int) -> Content | None:
-        """What an id means; one that another instance has just given is found too."""
+        """The content of an id, also if another instance has just assigned it."""
         with self._lock:
             found = self._subjects.content(schema_id)
             behind = found is None and schema_id > self._subjects.highest_id
@@ -86,24 +85,25 @@ class Registry:
                 found = self._subjects.content(schema_id)
         return found
 
-    def meaning(self, content: Content) -> Parsed:
-        """A parsed schema."""
+    def parse_content(self, content: Content) -> ParsedSchema:
         with self._lock:
-            return meaning(self._subjects, content)
+            return parse_content(self._subjects, content)
 
     def _known(self, request: SchemaRequest) -> SchemaVersion | None:
         if request.id is not None or request.version is not None:
             return None
         try:
             return lookup(self._subjects, request)
-        except Refusal:  # what it refers to may be known to another instance: the change will tell
+        except (
+            RestError
+        ):  # another instance may know the references: `change` reads the newest state
             return None
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, record: TopicRecord) -> None:
         entry = decode(record)
         if entry is None:
             return
         with self._lock:
             self._subjects.apply(entry)
-            if isinstance(entry, SchemaGone | SubjectCleared):
+            if isinstance(entry, SchemaTombstone | SubjectCleared):
                 self.rendered.clear()

@@ -15,9 +15,8 @@ from strom.client.factories import KafkaClients
 from strom.client.fenced_writer import Decision, FencedWriter, RecordTooLarge, WriteTimeout
 from strom.client.kafka_errors import NO_RESPONSE, error_name
 from strom.model.errors import UserError
-from strom.registry.changes import Change
-from strom.registry.records import Record, encode
-from strom.registry.refusals import Refusal, store_failed, store_timed_out, too_large
+from strom.registry.records import StateChange, TopicRecord, encode
+from strom.registry.refusals import RestError, store_failed, store_timed_out, too_large
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, Producer
@@ -38,7 +37,7 @@ class SchemasLog:
     def __init__(
         self,
         servers: str,
-        apply: Callable[[Record], None],
+        apply: Callable[[TopicRecord], None],
         *,
         topic: str = TOPIC,
         settings: Mapping[str, str] | None = None,
@@ -82,7 +81,7 @@ class SchemasLog:
         """Why the topic cannot be followed any more; None while it is."""
         return self._follower.failure
 
-    def change(self, decide: Callable[[], Change[Answer]]) -> Answer:
+    def change(self, decide: Callable[[], StateChange[Answer]]) -> Answer:
         """Decide on the newest state and append the entries; no other instance wrote in between.
 
         An instance that is fenced meanwhile decides again. The answer comes when the entries are
@@ -90,13 +89,13 @@ class SchemasLog:
         """
 
         def decision() -> Decision[Answer]:
-            entries, answer = self._decided(decide)
-            return Decision([encode(entry) for entry in entries], answer)
+            entries, response = self._decided(decide)
+            return Decision([encode(entry) for entry in entries], response)
 
         with _refusals():
             return self._writer.write(decision, CHANGE_S)
 
-    def _decided(self, decide: Callable[[], Change[Answer]]) -> Change[Answer]:
+    def _decided(self, decide: Callable[[], StateChange[Answer]]) -> StateChange[Answer]:
         """What is decided; a refusal only on the newest state.
 
         A change needs no such care: if anything was written that has not been read here, its writer
@@ -104,12 +103,12 @@ class SchemasLog:
         """
         try:
             return decide()
-        except Refusal:
+        except RestError:
             self.catch_up()
             return decide()
 
     def _take(self, message: "Message") -> None:
-        self._apply(Record(message.key() or b"", message.value()))
+        self._apply(TopicRecord(message.key() or b"", message.value()))
         self._writer.note(message)
 
     def _refuse_rewind(self, _partition: int, position: int, offset: int) -> None:

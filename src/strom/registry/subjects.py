@@ -1,7 +1,7 @@
-"""The state of all subjects: what the records of `_schemas`, in their order, add up to.
+"""The state of all subjects: what the records of `_schemas` add up to, in their order.
 
-Only `apply` changes it, at start-up and at run time alike. Whatever compaction leaves out, the state is
-the same: a record with a key says all that is to say about it.
+Only `apply` changes it, at start-up and at run time alike. Compaction does not change the result,
+because a record fully describes the state of its key.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from strom.registry.formats.schema import Reference
 from strom.registry.records import (
-    Configured,
+    ConfigSet,
     Content,
     Entry,
     HighestId,
     ModeSet,
-    SchemaGone,
+    SchemaTombstone,
     SchemaVersion,
     SubjectCleared,
     SubjectDeleted,
@@ -25,7 +25,7 @@ DEFAULT_LEVEL = "BACKWARD"
 READWRITE = "READWRITE"
 READONLY_OVERRIDE = "READONLY_OVERRIDE"
 Value = TypeVar("Value")
-Place = tuple[str, int]
+VersionKey = tuple[str, int]
 """Subject and version."""
 
 
@@ -35,22 +35,21 @@ class Subjects:
     def __init__(self) -> None:
         self._versions: dict[str, dict[int, SchemaVersion]] = {}
         self._contents: dict[int, Content] = {}
-        self._places: dict[int, set[Place]] = {}
+        self._places: dict[int, set[VersionKey]] = {}
         self._ids: dict[Content, int] = {}
-        self._referrers: dict[Place, set[Place]] = {}
+        self._referrers: dict[VersionKey, set[VersionKey]] = {}
         self._configs: dict[str | None, dict[str, object]] = {}
         self._modes: dict[str | None, str] = {}
         self.highest_id = 0
-        """The highest id that was ever given."""
+        """The highest id that was ever assigned."""
 
-    # ── what happens ─────────────────────────────────────────────────────────────────────────────
+    # ── changes ──────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, entry: Entry) -> None:
-        """Let an entry of the log happen."""
         match entry:
             case SchemaVersion():
                 self._put(entry)
-            case SchemaGone(subject, version):
+            case SchemaTombstone(subject, version):
                 self._remove(subject, version)
             case SubjectDeleted(subject, last):
                 for one in self.versions(subject):
@@ -58,7 +57,7 @@ class Subjects:
                         self._put(replace(one, deleted=True))
             case SubjectCleared(subject):
                 self._clear(subject)
-            case Configured(subject, settings):
+            case ConfigSet(subject, settings):
                 _set(self._configs, subject, settings if settings is None else dict(settings))
             case ModeSet(subject, mode):
                 _set(self._modes, subject, mode)
@@ -68,12 +67,12 @@ class Subjects:
     def _put(self, entry: SchemaVersion) -> None:
         known = self._contents.get(entry.id)
         if known is not None and known != entry.content:
-            return  # an id has one meaning; Confluent's registry leaves such a record out as well
+            return  # an id denotes one content; Confluent's registry ignores such a record too
         self._remove(entry.subject, entry.version)
         self._versions.setdefault(entry.subject, {})[entry.version] = entry
         self._contents[entry.id] = entry.content
         self._places.setdefault(entry.id, set()).add((entry.subject, entry.version))
-        # The first id stays the content's, should a log of elsewhere have given it two.
+        # Another registry may have assigned two ids to one content: the first one stays.
         self._ids.setdefault(entry.content, entry.id)
         self.highest_id = max(self.highest_id, entry.id)
         for reference in entry.content.references:
@@ -93,9 +92,9 @@ class Subjects:
             return
         if not versions:
             del self._versions[subject]
-        places = self._places[entry.id]
-        places.discard((subject, version))
-        if not places:
+        versions_with_id = self._places[entry.id]
+        versions_with_id.discard((subject, version))
+        if not versions_with_id:
             del self._places[entry.id], self._contents[entry.id]
             if self._ids.get(entry.content) == entry.id:
                 del self._ids[entry.content]
@@ -104,10 +103,10 @@ class Subjects:
                 (subject, version)
             )
 
-    # ── what is there ────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────
 
     def subjects(self, *, deleted: bool = False) -> list[str]:
-        """The subjects that have a version, in the order of their names."""
+        """The subjects that have a version, sorted by name."""
         return sorted(
             subject
             for subject, versions in self._versions.items()
@@ -123,17 +122,18 @@ class Subjects:
         ]
 
     def version(self, subject: str, version: int, *, deleted: bool = False) -> SchemaVersion | None:
-        """One version of a subject."""
         found = self._versions.get(subject, {}).get(version)
         return found if found is not None and (deleted or not found.deleted) else None
 
     def latest(self, subject: str, *, deleted: bool = False) -> SchemaVersion | None:
-        """The newest version of a subject."""
         versions = self.versions(subject, deleted=deleted)
         return versions[-1] if versions else None
 
     def content(self, schema_id: int) -> Content | None:
-        """What an id means; soft-deleted schemas are still found, for data written with them lives on."""
+        """The content of an id.
+
+        Soft-deleted ones included, because data written with them may still be read.
+        """
         return self._contents.get(schema_id)
 
     def contents(self) -> list[Content]:
@@ -141,19 +141,19 @@ class Subjects:
         return list(self._contents.values())
 
     def id_of(self, content: Content) -> int | None:
-        """The id of a content, whatever subject it is of."""
+        """The id of a content, under any subject."""
         return self._ids.get(content)
 
-    def places(self, schema_id: int, *, deleted: bool = False) -> list[SchemaVersion]:
-        """Where a schema is a version, by subject."""
+    def versions_with_id(self, schema_id: int, *, deleted: bool = False) -> list[SchemaVersion]:
+        """The versions that have this schema id, by subject."""
         found = (self._versions[name][number] for name, number in self._places.get(schema_id, ()))
         return sorted(
             (one for one in found if deleted or not one.deleted),
             key=lambda one: (one.subject, one.version),
         )
 
-    def referrers(self, place: Place, *, deleted: bool = False) -> list[SchemaVersion]:
-        """The versions that refer to one."""
+    def referrers(self, place: VersionKey, *, deleted: bool = False) -> list[SchemaVersion]:
+        """The versions that refer to this one."""
         found = (self._versions[name][number] for name, number in self._referrers.get(place, ()))
         return sorted(
             (one for one in found if deleted or not one.deleted),
@@ -161,21 +161,21 @@ class Subjects:
         )
 
     def referenced(self, reference: Reference) -> Content | None:
-        """What a reference stands for; it may have been soft-deleted since."""
+        """The content that a reference denotes, even if it has been soft-deleted."""
         found = self.version(reference.subject, reference.version, deleted=True)
         return None if found is None else found.content
 
-    def everything(self, *, deleted: bool = False) -> Iterator[SchemaVersion]:
-        """All versions, by subject."""
+    def all_versions(self, *, deleted: bool = False) -> Iterator[SchemaVersion]:
+        """All versions of all subjects, by subject."""
         for subject in self.subjects(deleted=True):
             yield from self.versions(subject, deleted=deleted)
 
     def config(self, subject: str | None) -> dict[str, object] | None:
-        """What was set for a subject, or for all; None if nothing was."""
+        """The settings of a subject, or the global ones; None if there are none."""
         return self._configs.get(subject)
 
     def setting(self, subject: str | None, name: str) -> object | None:
-        """A setting that holds for a subject: its own, or that of all."""
+        """A setting that applies to a subject: its own, or the global one."""
         for scope in (subject, None):
             value = self._configs.get(scope, {}).get(name)
             if value is not None:
@@ -183,22 +183,22 @@ class Subjects:
         return None
 
     def level(self, subject: str | None) -> str:
-        """The compatibility that holds for a subject."""
+        """The compatibility level that applies to a subject."""
         return str(self.setting(subject, "compatibilityLevel") or DEFAULT_LEVEL)
 
     def own_mode(self, subject: str | None) -> str | None:
-        """The mode that was set for a subject, or for all; None if none was."""
+        """The mode set on a subject, or globally; None if none is set."""
         return self._modes.get(subject)
 
     def mode(self, subject: str | None) -> str:
-        """The mode that holds for a subject."""
+        """The mode that applies to a subject."""
         of_all = self._modes.get(None, READWRITE)
         return of_all if of_all == READONLY_OVERRIDE else self._modes.get(subject, of_all)
 
     def snapshot(self) -> tuple[object, ...]:
-        """All that is there, as a value to compare with another."""
+        """The whole state as a comparable value."""
         return (
-            tuple(self.everything(deleted=True)),
+            tuple(self.all_versions(deleted=True)),
             sorted(self._configs.items(), key=str),
             sorted(self._modes.items(), key=str),
             self.highest_id,

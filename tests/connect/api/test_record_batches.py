@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from strom.connect.api import Header, SinkRecord
 from strom.connect.api import record_batches as record_batches
-from strom.connect.api.record_batches import Stretches, joined
+from strom.connect.api.record_batches import ColumnarRecords, joined
 from strom.connect.api.schema import INT64, STRING
 
 schemas = st.sampled_from([None, STRING, INT64])
@@ -34,7 +34,7 @@ def test_columns_hold_the_records_they_were_made_of(given_records):
 
 @given(some_records)
 def test_a_sequence_of_columns_reads_as_the_records(given_records):
-    kept = Stretches(record_batches(given_records))
+    kept = ColumnarRecords(record_batches(given_records))
     assert record_batches(kept) is kept.parts
     assert (len(kept), list(kept), kept[1:3]) == (
         len(given_records),

@@ -243,7 +243,7 @@ def test_a_record_that_holds_itself_is_refused(registry_url):
     text = '{"type":"record","name":"node","fields":[{"name":"next","type":["null","node"]}]}'
     with RegistryClient(registry_url) as client:
         schema_id = client.register(f"{topic}-value", text)
-    with pytest.raises(PoisonRecord, match="holds itself"):
+    with pytest.raises(PoisonRecord, match="is recursive"):
         avro(registry_url).from_bytes(topic, b"\0" + schema_id.to_bytes(4, "big") + b"\0")
 
 
@@ -364,7 +364,7 @@ def test_a_schema_that_may_not_follow_is_a_poison_record(registry_url):
     topic = next(topics)
     converter = avro(registry_url)
     converter.to_bytes(topic, struct({"a": INT32}, name="r"), {"a": 1})
-    with pytest.raises(PoisonRecord, match="refused"):
+    with pytest.raises(PoisonRecord, match="incompatible"):
         converter.to_bytes(topic, struct({"b": STRING}, name="r"), {"b": "x"})
 
 

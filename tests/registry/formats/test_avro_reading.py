@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from strom.registry.formats import InvalidSchema, Kind, Referenced, parse
+from strom.registry.formats import InvalidSchema, Referenced, SchemaType, parse
 from strom.registry.formats.avro import fingerprints
 from strom.registry.formats.avro.schema import AvroSchema
 from tests.registry.formats.avro_cases import CASES, array, enum, field, fixed, logical, record
@@ -132,7 +132,7 @@ NOT_JSON = ("", " ", "string", "{", '"string" x', "[1,]", "NaN", '{"type": "int"
 
 
 def avro(schema):
-    return parse(Kind.AVRO, json.dumps(schema))
+    return parse(SchemaType.AVRO, json.dumps(schema))
 
 
 @pytest.mark.parametrize("schema", VALID.values(), ids=VALID)
@@ -141,7 +141,7 @@ def test_a_valid_schema_is_read_and_written_so_that_it_is_read_again(schema):
     again = AvroSchema.parse(read.canonical, [])
     assert again.canonical == read.canonical
     assert again.parsing_canonical_form == read.parsing_canonical_form
-    assert parse(Kind.AVRO, read.normalized).normalized == read.normalized
+    assert parse(SchemaType.AVRO, read.normalized).normalized == read.normalized
 
 
 @pytest.mark.parametrize("schema", INVALID.values(), ids=INVALID)
@@ -153,7 +153,7 @@ def test_an_invalid_schema_is_refused_with_a_place(schema):
 @pytest.mark.parametrize("text", NOT_JSON)
 def test_what_is_not_json_is_refused(text):
     with pytest.raises(InvalidSchema):
-        parse(Kind.AVRO, text)
+        parse(SchemaType.AVRO, text)
 
 
 def test_avros_own_library_agrees_on_what_is_valid_and_how_it_is_written(avro_judge):
@@ -196,11 +196,13 @@ def test_schemas_that_differ_in_what_readers_see_are_different_schemas():
 
 
 def test_layout_and_the_order_of_words_do_not_make_another_schema():
-    one = parse(Kind.AVRO, '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}')
+    one = parse(
+        SchemaType.AVRO, '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
+    )
     other = (
         '{ "fields": [ {"type": {"type": "int"}, "name": "a"} ],\n "name": "R", "type": "record"}'
     )
-    assert parse(Kind.AVRO, other).canonical == one.canonical
+    assert parse(SchemaType.AVRO, other).canonical == one.canonical
 
 
 def test_normalizing_also_puts_attributes_and_aliases_in_order():
@@ -226,8 +228,10 @@ def test_a_schema_uses_the_types_of_its_references_and_does_not_repeat_them():
     read = AvroSchema.parse(json.dumps(order), [ADDRESS])
     assert json.loads(read.canonical) == order
     assert '"city"' in read.parsing_canonical_form
-    with pytest.raises(InvalidSchema, match=r"At /fields/0/type: no type shop\.Address is defined"):
-        parse(Kind.AVRO, json.dumps(order))
+    with pytest.raises(
+        InvalidSchema, match=r"At /fields/0/type: the type shop\.Address is not defined"
+    ):
+        parse(SchemaType.AVRO, json.dumps(order))
 
 
 def test_references_of_references_are_known_too_and_may_come_twice():
@@ -238,22 +242,24 @@ def test_references_of_references_are_known_too_and_may_come_twice():
     )
     order = record(field("who", "shop.Person"), field("to", "shop.Address"), name="Order")
     assert (
-        parse(Kind.AVRO, json.dumps(order), [person, ADDRESS]).problems_reading(
-            parse(Kind.AVRO, json.dumps(order), [ADDRESS, person])
+        parse(SchemaType.AVRO, json.dumps(order), [person, ADDRESS]).problems_reading(
+            parse(SchemaType.AVRO, json.dumps(order), [ADDRESS, person])
         )
         == []
     )
 
 
 def test_a_broken_reference_is_named():
-    with pytest.raises(InvalidSchema, match=r"In the reference shop\.Broken: At /: no type Foo"):
-        parse(Kind.AVRO, '"int"', [Referenced("shop.Broken", '{"type": "Foo"}')])
+    with pytest.raises(
+        InvalidSchema, match=r"In the reference shop\.Broken: At /: the type Foo is not defined"
+    ):
+        parse(SchemaType.AVRO, '"int"', [Referenced("shop.Broken", '{"type": "Foo"}')])
 
 
 def test_a_change_in_a_reference_is_found():
     changed = ADDRESS._replace(text=ADDRESS.text.replace('"string"', '"int"'))
     order = json.dumps(record(field("to", "shop.Address"), name="Order"))
-    old, new = (parse(Kind.AVRO, order, [one]) for one in (ADDRESS, changed))
+    old, new = (parse(SchemaType.AVRO, order, [one]) for one in (ADDRESS, changed))
     assert new.problems_reading(old) == [
         "TYPE_MISMATCH at /fields/0/type/fields/0/type: string cannot be read as int"
     ]
@@ -262,10 +268,10 @@ def test_a_change_in_a_reference_is_found():
 def test_deep_and_huge_schemas_are_refused():
     deep = '{"type":"array","items":' * 400 + '"int"' + "}" * 400
     with pytest.raises(InvalidSchema, match="nested more than 100 levels"):
-        parse(Kind.AVRO, deep)
+        parse(SchemaType.AVRO, deep)
     with pytest.raises(InvalidSchema, match="nested"):
-        parse(Kind.AVRO, "[" * 400_000)
+        parse(SchemaType.AVRO, "[" * 400_000)
     with pytest.raises(InvalidSchema, match="characters"):
-        parse(Kind.AVRO, json.dumps(record(doc="x" * 1_000_000)))
+        parse(SchemaType.AVRO, json.dumps(record(doc="x" * 1_000_000)))
     with pytest.raises(InvalidSchema, match="not JSON"):
-        parse(Kind.AVRO, '{"type": "int", "x": ' + "9" * 5000 + "}")
+        parse(SchemaType.AVRO, '{"type": "int", "x": ' + "9" * 5000 + "}")

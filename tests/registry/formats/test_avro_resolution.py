@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from strom.registry.formats import Kind, parse
+from strom.registry.formats import SchemaType, parse
 from tests.registry.formats.avro_cases import CASES, array, field, record
 from tests.registry.formats.avro_schemas import values, versions, without_aliases
 
@@ -19,7 +19,7 @@ ODD_REASON = "enum field added, whose enum has a default, but not the field"
 
 
 def avro(schema):
-    return parse(Kind.AVRO, json.dumps(schema))
+    return parse(SchemaType.AVRO, json.dumps(schema))
 
 
 def problems(reader, writer):
@@ -54,7 +54,7 @@ def without_words(problem):
 def test_avros_own_library_gives_the_same_answer_for_any_schemas(avro_judge, pair):
     reader, writer = map(json.dumps, pair)
     judged = avro_judge.compares(reader, writer)
-    found = parse(Kind.AVRO, reader).problems_reading(parse(Kind.AVRO, writer))
+    found = parse(SchemaType.AVRO, reader).problems_reading(parse(SchemaType.AVRO, writer))
     assert (found == []) is judged["readable"], judged
 
 
@@ -79,7 +79,7 @@ def test_a_problem_says_where_and_what():
     assert problems(new, old) == [
         "TYPE_MISMATCH at /fields/0/type/items: string cannot be read as int",
         "READER_FIELD_MISSING_DEFAULT_VALUE at /fields/1: the reader's field id has no default, "
-        "and the writer has no such field",
+        "and the writer lacks it",
     ]
 
 

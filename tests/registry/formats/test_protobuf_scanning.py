@@ -11,7 +11,7 @@ from strom.registry.formats.protobuf.scanning import (
     declares_syntax,
     deepest_nesting,
     imported_paths,
-    most_dots_of_a_name,
+    max_dots_in_name,
 )
 from strom.registry.formats.protobuf.schema import ProtobufSchema
 from strom.registry.formats.schema import InvalidSchema
@@ -58,7 +58,7 @@ def test_the_time_for_a_text_is_linear_in_its_length(name):
     code = code_of(text)
     assert len(code) <= len(text)
     assert deepest_nesting(code) in (0, len(text))
-    assert most_dots_of_a_name(code) in (0, len(text) // 2)
+    assert max_dots_in_name(code) in (0, len(text) // 2)
 
 
 @pytest.mark.timeout(60)
@@ -120,7 +120,7 @@ def test_sane_texts_are_read_as_by_plain_patterns(text):
     assert deepest_nesting(code) == deepest
     for dots in range(1, 5):
         long_name = re.compile(rf"(?:[\w()]+\s*\.\s*){{{dots}}}")
-        assert (most_dots_of_a_name(code) >= dots) == (long_name.search(code) is not None)
+        assert (max_dots_in_name(code) >= dots) == (long_name.search(code) is not None)
 
 
 @pytest.mark.parametrize(

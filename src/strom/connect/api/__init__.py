@@ -1,7 +1,7 @@
-"""The contract for authors of connectors: all they need to import.
+"""The API for authors of connectors: everything they import.
 
-A connector is two classes: one that knows its settings and splits the work (`SourceConnector` or
-`SinkConnector`), and one that does it (`SourceTask` or `SinkTask`).
+A connector is two classes: one that declares the settings and splits the work into tasks
+(`SourceConnector` or `SinkConnector`), and one that does the work (`SourceTask` or `SinkTask`).
 """
 
 from strom.connect.api.connectors import (
@@ -21,9 +21,10 @@ from strom.connect.api.errors import (
 )
 from strom.connect.api.positions import StoredPosition, resumed_position
 from strom.connect.api.record_batches import RecordBatch, record_batches
-from strom.connect.api.records import Header, SinkRecord, SourceRecord, TopicPartition
+from strom.connect.api.records import Header, SinkRecord, SourceRecord
 from strom.connect.api.schema import Field, Schema, Type
 from strom.connect.api.settings import ConnectorSettings, Importance, Kind, setting
+from strom.model.topics import TopicPartition
 
 __all__ = [
     "ConnectError",

@@ -1,10 +1,10 @@
-"""What a connector may raise, and what the runtime does about it.
+"""The exceptions that a connector may raise, and what the runtime does about them.
 
 UserError
 └── ConnectError          the task fails; it is restarted with backoff
-    ├── RetriableError    the other side is away: the same call is made again after a while
-    ├── PoisonRecord      one record cannot be handled: it goes where `errors.tolerance` says
-    └── InvalidSettings   refused before anything starts, field by field
+        ├── RetriableError    the external system is unavailable: the call is retried with backoff
+        ├── PoisonRecord      one record cannot be processed: `errors.tolerance` decides
+        └── InvalidSettings   the configuration is rejected, with a problem per setting
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,20 +14,20 @@ from strom.model.errors import UserError
 
 
 class ConnectError(UserError):
-    """The task cannot go on; the message says why and what to do."""
+    """The task cannot continue; the message has the reason and what to do."""
 
 
 class RetriableError(ConnectError):
-    """The other side is away or busy: nothing was taken over, the same call may be made again."""
+    """The external system is unavailable or busy: the call had no effect and may be retried."""
 
 
 class PoisonRecord(ConnectError):
-    """A single record that can never be handled; `index` is its place in the records of the call.
+    """A single record that can never be processed; `index` is its position in the call's records.
 
-    A `SinkTask.put` that raises it has taken over none of the call's records. Raised from
-    `SourceTask.poll` it carries the record's source partition and offset, as a `SourceRecord` does:
-    when the record is skipped, the offset is stored and reported by `SourceTask.delivered`. Without
-    them the source never learns that it was skipped.
+    A `SinkTask.put` that raises it has taken none of the call's records. Raised from `SourceTask.poll` it
+    carries the record's source partition and offset, as a `SourceRecord` does: when the record is
+    skipped, the offset is committed and reported by `SourceTask.delivered`. Without them the source is
+    not notified.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class PoisonRecord(ConnectError):
 
 
 class InvalidSettings(ConnectError):
-    """Settings that cannot be: the problems of each, by its name."""
+    """A configuration with invalid settings: the problems by setting."""
 
     def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
         self.problems = {name: tuple(texts) for name, texts in problems.items()}

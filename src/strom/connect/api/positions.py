@@ -1,13 +1,13 @@
-"""Positions that a sink stores with its data: of which topic they are, and where to go on.
+"""Positions that a sink stores with its data, and where to continue from them.
 
-A name is not a topic: one that is deleted and recreated begins at offset 0 again. So a position is
-stored with its topic's id, and is worth nothing for a topic with another one.
+A topic that is deleted and recreated under the same name starts at offset 0 again. So a position is
+stored with its topic's id, and is ignored for a topic with another id.
 """
 
 from typing import NamedTuple
 
 from strom.connect.api.connectors import SinkContext
-from strom.connect.api.records import TopicPartition
+from strom.model.topics import TopicPartition
 
 
 class StoredPosition(NamedTuple):
@@ -15,17 +15,17 @@ class StoredPosition(NamedTuple):
 
     offset: int
     topic_id: str | None = None
-    """None: not known, as with positions that strom 0.1.0 has stored."""
+    """None: unknown, as in positions that strom 0.1.0 stored."""
 
 
 def resumed_position(
     stored: StoredPosition, partition: TopicPartition, context: SinkContext
 ) -> StoredPosition:
-    """The position to store and go on from, now that the partition is opened again.
+    """The position to store and to continue from, when the partition is opened again.
 
-    It is the beginning if the topic was recreated. A position without an id gets the topic's, unless
-    the topic ends before it: that is another topic, or it has lost records, and the position stays as
-    it is. The runtime then refuses to go on from it.
+    It is offset 0 if the topic was recreated. A position without an id gets the topic's, unless it is
+    beyond the end of the topic: that is another topic, or one that has lost records, and the position
+    stays as it is. The runtime then fails the task instead of continuing from it.
     """
     present = context.topic_id(partition.topic)
     if present is None or present == stored.topic_id:

@@ -1,22 +1,23 @@
-"""Records in columns, for sinks that store many at once.
+"""Records in columns, for sinks that write many at once.
 
-A sink may read what it is given record by record, or ask `record_batches` for the same in columns. Where
-the runtime has columns already, no record is ever made; where it has records, columns are made of
-them. So a sink that reads columns has one way through its code, and sees the same either way.
+A sink may iterate over its records, or get them in columns from `record_batches`. Where the runtime
+already has columns, no record objects are created; where it has records, they are converted. So a sink
+that reads columns has one code path and sees the same data in both cases.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, repeat
 from typing import Any, overload
 
-from strom.connect.api.records import Header, SinkRecord, TopicPartition
+from strom.connect.api.records import Header, SinkRecord
 from strom.connect.api.schema import Schema
+from strom.model.topics import TopicPartition
 
 Timestamps = Sequence[int | None]
 
 
 class RecordBatch:
-    """Records of one partition, one after the other, that share topic and schemas."""
+    """Consecutive records of one partition that share topic and schemas."""
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class RecordBatch:
         headers: Sequence[tuple[Header, ...]] | None = None,
     ) -> None:
         self.origin = origin
-        """Where the offsets count."""
+        """The topic partition that the offsets belong to."""
         self.topic = origin.topic if topic is None else topic
         self.offsets = offsets
         self.values = values
@@ -40,7 +41,7 @@ class RecordBatch:
         self.keys: Sequence[Any] = [None] * len(values) if keys is None else keys
         self.key_schema = key_schema
         self.headers: Sequence[tuple[Header, ...]] | None = headers
-        """None: no record has any."""
+        """None: no record has headers."""
         self._timestamps: Timestamps | Callable[[], Timestamps] = timestamps or [None] * len(values)
 
     def __len__(self) -> int:
@@ -48,19 +49,19 @@ class RecordBatch:
 
     @property
     def timestamps(self) -> Timestamps:
-        """Milliseconds since 1970; few sinks want to know, so they are gathered when asked for."""
+        """Milliseconds since the epoch; collected on first access, because few sinks use them."""
         if callable(self._timestamps):
             self._timestamps = self._timestamps()
         return self._timestamps
 
     def part(self, start: int, end: int) -> "RecordBatch":
-        """The records from one place up to before another."""
+        """The records from `start` up to, not including, `end`."""
         if start == 0 and end >= len(self):
             return self
         return self._with(lambda column: column[start:end])
 
     def at(self, places: Sequence[int]) -> "RecordBatch":
-        """The records at some places, in their order."""
+        """The records at these indexes, in this order."""
         if len(places) == len(self):
             return self
         return self._with(lambda column: [column[place] for place in places])
@@ -79,7 +80,7 @@ class RecordBatch:
         )
 
     def records(self) -> list[SinkRecord]:
-        """The same, record by record."""
+        """The same data, record by record."""
         original = None if self.topic == self.origin.topic else self.origin.topic
         columns = zip(
             repeat(self.topic),
@@ -97,8 +98,8 @@ class RecordBatch:
         return list(map(SinkRecord._make, columns))
 
 
-class Stretches(Sequence[SinkRecord]):
-    """A sequence of records that is kept in columns; records are made when one is asked for."""
+class ColumnarRecords(Sequence[SinkRecord]):
+    """A sequence of records that is stored in columns; record objects are created on access."""
 
     def __init__(self, parts: Sequence[RecordBatch]) -> None:
         self.parts = parts
@@ -127,14 +128,14 @@ class Stretches(Sequence[SinkRecord]):
 
 
 def record_batches(records: Sequence[SinkRecord]) -> Sequence[RecordBatch]:
-    """Records in columns, in the same order."""
-    if isinstance(records, Stretches):
+    """The records in columns, in the same order."""
+    if isinstance(records, ColumnarRecords):
         return records.parts
     return [_columns(group) for _, group in groupby(records, _form)]
 
 
 def joined(parts: Sequence[RecordBatch]) -> RecordBatch:
-    """Stretches of one partition and topic as one; a schema that they do not share is left out."""
+    """Batches of one topic partition merged into one; a schema that they do not share becomes None."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -154,7 +155,7 @@ def joined(parts: Sequence[RecordBatch]) -> RecordBatch:
 
 
 def _form(record: SinkRecord) -> tuple[Any, ...]:
-    """What the records of a stretch have in common; schemas by themselves, not by what they say."""
+    """What the records of a batch have in common; schemas by identity, which is cheap."""
     topic, partition, _, _, schema, _, key_schema, _, _, original = record
     return topic, partition, original, id(schema), id(key_schema)
 

@@ -1,6 +1,6 @@
-"""Records on their way in and out, before and after conversion to bytes.
+"""Records from sources and for sinks, before and after conversion to bytes.
 
-Both kinds are tuples, for millions of them are made. Transforms see what they have in common:
+Both are tuples, because millions of them are created. Transforms see what they have in common:
 topic, partition, key, value, their schemas, timestamp and headers.
 """
 
@@ -8,17 +8,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from strom.connect.api.schema import Schema
-
-
-class TopicPartition(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
+from strom.model.topics import TopicPartition
 
 
 class Header(NamedTuple):
-    """A named value that travels beside key and value."""
+    """A named value beside key and value."""
 
     key: str
     value: Any
@@ -26,10 +20,10 @@ class Header(NamedTuple):
 
 
 class SourceRecord(NamedTuple):
-    """A record that a source has read, with the position from which to go on after it.
+    """A record that a source has read, with the source offset to continue from.
 
-    `source_partition` names what was read (a file, a table), `source_offset` how far: plain JSON
-    values. After a restart the task finds the offset of its last delivered record through
+    `source_partition` identifies what was read (a file, a table), `source_offset` how far: plain JSON
+    values. After a restart the task gets the offset of its last delivered record from
     `SourceContext.offset(source_partition)`.
     """
 
@@ -42,12 +36,12 @@ class SourceRecord(NamedTuple):
     key_schema: Schema | None = None
     partition: int | None = None
     timestamp: int | None = None
-    """Milliseconds since 1970; None lets the producer say."""
+    """Milliseconds since the epoch; None: the producer sets it."""
     headers: tuple[Header, ...] = ()
 
 
 class SinkRecord(NamedTuple):
-    """A record of a topic, for a sink to store."""
+    """A record of a topic, to be written by a sink."""
 
     topic: str
     partition: int
@@ -59,9 +53,9 @@ class SinkRecord(NamedTuple):
     timestamp: int | None = None
     headers: tuple[Header, ...] = ()
     original_topic: str | None = None
-    """The topic that it was read from, where a transform has given it another."""
+    """The topic that it was read from, if a transform has changed `topic`."""
 
     @property
     def origin(self) -> TopicPartition:
-        """Where its offset counts: stored positions must go by this, not by `topic`."""
+        """The topic partition that its offset belongs to: stored positions must use this, not `topic`."""
         return TopicPartition(self.original_topic or self.topic, self.partition)

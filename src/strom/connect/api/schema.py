@@ -1,8 +1,8 @@
-"""The shape of keys and values, as Kafka Connect has it: twelve types, and names for more.
+"""The schemas of keys and values, as in Kafka Connect: twelve types, and names for logical ones.
 
 Values are plain Python: int, float, bool, str, bytes, list, dict (for maps, and for structs by
 field name), and for the four logical types `Decimal`, `date`, `time` and an aware `datetime`. A
-value whose schema is None has no declared shape (schemaless JSON, say).
+value whose schema is None has no schema (schemaless JSON, for example).
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ DATE_NAME: Final = "org.apache.kafka.connect.data.Date"
 TIME_NAME: Final = "org.apache.kafka.connect.data.Time"
 TIMESTAMP_NAME: Final = "org.apache.kafka.connect.data.Timestamp"
 SCALE: Final = "scale"
-"""The parameter of a decimal's schema that holds its number of digits after the point."""
+"""The parameter of a decimal's schema that holds its scale."""
 
 
 class Type(Enum):
-    """The twelve types; the value is the name that Kafka's JSON converter writes."""
+    """The twelve types; the values are the names that Kafka's JSON converter writes."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -40,12 +40,12 @@ class _NoDefault(Enum):
 
 
 NO_DEFAULT: Final = _NoDefault.NO_DEFAULT
-"""A schema without a default; None is a default that an optional value may well have."""
+"""Marks a schema without a default; None is a valid default of an optional value."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a struct."""
+    """One field of a struct: its name and schema."""
 
     name: str
     schema: "Schema"
@@ -53,7 +53,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """The shape of a value; equal schemas are equal values."""
+    """The schema of a value; compares by value."""
 
     type: Type
     optional: bool = False
@@ -63,11 +63,11 @@ class Schema:
     doc: str | None = None
     parameters: tuple[tuple[str, str], ...] = ()
     fields: tuple[Field, ...] = ()
-    """Of a struct."""
+    """The fields of a struct."""
     key: "Schema | None" = None
-    """Of a map."""
+    """The schema of a map's keys."""
     value: "Schema | None" = None
-    """Of a map's values, or an array's items."""
+    """The schema of a map's values, or of an array's items."""
 
     def field(self, name: str) -> Field | None:
         """The field of that name; None if there is none."""
@@ -92,12 +92,12 @@ TIMESTAMP = Schema(Type.INT64, name=TIMESTAMP_NAME, version=1)
 
 
 def decimal(scale: int, *, optional: bool = False) -> Schema:
-    """Exact numbers with so many digits after the point."""
+    """A schema of exact numbers with `scale` digits after the decimal point."""
     return Schema(Type.BYTES, optional, name=DECIMAL, version=1, parameters=((SCALE, str(scale)),))
 
 
 def struct(fields: Mapping[str, Schema], *, name: str | None = None) -> Schema:
-    """A record of named fields, in this order."""
+    """A schema of named fields, in this order."""
     return Schema(
         Type.STRUCT,
         name=name,
@@ -106,10 +106,10 @@ def struct(fields: Mapping[str, Schema], *, name: str | None = None) -> Schema:
 
 
 def array(items: Schema) -> Schema:
-    """A list of values of one shape."""
+    """A schema of lists with items of one schema."""
     return Schema(Type.ARRAY, value=items)
 
 
 def mapping(key: Schema, value: Schema) -> Schema:
-    """A map from values of one shape to values of another."""
+    """A schema of maps with keys of one schema and values of another."""
     return Schema(Type.MAP, key=key, value=value)

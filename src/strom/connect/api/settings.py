@@ -1,4 +1,4 @@
-"""A connector's settings, declared once: validation, REST, forms and docs derive from them.
+"""A connector's settings, declared once: validation, REST responses and docs are derived from them.
 
 ```python
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ __all__ = ["ConnectorSettings", "Importance", "Kind", "SettingDefinition", "sett
 
 
 class Importance(Enum):
-    """How much a user should care, as Kafka's validation answers say it."""
+    """The importance of a setting, as in Kafka's validation responses."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -32,7 +32,7 @@ class Importance(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class SettingDefinition(Definition):
-    """Everything there is to know about one setting of a connector."""
+    """The definition of one setting of a connector."""
 
     required: bool = False
     importance: Importance = Importance.MEDIUM
@@ -53,7 +53,7 @@ def setting(
 ) -> Any:
     """Declare a field of a settings class together with its definition.
 
-    A setting that is not required and has no default is None when it is not given.
+    A setting that is neither required nor has a default is None if it is not configured.
     """
     definition = SettingDefinition(
         name=name,
@@ -71,14 +71,14 @@ def setting(
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectorSettings(Settings):
-    """Base of every connector's settings."""
+    """Base class of the settings of every connector."""
 
     @classmethod
     def read(cls, texts: Mapping[str, str], *, known_elsewhere: Iterable[str] = ()) -> Self:
-        """The settings in a configuration; InvalidSettings names each that is missing or wrong.
+        """Parse a configuration; InvalidSettings has the problems of every invalid or missing setting.
 
-        A name that neither this class nor `known_elsewhere` (the runtime's settings) has is
-        refused, with the nearest right one.
+        A name that neither this class nor `known_elsewhere` (the runtime's settings) declares is
+        rejected, with the nearest known one.
         """
         problems: dict[str, list[str]] = {}
         fields = declared(cls)
@@ -110,16 +110,16 @@ class ConnectorSettings(Settings):
         return made
 
     def validate(self) -> Mapping[str, str]:
-        """Override it to say which settings do not go together: name → what is wrong, what to do."""
+        """Override it to check settings against each other; returns setting → problem and what to do."""
         return {}
 
 
 def _may_be_empty(definition: Definition) -> bool:
-    """Whether an empty text says nothing, like a setting left out; of a number it is a mistake."""
+    """Whether an empty string counts as unset; for a number it is invalid."""
     return definition.kind in (Kind.STRING, Kind.PASSWORD, Kind.LIST) and not definition.choices
 
 
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    return f"There is no setting {name}.{hint}"
+    return f"Unknown setting {name}.{hint}"

@@ -1,22 +1,22 @@
-"""Tells paths of this machine from URLs, which would be taken for paths in silence."""
+"""Distinguishes local paths from URLs, which would silently be used as paths."""
 
 import os
 import re
 
-# Hadoop writes hdfs:/path too. One letter is a drive of Windows.
+# Hadoop also writes hdfs:/path. A single letter is a drive of Windows.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 def scheme_of(path: str) -> str | None:
-    """The scheme of a URL, such as hdfs; None of a plain path."""
+    """The scheme of a URL, such as hdfs; None for a plain path."""
     found = _SCHEME.match(path.strip())
     return found[1] if found else None
 
 
 def path_problem(path: str) -> str | None:
-    """Why no file can have a path, if none can."""
+    """Why a path is invalid, or None."""
     try:
         os.fsencode(path)
     except UnicodeEncodeError as error:
-        return f"The path {path!r} cannot be the name of a file: {error.reason}."
-    return f"The path {path!r} holds a null character." if "\0" in path else None
+        return f"The path {path!r} is invalid: {error.reason}."
+    return f"The path {path!r} contains a null character." if "\0" in path else None

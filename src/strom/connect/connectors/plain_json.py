@@ -1,4 +1,4 @@
-"""Values as plain JSON, for the other sides that know nothing of schemas."""
+"""Values as plain JSON, for external systems without schemas."""
 
 import base64
 import json
@@ -8,10 +8,9 @@ from typing import Any
 
 
 def to_json(value: Any) -> str:
-    """The value as one line of JSON; ValueError if it has none.
+    """The value as one line of JSON; ValueError if that is impossible.
 
-    Decimals become strings, so that no digit is lost; times are written as ISO 8601 has them, bytes
-    in base64.
+    Decimals become strings, which preserves all digits; times become ISO 8601, bytes base64.
     """
     try:
         return json.dumps(
@@ -28,4 +27,4 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode("ascii")
-    raise TypeError(f"there is no JSON for {type(value).__name__}")
+    raise TypeError(f"JSON has no equivalent of {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""Texts with gaps that records fill: an address http://host/customers/{id}, a routing key de.{city}."""
+"""Templates that records fill in: a URL http://host/customers/{id}, a routing key de.{city}."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Any
 from strom.connect.api import SinkRecord
 
 GAP = re.compile(r"\{([^{}]*)\}")
-"""A name in braces."""
+"""A placeholder in braces."""
 
 
 def _as_text(value: str | bytes) -> str:
@@ -15,23 +15,23 @@ def _as_text(value: str | bytes) -> str:
 
 
 class RecordTemplate:
-    """A text for every record. `{topic}`, `{partition}`, `{offset}`, `{key}`, or a field's name."""
+    """Placeholders are `{topic}`, `{partition}`, `{offset}`, `{key}`, and the names of fields."""
 
     def __init__(self, text: str, quote: Callable[[str | bytes], str] = _as_text) -> None:
-        """`quote` makes what is filled in fit the text around it."""
+        """`quote` escapes the inserted values."""
         self._text = text
         self._gaps = GAP.findall(text)
         self._quote = quote
 
     def problem(self) -> str | None:
-        """What is wrong with the template, if anything is."""
+        """Why the template is invalid, or None."""
         rest = GAP.sub("", self._text)
         if "{" in rest or "}" in rest or "" in self._gaps:
-            return f"{self._text} has a brace without its other half, or none in between."
+            return f"{self._text} has unbalanced or empty braces."
         return None
 
     def fill(self, record: SinkRecord) -> str:
-        """The record's text; ValueError if it lacks what the template asks for."""
+        """The text for a record; ValueError if the record lacks a value for a placeholder."""
         if not self._gaps:
             return self._text
         return GAP.sub(lambda gap: self._filled(record, gap[1]), self._text)
@@ -53,5 +53,5 @@ def _asked_for(record: SinkRecord, name: str) -> Any:
     elif isinstance(record.key, dict) and name in record.key:
         found = record.key[name]
     if found is None or found in ("", b"") or isinstance(found, dict | list):
-        raise ValueError(f"The record has no {name} that could be filled into the text")
+        raise ValueError(f"The record has no value for the placeholder {{{name}}}")
     return found

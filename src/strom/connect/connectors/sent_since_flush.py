@@ -1,4 +1,4 @@
-"""What a sink at least once need not send again."""
+"""The records that an at-least-once sink need not send again."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,10 +6,10 @@ from strom.connect.api import SinkContext, SinkRecord, TopicPartition
 
 
 class SentSinceFlush:
-    """The records that the other side has since the last flush.
+    """The records that the external system has received since the last flush.
 
-    After a failure the runtime brings everything since then once more. Most of it was taken already, and
-    this knows it: only a crash makes such a sink repeat itself.
+    After a failure the runtime puts everything since the last flush again. This skips what was already
+    sent, so that only a crash causes duplicates.
     """
 
     def __init__(self) -> None:
@@ -24,20 +24,20 @@ class SentSinceFlush:
         return record.offset < self._next.get(origin, -1) or (*origin, record.offset) in self._apart
 
     def note_up_to(self, record: SinkRecord) -> None:
-        """This one, and all before it in its partition, were sent."""
+        """Mark this record, and all before it in its partition, as sent."""
         self._next[record.origin] = record.offset + 1
 
     def note_apart(self, records: Iterable[SinkRecord]) -> None:
-        """These were sent, but perhaps not those before them."""
+        """Mark these records as sent, but not those before them."""
         self._apart.update((*record.origin, record.offset) for record in records)
 
     def note_all(self, records: Iterable[SinkRecord]) -> None:
-        """All of a call's records were sent."""
+        """Mark all records of a call as sent."""
         self._next.update((record.origin, record.offset + 1) for record in records)
         self._apart.clear()
 
     def open(self, partitions: Sequence[TopicPartition], context: SinkContext) -> None:
-        """Forget what was sent of a topic that was recreated: its offsets are those of other records."""
+        """Clear the marks of recreated topics: their offsets belong to other records now."""
         for topic in {partition.topic for partition in partitions}:
             topic_id = context.topic_id(topic)
             if topic_id is None or self._topic_ids.setdefault(topic, topic_id) == topic_id:
@@ -47,6 +47,6 @@ class SentSinceFlush:
             self._apart = {one for one in self._apart if one[0] != topic}
 
     def clear(self) -> None:
-        """A flush was made: what comes from here on is new, whatever its offsets are."""
+        """Clear all marks after a flush."""
         self._next.clear()
         self._apart.clear()

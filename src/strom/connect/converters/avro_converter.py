@@ -1,4 +1,4 @@
-"""Avro with its schemas in a registry, as Confluent's AvroConverter writes it."""
+"""Avro with schemas in a registry, compatible with Confluent's AvroConverter."""
 
 import io
 import json
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from strom.connect.api import Kind, PoisonRecord, Schema, Type, setting
 from strom.connect.converters.avro_schemas import FromAvro, ToAvro
 from strom.connect.converters.avro_values import (
-    Change,
+    Conversion,
     avro_reader,
     avro_writer,
     without_logical_types,
@@ -33,38 +33,38 @@ _OF_PLAIN_VALUES = {
     bytes: Schema(Type.BYTES),
 }
 _FAULTS = (ValueError, TypeError, KeyError, IndexError, EOFError, AttributeError, struct.error)
-"""What fastavro raises for data that does not fit its schema."""
+"""What fastavro raises for data that does not match its schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AvroSettings(RegistrySettings):
-    """How values become Avro."""
+    """Settings of the AvroConverter."""
 
     enhanced: bool = setting(
         "enhanced.avro.schema.support",
         Kind.BOOLEAN,
-        "Keep enums and full names; always so here, known for the sake of older configurations.",
+        "Preserve enums and full names; always on, accepted for the sake of existing configurations.",
         True,
     )
 
 
 class _Written(NamedTuple):
-    """How values of one schema are written."""
+    """How to write values of one schema."""
 
     text: str
-    write: Change
+    write: Conversion
 
 
 class _Codec(NamedTuple):
-    """A registered schema, ready to read with."""
+    """How to read values of one registered schema."""
 
     schema: Schema
     parsed: Any
-    read: Change
+    read: Conversion
 
 
 class AvroConverter(RegisteredConverter):
-    """Avro's binary form behind the id of a registered schema."""
+    """Avro binary encoding in Confluent's wire format."""
 
     settings_class = AvroSettings
     kind = "AVRO"
@@ -76,21 +76,20 @@ class AvroConverter(RegisteredConverter):
         self._codecs: dict[int, _Codec] = {}
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """The value behind its schema's id; None for no value."""
         if value is None:
             return None
         if schema is None:
             schema = _OF_PLAIN_VALUES.get(type(value))
             if schema is None:
                 raise PoisonRecord(
-                    f"Avro needs a schema for a {type(value).__name__}; use JSON with "
-                    "schemas.enable=false for values without one."
+                    f"Avro needs a schema for a {type(value).__name__}; use the JsonConverter with "
+                    "schemas.enable=false for schemaless values."
                 )
         schema_id, parsed = self._target(topic, schema)
         return framed(schema_id, _encoded(parsed, self._written(schema).write(value)))
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """The value, and the schema it was written with."""
+        """The value, and the schema that it was written with."""
         if data is None:
             return None, None
         schema_id, payload = unframed(data)
@@ -100,7 +99,10 @@ class AvroConverter(RegisteredConverter):
         return codec.schema, codec.read(_decoded(codec.parsed, payload))
 
     def _target(self, topic: str, schema: Schema) -> tuple[int, Any]:
-        """The id and parsed schema to write with; the schema itself is kept, as its id is the key."""
+        """The id and parsed schema to write with.
+
+        The schema is kept alive, because its id() is the key.
+        """
         found = self._targets.get((topic, id(schema)))
         if found is None:
             subject = self.subject(topic, named_by(schema))
@@ -119,7 +121,7 @@ class AvroConverter(RegisteredConverter):
         return _Codec(schema, parsed, avro_reader(schema))
 
     def _parsed(
-        self, registered: RegisteredSchema, prepare: Change
+        self, registered: RegisteredSchema, prepare: Conversion
     ) -> tuple[Any, Mapping[str, Any]]:
         import fastavro
 
@@ -131,7 +133,7 @@ class AvroConverter(RegisteredConverter):
                 prepare(json.loads(registered.text)), named_schemas=named
             )
         except (fastavro.schema.SchemaParseException, *_FAULTS) as error:
-            raise PoisonRecord(f"Schema {registered.id} is no Avro schema: {error}.") from error
+            raise PoisonRecord(f"Schema {registered.id} is not an Avro schema: {error}.") from error
         return parsed, named
 
 
@@ -147,7 +149,7 @@ def _encoded(parsed: Any, value: Any) -> bytes:
     try:
         fastavro.schemaless_writer(target, parsed, value)
     except _FAULTS as error:
-        raise PoisonRecord(f"The value does not fit its Avro schema: {error}.") from error
+        raise PoisonRecord(f"The value does not match its Avro schema: {error}.") from error
     return target.getvalue()
 
 
@@ -158,7 +160,7 @@ def _decoded(parsed: Any, payload: bytes) -> Any:
     try:
         found = fastavro.schemaless_reader(source, parsed, None)
     except _FAULTS as error:
-        raise PoisonRecord(f"The bytes do not fit their Avro schema: {error}.") from error
+        raise PoisonRecord(f"The bytes do not match their Avro schema: {error}.") from error
     if source.tell() != len(payload):
-        raise PoisonRecord("There are more bytes than the Avro schema describes.")
+        raise PoisonRecord("There are trailing bytes behind the Avro value.")
     return found

@@ -1,9 +1,9 @@
-"""Schemas of Connect ↔ Avro's, as Confluent's converter maps them.
+"""Connect schemas ↔ Avro schemas, with the mapping of Confluent's converter.
 
-What Avro has no place for travels in properties: `connect.name`, `connect.version`,
-`connect.doc`, `connect.parameters`, `connect.default` and `connect.type`. An optional value is a
-union with null; a map whose keys are no strings is an array of entries; an Avro enum is a string
-whose symbols are its parameters.
+What Avro cannot express is stored in properties: `connect.name`, `connect.version`, `connect.doc`,
+`connect.parameters`, `connect.default` and `connect.type`. An optional value is a union with null; a map
+whose keys are not strings is an array of entries; an Avro enum is a string with its symbols as
+parameters.
 """
 
 import base64
@@ -66,13 +66,13 @@ _CONNECT_LOGICAL: Final = {
 
 
 def is_avro_map(schema: Schema) -> bool:
-    """Whether a map can be Avro's own, which has string keys only."""
+    """Whether a map is an Avro map, which has string keys only."""
     key = schema.key
     return key is not None and key.type is Type.STRING and not key.optional
 
 
 class ToAvro:
-    """Makes one Avro schema of a Connect schema; each name is defined where it is first met."""
+    """Converts a Connect schema to Avro; each named type is defined where it occurs first."""
 
     def __init__(self) -> None:
         self._unnamed = 0
@@ -80,7 +80,6 @@ class ToAvro:
         self._defined: dict[str, Schema] = {}
 
     def schema(self, schema: Schema) -> Any:
-        """The schema as Avro's JSON."""
         base = self._base(schema)
         if isinstance(base, list):
             return ["null", *base] if schema.optional else base
@@ -160,13 +159,13 @@ class ToAvro:
         return {"type": "array", "items": entry}
 
     def _is_defined(self, full_name: str, schema: Schema) -> bool:
-        """Whether the name was met before, with the same meaning; from now on it was."""
+        """Whether the name is already defined, with the same schema; defines it if not."""
         bare = dataclasses.replace(schema, optional=False, default=NO_DEFAULT)
         if full_name not in self._defined:
             self._defined[full_name] = bare
             return False
         if self._defined[full_name] != bare:
-            raise PoisonRecord(f"Two schemas of different shape are called {full_name}.")
+            raise PoisonRecord(f"Two different schemas have the name {full_name}.")
         return True
 
     def _enum(self, schema: Schema, full_name: str) -> Any:
@@ -225,7 +224,7 @@ def _properties(schema: Schema) -> dict[str, Any]:
 
 
 def _default_to_avro(schema: Schema) -> Any:
-    """A default as Avro's JSON says it: bytes as characters 0 to 255."""
+    """A default in Avro's JSON, where bytes are characters 0 to 255."""
     written = json_writer(schema, numeric_decimals=False, fill_defaults=False)(schema.default)
     return _bytes_as_text(schema, written)
 
@@ -245,14 +244,13 @@ def _bytes_as_text(schema: Schema, value: Any) -> Any:
 
 
 class FromAvro:
-    """Makes Connect schemas of parsed Avro ones; `named` holds the definitions by full name."""
+    """Converts parsed Avro schemas to Connect schemas; `named` holds the definitions by full name."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._within: list[str] = []
 
     def schema(self, avro: Any) -> Schema:
-        """The schema of a parsed Avro schema."""
         avro = self.resolved(avro)
         if isinstance(avro, list):
             return self._union(avro)
@@ -262,7 +260,7 @@ class FromAvro:
         return _with_properties(found, kind, properties)
 
     def resolved(self, avro: Any) -> Any:
-        """The definition, where there is only a name."""
+        """The definition of a named type."""
         if isinstance(avro, str) and avro in self._named:
             return self._named[avro]
         if isinstance(avro, Mapping) and isinstance(avro["type"], list | Mapping):
@@ -280,7 +278,7 @@ class FromAvro:
         return Schema(Type.STRUCT, optional="null" in members, name=UNION, fields=fields)
 
     def member_name(self, member: Any) -> str:
-        """What a member of a union is called as a field."""
+        """The field name of a union's member."""
         member = self.resolved(member)
         if isinstance(member, Mapping):
             name = member.get("name")
@@ -305,7 +303,7 @@ class FromAvro:
             case "bytes" | "fixed":
                 return _bytes_schema(kind, avro)
             case "null":
-                raise PoisonRecord("A schema that is null alone has no value to convert.")
+                raise PoisonRecord("The Avro schema null has no equivalent in Connect.")
             case _:
                 return _plain_schema(kind, avro)
 
@@ -313,7 +311,7 @@ class FromAvro:
         name = avro["name"]
         if name in self._within:
             raise PoisonRecord(
-                f"The record {name} holds itself, which Connect's schemas cannot say."
+                f"The record {name} is recursive, which Connect's schemas do not support."
             )
         self._within.append(name)
         parameters = [(_RECORD_DOC, avro["doc"])] if avro.get("doc") else []
@@ -334,7 +332,7 @@ class FromAvro:
 
 
 def is_map_entry(items: Any) -> bool:
-    """Whether an array's items are the entries of a map."""
+    """Whether an array's items are map entries."""
     return (
         isinstance(items, Mapping)
         and items["type"] == "record"
@@ -353,7 +351,7 @@ def _plain_schema(kind: str, avro: Mapping[str, Any]) -> Schema:
     if narrow in ("int8", "int16"):
         return Schema(Type(narrow))
     if kind not in _CONNECT_PLAIN:
-        raise PoisonRecord(f"Avro's type {kind} is not known.")
+        raise PoisonRecord(f"Unknown Avro type {kind}.")
     return Schema(_CONNECT_PLAIN[kind])
 
 

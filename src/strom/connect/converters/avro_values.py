@@ -1,7 +1,7 @@
-"""Values of Connect ↔ what fastavro reads and writes, compiled once per schema.
+"""Connect values ↔ fastavro values, compiled once per schema.
 
-fastavro sees schemas without logical types, so that both sides of them are turned here, in one
-way for all converters.
+fastavro gets schemas without logical types, so that these are converted here, in the same way for all
+converters.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from strom.connect.logical_values import (
     has_default,
 )
 
-Change = Callable[[Any], Any]
+Conversion = Callable[[Any], Any]
 _PYTHON: dict[Type, tuple[type, ...]] = {
     Type.INT8: (int,),
     Type.INT16: (int,),
@@ -37,7 +37,6 @@ _PYTHON: dict[Type, tuple[type, ...]] = {
 
 
 def without_logical_types(avro: Any) -> Any:
-    """The Avro schema with its logical types taken off."""
     if isinstance(avro, list):
         return [without_logical_types(part) for part in avro]
     if isinstance(avro, Mapping):
@@ -49,8 +48,8 @@ def without_logical_types(avro: Any) -> Any:
     return avro
 
 
-def avro_writer(schema: Schema) -> Change:
-    """What turns values of this schema into fastavro's."""
+def avro_writer(schema: Schema) -> Conversion:
+    """The conversion from values of this schema to fastavro's."""
     write = _writer_of_present(schema)
     default = schema.default if has_default(schema) else None
     if default is not None:
@@ -60,13 +59,13 @@ def avro_writer(schema: Schema) -> Change:
 
     def required(value: Any) -> Any:
         if value is None:
-            raise PoisonRecord(f"A required {schema.type.value} without a default is missing.")
+            raise PoisonRecord(f"A required {schema.type.value} has neither a value nor a default.")
         return write(value)
 
     return required
 
 
-def _writer_of_present(schema: Schema) -> Change:
+def _writer_of_present(schema: Schema) -> Conversion:
     if schema.name == DECIMAL and (size := schema.parameter(FIXED_SIZE)) is not None:
         return _fixed_decimal(decimal_scale(schema), int(size))
     logical = encoder(schema)
@@ -92,7 +91,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _checked(kind: Type, change: Change) -> Change:
+def _checked(kind: Type, change: Conversion) -> Conversion:
     allowed = _PYTHON[kind]
 
     def check(value: Any) -> Any:
@@ -103,17 +102,17 @@ def _checked(kind: Type, change: Change) -> Change:
     return check
 
 
-def _fixed_decimal(scale: int, size: int) -> Change:
+def _fixed_decimal(scale: int, size: int) -> Conversion:
     def write(value: Any) -> bytes:
         try:
             return decimal_to_unscaled(value, scale).to_bytes(size, "big", signed=True)
         except OverflowError:
-            raise PoisonRecord(f"{value} does not fit into {size} bytes.") from None
+            raise PoisonRecord(f"{value} exceeds the {size} bytes of its fixed type.") from None
 
     return write
 
 
-def _struct_writer(schema: Schema) -> Change:
+def _struct_writer(schema: Schema) -> Conversion:
     fields = [(field.name, avro_writer(field.schema)) for field in schema.fields]
     names = {field.name for field in schema.fields}
 
@@ -128,7 +127,7 @@ def _struct_writer(schema: Schema) -> Change:
     return write
 
 
-def _union_writer(schema: Schema) -> Change:
+def _union_writer(schema: Schema) -> Conversion:
     members = [(field.name, field.schema, avro_writer(field.schema)) for field in schema.fields]
 
     def write(value: Any) -> Any:
@@ -137,12 +136,12 @@ def _union_writer(schema: Schema) -> Change:
                 changed = change(value[name])
                 named = member.type is Type.STRUCT and member.name is not None
                 return (member.name, changed) if named else changed
-        raise PoisonRecord("A union needs a value for one of its members.")
+        raise PoisonRecord("A union needs a value for exactly one of its members.")
 
     return write
 
 
-def _map_writer(schema: Schema) -> Change:
+def _map_writer(schema: Schema) -> Conversion:
     if schema.key is None or schema.value is None:
         raise PoisonRecord("A map's keys and values need a schema.")
     key, item = avro_writer(schema.key), avro_writer(schema.value)
@@ -153,13 +152,13 @@ def _map_writer(schema: Schema) -> Change:
     )
 
 
-def avro_reader(schema: Schema) -> Change:
-    """What turns fastavro's values into those of this schema."""
+def avro_reader(schema: Schema) -> Conversion:
+    """The conversion from fastavro's values to those of this schema."""
     read = _reader_of_present(schema)
     return lambda value: None if value is None else read(value)
 
 
-def _reader_of_present(schema: Schema) -> Change:
+def _reader_of_present(schema: Schema) -> Conversion:
     logical = decoder(schema)
     if logical is not None:
         return logical
@@ -180,7 +179,7 @@ def _reader_of_present(schema: Schema) -> Change:
             return _same
 
 
-def _map_reader(schema: Schema) -> Change:
+def _map_reader(schema: Schema) -> Conversion:
     if schema.key is None or schema.value is None:
         raise PoisonRecord("A map's keys and values need a schema.")
     key, item = avro_reader(schema.key), avro_reader(schema.value)
@@ -193,8 +192,8 @@ def _map_reader(schema: Schema) -> Change:
     return read
 
 
-def _union_reader(schema: Schema) -> Change:
-    """The member that has the value's type; of several structs, the one with all its fields."""
+def _union_reader(schema: Schema) -> Conversion:
+    """Select the member of the value's type; of several structs, the one with all its fields."""
     members = [(field.name, field.schema, avro_reader(field.schema)) for field in schema.fields]
     names = [name for name, _, _ in members]
 
@@ -205,6 +204,6 @@ def _union_reader(schema: Schema) -> Change:
                 fits = value.keys() == {field.name for field in member.fields}
             if fits:
                 return dict.fromkeys(names) | {name: change(value)}
-        raise PoisonRecord(f"No member of the union is a {type(value).__name__}.")
+        raise PoisonRecord(f"The union has no member for {type(value).__name__}.")
 
     return read

@@ -1,4 +1,7 @@
-"""What converters do: values with their schema ↔ the bytes of a record's key, value or header."""
+"""The interface of converters.
+
+Values with their schema ↔ the bytes of a record's key, value or headers.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,10 +12,10 @@ from strom.connect.api.schema import Schema
 
 
 class Converter(ABC):
-    """Turns keys or values into bytes and back.
+    """Converts keys or values to bytes and back.
 
-    Both ways PoisonRecord says that this one record cannot be converted, and RetriableError that
-    something else (the schema registry) is away.
+    Both directions raise PoisonRecord if this record cannot be converted, and RetriableError if the
+    schema registry is unavailable.
     """
 
     settings_class: ClassVar[type[ConnectorSettings]]
@@ -27,58 +30,55 @@ class Converter(ABC):
 
     @abstractmethod
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """The value that was written, and its schema if it has one."""
+        """The value, and its schema if it has one."""
 
     def all_from_bytes(
         self, topic: str, data: Sequence[bytes | None]
     ) -> tuple[Schema | None, list[Any]] | None:
-        """The same for many at once, where all values have one schema whatever their bytes are.
+        """The values of many records at once, if all share one schema regardless of their bytes.
 
-        None: this converter reads them one by one. An error says nothing about which one is wrong.
+        None: this converter reads them one by one. An error does not identify the record.
         """
         return None
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what was opened (connections to a registry)."""
+        """Release all resources, such as connections to a registry."""
 
 
 class HeaderConverter(ABC):
-    """Turns the values of headers into bytes and back."""
+    """Converts the values of headers to bytes and back."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what was opened."""
+        """Release all resources of the converter."""
 
     @abstractmethod
     def header_to_bytes(
         self, topic: str, header: str, schema: Schema | None, value: Any
     ) -> bytes | None:
-        """The bytes to write."""
+        """The bytes to write; None writes a header without a value."""
 
     @abstractmethod
     def header_from_bytes(
         self, topic: str, header: str, data: bytes | None
     ) -> tuple[Schema | None, Any]:
-        """The value that was written, and its schema if it has one."""
+        """The value, and its schema if it has one."""
 
 
 class HeaderByConverter(HeaderConverter):
-    """Headers that are converted as values are."""
+    """Converts headers with a converter of values."""
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
 
     def close(self) -> None:
-        """Close the converter."""
         self._converter.close()
 
     def header_to_bytes(
         self, topic: str, header: str, schema: Schema | None, value: Any
     ) -> bytes | None:
-        """As the converter does it for values."""
         return self._converter.to_bytes(topic, schema, value)
 
     def header_from_bytes(
         self, topic: str, header: str, data: bytes | None
     ) -> tuple[Schema | None, Any]:
-        """As the converter does it for values."""
         return self._converter.from_bytes(topic, data)

@@ -1,4 +1,4 @@
-"""Kafka's usual way with headers: text, whose type is guessed when it is read."""
+"""Kafka's default header converter: text, whose type is inferred on reading."""
 
 from typing import Any
 
@@ -10,14 +10,13 @@ from strom.connect.converters.value_text import parse_text, text_of
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Values of headers as text; bytes that are no text stay bytes."""
+    """Header values as text; bytes that are not UTF-8 stay bytes."""
 
     settings_class = NoSettings
 
     def header_to_bytes(
         self, topic: str, header: str, schema: Schema | None, value: Any
     ) -> bytes | None:
-        """The value's text."""
         if value is None:
             return None
         return text_of(schema, value).encode("utf-8", "replace")
@@ -25,7 +24,6 @@ class SimpleHeaderConverter(HeaderConverter):
     def header_from_bytes(
         self, topic: str, header: str, data: bytes | None
     ) -> tuple[Schema | None, Any]:
-        """The value that the text stands for."""
         if data is None:
             return None, None
         try:

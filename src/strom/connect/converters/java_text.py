@@ -1,4 +1,4 @@
-"""Values as Java prints them: what Kafka's converters and transforms make text of."""
+"""Values as Java prints them, which Kafka's converters and transforms rely on."""
 
 import math
 import struct
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def java_text(value: Any) -> str:
-    """The text of a value: `true`, `1.0E10`, `{a=1}`, `[1, 2]`."""
+    """Java's string of a value: `true`, `1.0E10`, `{a=1}`, `[1, 2]`."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -26,19 +26,19 @@ def java_text(value: Any) -> str:
 
 
 def double_text(value: float) -> str:
-    """A double: plain between 0.001 and ten millions, scientific outside, always with a point."""
+    """A double as Java prints it: plain from 0.001 to 10⁷, scientific outside, always with a point."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     shortest = repr(value)
     if sum(map(str.isdigit, shortest.partition("e")[0].strip("0."))) == 1:
-        shortest = f"{value:.1e}"  # Java takes the better of two digits where one would do
+        shortest = f"{value:.1e}"  # Java prints at least two digits
     return _point_text(shortest, value)
 
 
 def float_text(value: float) -> str:
-    """The same for a single-precision number: the shortest digits that give it again."""
+    """A single-precision number as Java prints it: the shortest digits that give the same number."""
     if not math.isfinite(value) or value == 0:
         return double_text(value)
     single = struct.unpack(">f", struct.pack(">f", value))[0]
@@ -50,13 +50,13 @@ def float_text(value: float) -> str:
 
 
 def _point_text(shortest: str, value: float) -> str:
-    """`shortest`, in Java's manner of writing it."""
+    """`shortest` in Java's notation."""
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
     sign, digit_tuple, exponent = Decimal(shortest).normalize().as_tuple()
     digits = "".join(map(str, digit_tuple))
     minus = "-" if sign else ""
-    point = len(digits) + int(exponent)  # where the point stands, counted from the first digit
+    point = len(digits) + int(exponent)  # the position of the decimal point
     if 1e-3 <= abs(value) < 1e7:
         if point <= 0:
             return f"{minus}0.{'0' * -point}{digits}"

@@ -1,4 +1,4 @@
-"""JSON, with the schema beside each value or without, as Kafka's JSON converter writes it."""
+"""JSON, with or without the schema in each record, compatible with Kafka's JsonConverter."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from strom.connect.api import ConnectorSettings, Kind, PoisonRecord, Schema, set
 from strom.connect.converters.contract import Converter
 from strom.connect.converters.json_schemas import schema_from_json, schema_to_json
 from strom.connect.converters.json_values import (
-    Change,
+    Conversion,
     json_reader,
     json_writer,
     schemaless_to_json,
@@ -22,26 +22,28 @@ _PAYLOAD = b',"payload":'
 
 @dataclass(frozen=True, kw_only=True)
 class JsonSettings(ConnectorSettings):
-    """How values become JSON."""
+    """Settings of the JsonConverter."""
 
     schemas_enable: bool = setting(
-        "schemas.enable", Kind.BOOLEAN, "Write the schema beside every value, and expect it.", True
+        "schemas.enable", Kind.BOOLEAN, "Write the schema into every record, and expect it.", True
     )
     schemas_cache_size: int = setting(
-        "schemas.cache.size", Kind.INT, "How many schemas to remember.", 1000, minimum=1
+        "schemas.cache.size", Kind.INT, "The number of cached schemas.", 1000, minimum=1
     )
     decimal_format: str = setting(
-        "decimal.format", Kind.STRING, "Decimals as BASE64 of their bytes, or NUMERIC.", "BASE64"
+        "decimal.format",
+        Kind.STRING,
+        "How decimals are written: BASE64 of their bytes, or NUMERIC.",
+        "BASE64",
     )
     replace_null_with_default: bool = setting(
         "replace.null.with.default",
         Kind.BOOLEAN,
-        "Put a field's default where its value is missing.",
+        "Replace a missing value by the field's default.",
         True,
     )
 
     def validate(self) -> dict[str, str]:
-        """Kafka takes the decimal format in any case."""
         if self.decimal_format.upper() in {"BASE64", "NUMERIC"}:
             return {}
         return {"decimal.format": f"It must be BASE64 or NUMERIC, not {self.decimal_format}."}
@@ -64,7 +66,7 @@ class JsonConverter(Converter):
         self._read_schemas = _ReadSchemas(self._fill, size)
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """The JSON text; None for a value of None without a schema."""
+        """The JSON text; None for None without a schema."""
         if schema is None:
             if value is None:
                 return None
@@ -76,7 +78,7 @@ class JsonConverter(Converter):
         return self._envelopes(schema) + self._dump(self._writers(schema)(value)) + b"}"
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """The value, and its schema if schemas are enabled."""
+        """The value, and its schema with `schemas.enable`."""
         if data is None:
             return None, None
         if not self._enveloped:
@@ -89,12 +91,12 @@ class JsonConverter(Converter):
     def all_from_bytes(
         self, topic: str, data: Sequence[bytes | None]
     ) -> tuple[Schema | None, list[Any]] | None:
-        """The values, where schemas are not enabled."""
+        """The values, if schemas are not enabled."""
         if self._enveloped:
             return None
         return None, [_load_plain(one) if one else None for one in data]
 
-    def _make_writer(self, schema: Schema) -> Change:
+    def _make_writer(self, schema: Schema) -> Conversion:
         return json_writer(schema, numeric_decimals=self._numeric, fill_defaults=self._fill)
 
     def _make_envelope(self, schema: Schema) -> bytes:
@@ -103,19 +105,19 @@ class JsonConverter(Converter):
 
 
 class _ReadSchemas:
-    """Finds the schema of an envelope without reading it anew for every record.
+    """Finds the schema of an envelope without parsing it again for every record.
 
-    Records of one topic mostly begin with the same bytes: `{"schema":{…},"payload":`. Bytes that
-    were once seen to be a whole schema are recognised, and only what follows is parsed.
+    Records of one topic mostly start with the same bytes: `{"schema":{…},"payload":`. A known prefix
+    that is a complete schema is recognised, and only the rest is parsed.
     """
 
     def __init__(self, fill_defaults: bool, size: int) -> None:
         self._fill = fill_defaults
         self._size = size
-        self._by_beginning: dict[bytes, tuple[Schema | None, Change]] = {}
-        self._by_text: dict[str, tuple[Schema | None, Change]] = {}
+        self._by_beginning: dict[bytes, tuple[Schema | None, Conversion]] = {}
+        self._by_text: dict[str, tuple[Schema | None, Conversion]] = {}
 
-    def split(self, data: bytes) -> tuple[Schema | None, Change, Any]:
+    def split(self, data: bytes) -> tuple[Schema | None, Conversion, Any]:
         """The schema, its reader, and the parsed payload."""
         end = data.find(_PAYLOAD)
         known = self._by_beginning.get(data[:end]) if end > 0 else None
@@ -123,19 +125,19 @@ class _ReadSchemas:
             try:
                 return *known, load_exact(data[end + len(_PAYLOAD) : -1])
             except PoisonRecord:
-                pass  # read as a whole below, for an error that speaks of the whole
+                pass  # parsed as a whole below, for an error with positions in the whole
         envelope = load_exact(data)
         if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
             raise PoisonRecord(
-                'With schemas.enable every record must be a JSON object of "schema" and "payload", '
-                "and nothing else. For plain JSON set schemas.enable=false."
+                'With schemas.enable=true a record must be a JSON object of "schema" and "payload" only. '
+                "For plain JSON, set schemas.enable=false."
             )
         found = self._schema(envelope["schema"])
         if end > 0 and _is_json(data[:end] + b"}"):
             _remember(self._by_beginning, data[:end], found, self._size)
         return *found, envelope["payload"]
 
-    def _schema(self, node: Any) -> tuple[Schema | None, Change]:
+    def _schema(self, node: Any) -> tuple[Schema | None, Conversion]:
         text = json.dumps(node, default=str)
         found = self._by_text.get(text)
         if found is None:
@@ -156,12 +158,11 @@ def _remember(known: dict[Any, Any], key: Any, value: Any, size: int) -> None:
 
 
 def dump(value: Any) -> bytes:
-    """The value as JSON text."""
     return _as_bytes(_ENCODER.encode, value)
 
 
 def dump_exact(value: Any) -> bytes:
-    """The same, with decimals in their own digits."""
+    """The value as JSON text, with decimals in full precision."""
     return _as_bytes(_exact_text, value)
 
 
@@ -169,11 +170,11 @@ def _as_bytes(encode: Callable[[Any], str], value: Any) -> bytes:
     try:
         return encode(value).encode()
     except (UnicodeEncodeError, ValueError, RecursionError) as error:
-        raise PoisonRecord(f"The value has no form in JSON: {error}.") from error
+        raise PoisonRecord(f"The value cannot be written as JSON: {error}.") from error
 
 
 def _exact_text(value: Any) -> str:
-    """JSON in which decimals keep their own digits, which Python's encoder cannot write."""
+    """JSON with decimals in full precision, which Python's encoder does not support."""
     if isinstance(value, Decimal):
         return str(value)
     if isinstance(value, dict):
@@ -189,7 +190,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid in JSON")
 
 
 def _load_plain(data: bytes) -> Any:
@@ -197,7 +198,7 @@ def _load_plain(data: bytes) -> Any:
 
 
 def load_exact(data: bytes) -> Any:
-    """What a JSON text says, numbers with a point as Decimal."""
+    """Parse a JSON text, with non-integers as Decimal."""
     return _load(data, _EXACT_DECODER)
 
 
@@ -209,7 +210,7 @@ def _load(data: bytes, decoder: json.JSONDecoder) -> Any:
     try:
         return decoder.decode(data.decode())
     except (ValueError, RecursionError) as error:
-        raise PoisonRecord(f"The bytes are no JSON: {error}.") from error
+        raise PoisonRecord(f"The bytes are not JSON: {error}.") from error
 
 
 def _is_json(data: bytes) -> bool:
@@ -221,7 +222,7 @@ def _is_json(data: bytes) -> bool:
 
 
 def _floats(value: Any) -> Any:
-    """Exact numbers as the floats that values without a schema have."""
+    """Convert decimals to floats, the type of non-integers in values without a schema."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""JSON whose schemas are in a registry, as Confluent's JsonSchemaConverter writes it."""
+"""JSON with schemas in a registry, compatible with Confluent's JsonSchemaConverter."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from strom.connect.api import Kind, PoisonRecord, Schema, setting
 from strom.connect.converters.json_converter import dump, dump_exact, load_exact
 from strom.connect.converters.json_schema_schemas import FromJsonSchema, to_json_schema
-from strom.connect.converters.json_values import Change, json_reader, json_writer
+from strom.connect.converters.json_values import Conversion, json_reader, json_writer
 from strom.connect.converters.registered import (
     RegisteredConverter,
     RegistrySettings,
@@ -20,26 +20,26 @@ from strom.connect.schema_cache import SchemaCache
 
 @dataclass(frozen=True, kw_only=True)
 class JsonSchemaSettings(RegistrySettings):
-    """How values become JSON."""
+    """Settings of the JsonSchemaConverter."""
 
     decimal_format: str = setting(
         "decimal.format",
         Kind.STRING,
-        "Decimals as BASE64 of their bytes, or NUMERIC.",
+        "How decimals are written: BASE64 of their bytes, or NUMERIC.",
         "BASE64",
         choices=("BASE64", "NUMERIC"),
     )
 
 
 class _Written(NamedTuple):
-    """How values of one schema are written."""
+    """How to write values of one schema."""
 
     text: str
-    write: Change
+    write: Conversion
 
 
 class JsonSchemaConverter(RegisteredConverter):
-    """JSON behind the id of a registered JSON Schema."""
+    """JSON in Confluent's wire format, with a registered JSON Schema."""
 
     settings_class = JsonSchemaSettings
     kind = "JSON"
@@ -49,14 +49,15 @@ class JsonSchemaConverter(RegisteredConverter):
         self._numeric = settings.decimal_format == "NUMERIC"
         self._written = SchemaCache(self._make_written, settings.cache_size)
         self._ids: dict[tuple[str, int], tuple[Schema, int]] = {}
-        self._readers: dict[int, tuple[Schema, Change]] = {}
+        self._readers: dict[int, tuple[Schema, Conversion]] = {}
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """The JSON text behind its schema's id; None for no value."""
         if value is None:
             return None
         if schema is None:
-            raise PoisonRecord("JSON Schema needs values with a schema; JSON does not.")
+            raise PoisonRecord(
+                "JSON Schema needs values with a schema; use the JsonConverter for schemaless values."
+            )
         known = self._ids.get((topic, id(schema)))
         if known is None:
             subject = self.subject(topic, named_by(schema))
@@ -68,7 +69,7 @@ class JsonSchemaConverter(RegisteredConverter):
         return framed(known[1], dump_exact(written) if self._numeric else dump(written))
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """The value, and the schema it was written with."""
+        """The value, and the schema that it was written with."""
         if data is None:
             return None, None
         schema_id, payload = unframed(data)
@@ -84,7 +85,7 @@ class JsonSchemaConverter(RegisteredConverter):
         )
         return _Written(json.dumps(described, separators=(",", ":"), ensure_ascii=False), write)
 
-    def _reader(self, schema_id: int) -> tuple[Schema, Change]:
+    def _reader(self, schema_id: int) -> tuple[Schema, Conversion]:
         registered = self.schema_of_id(schema_id)
         others = {name: json.loads(text) for name, text in self.referenced(registered)}
         schema = FromJsonSchema(json.loads(registered.text), others).schema()

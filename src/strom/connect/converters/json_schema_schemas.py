@@ -1,7 +1,7 @@
-"""Schemas of Connect ↔ JSON Schema, as Confluent's converter maps them.
+"""Connect schemas ↔ JSON Schema, with the mapping of Confluent's converter.
 
-`connect.type` and `connect.index` say what JSON Schema does not: how wide a number is, and the
-order of fields. An optional value is `oneOf` null and the value.
+`connect.type` and `connect.index` add what JSON Schema lacks: the width of numbers and the order of
+fields. An optional value is `oneOf` null and the value.
 """
 
 import dataclasses
@@ -35,7 +35,6 @@ _NULL: Final = {"type": "null"}
 
 
 def to_json_schema(schema: Schema, *, numeric_decimals: bool) -> dict[str, Any]:
-    """The schema as a JSON Schema."""
 
     def inner(part: Schema | None) -> dict[str, Any]:
         if part is None:
@@ -89,7 +88,7 @@ def _map(schema: Schema, key: dict[str, Any], value: dict[str, Any]) -> dict[str
 
 
 class FromJsonSchema:
-    """Makes Connect schemas of one JSON Schema and what it refers to."""
+    """Converts a JSON Schema and its references to a Connect schema."""
 
     def __init__(self, root: Any, others: Mapping[str, Any]) -> None:
         self._root = root
@@ -97,14 +96,13 @@ class FromJsonSchema:
         self._within: list[str] = []
 
     def schema(self) -> Schema:
-        """The schema of the whole."""
         return self._schema(self._root)
 
     def _schema(self, node: Any) -> Schema:
         if isinstance(node, Mapping) and isinstance(node.get("$ref"), str):
             return self._referred(node["$ref"])
         if not isinstance(node, Mapping):
-            raise PoisonRecord("A JSON Schema that allows anything has no schema in Connect.")
+            raise PoisonRecord("A JSON Schema that accepts any value has no equivalent in Connect.")
         choices = node.get("oneOf") or node.get("anyOf")
         kinds = node.get("type")
         if isinstance(choices, list):
@@ -118,20 +116,22 @@ class FromJsonSchema:
 
     def _optional_of(self, node: Mapping[str, Any], others: list[Any]) -> Schema:
         if len(others) != 1:
-            raise PoisonRecord("A choice between several types has no schema in Connect.")
+            raise PoisonRecord("A union of several types has no equivalent in Connect.")
         found = dataclasses.replace(self._schema(others[0]), optional=True)
         return _with_default(found, node)
 
     def _referred(self, reference: str) -> Schema:
         if reference in self._within:
-            raise PoisonRecord(f"The schema {reference} holds itself, which Connect's cannot say.")
+            raise PoisonRecord(
+                f"The schema {reference} is recursive, which Connect's schemas do not support."
+            )
         self._within.append(reference)
         document, _, pointer = reference.partition("#")
         node = self._others.get(document) if document else self._root
         for step in pointer.strip("/").split("/") if pointer.strip("/") else ():
             node = node.get(step) if isinstance(node, Mapping) else None
         if node is None:
-            raise PoisonRecord(f"The schema refers to {reference}, which is not there.")
+            raise PoisonRecord(f"The schema refers to {reference}, which does not exist.")
         found = self._schema(node)
         self._within.pop()
         return found
@@ -150,7 +150,7 @@ class FromJsonSchema:
         elif kind in _PLAIN or "enum" in node:
             shape = {"type": _PLAIN.get(str(kind), Type.STRING)}
         else:
-            raise PoisonRecord(f"A JSON Schema of type {kind} has no schema in Connect.")
+            raise PoisonRecord(f"A JSON Schema of type {kind} has no equivalent in Connect.")
         return Schema(
             name=node.get("title"),
             version=node.get("connect.version"),

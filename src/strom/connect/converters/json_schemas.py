@@ -1,4 +1,4 @@
-"""Schemas ↔ the JSON in which Kafka's JSON converter sends them along."""
+"""Connect schemas ↔ the JSON that Kafka's JsonConverter writes into records."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _TYPES = {kind.value: kind for kind in Type}
 
 
 def schema_to_json(schema: Schema, write_default: WriteDefault) -> dict[str, Any]:
-    """The schema as a JSON object; `write_default(schema, value)` says default values in JSON."""
+    """The schema as a JSON object; `write_default(schema, value)` converts default values to JSON."""
     found: dict[str, Any] = {"type": schema.type.value}
     if schema.type is Type.ARRAY:
         found["items"] = _inner_to_json(schema.value, write_default)
@@ -48,7 +48,7 @@ def schema_from_json(node: Any, read_default: ReadDefault) -> Schema | None:
         raise PoisonRecord('A schema must be a JSON object with a "type".')
     kind = _TYPES.get(node["type"])
     if kind is None:
-        raise PoisonRecord(f"There is no schema type {node['type']}.")
+        raise PoisonRecord(f"Unknown schema type {node['type']}.")
     shape: dict[str, Any] = {}
     if kind is Type.ARRAY:
         shape["value"] = _part(node, "items", read_default)
@@ -87,7 +87,7 @@ def _fields(node: dict[str, Any], read_default: ReadDefault) -> tuple[Field, ...
         if not isinstance(entry, dict) or not isinstance(entry.get("field"), str):
             raise PoisonRecord('Every field of a struct must have its name in "field".')
         found = schema_from_json(entry, read_default)
-        assert found is not None, "an object is a schema"  # noqa: S101
+        assert found is not None, "a JSON object always gives a schema"  # noqa: S101
         fields.append(Field(entry["field"], found))
     return tuple(fields)
 
@@ -97,12 +97,12 @@ def _parameters(node: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     if given is None:
         return ()
     if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
-        raise PoisonRecord("A schema's parameters must be texts by name.")
+        raise PoisonRecord("A schema's parameters must be an object of strings.")
     return tuple(given.items())
 
 
 def _typed(node: dict[str, Any], name: str, kind: type) -> Any:
     found = node.get(name)
     if found is not None and type(found) is not kind:
-        raise PoisonRecord(f"A schema's {name} cannot be {found!r}.")
+        raise PoisonRecord(f"Invalid {name} of a schema: {found!r}.")
     return found

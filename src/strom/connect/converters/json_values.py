@@ -1,7 +1,6 @@
-"""Values ↔ plain JSON values, compiled once per schema into functions.
+"""Connect values ↔ plain JSON values, compiled once per schema.
 
-Where Kafka's converter reads a 0, a false or nothing out of a value of the wrong type, this one
-refuses the record.
+Where Kafka's converter reads a value of the wrong type as 0, false or null, this one rejects the record.
 """
 
 import base64
@@ -16,7 +15,7 @@ from strom.connect.api import PoisonRecord, Schema, Type
 from strom.connect.api.schema import DECIMAL
 from strom.connect.logical_values import decimal_scale, decoder, encoder, has_default
 
-Change = Callable[[Any], Any]
+Conversion = Callable[[Any], Any]
 _SINGLE = struct.Struct(">f")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _INTEGER_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
@@ -24,13 +23,13 @@ _INTEGER_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 def json_writer(
     schema: Schema, *, numeric_decimals: bool, fill_defaults: bool, named_entries: bool = False
-) -> Change:
-    """What turns values of this schema into JSON values.
+) -> Conversion:
+    """The conversion from values of this schema to JSON values.
 
-    A map whose keys are no strings is a list: of pairs, or with `named_entries` of objects.
+    A map whose keys are not strings is a list: of pairs, or with `named_entries` of objects.
     """
 
-    def inner(part: Schema | None) -> Change:
+    def inner(part: Schema | None) -> Conversion:
         if part is None:
             return schemaless_to_json
         return json_writer(
@@ -47,10 +46,10 @@ def json_writer(
     return _or_missing(schema, write, default)
 
 
-def json_reader(schema: Schema, *, fill_defaults: bool, named_entries: bool = False) -> Change:
-    """What turns JSON values (numbers with a point as Decimal) into values of this schema."""
+def json_reader(schema: Schema, *, fill_defaults: bool, named_entries: bool = False) -> Conversion:
+    """The conversion from JSON values (non-integers as Decimal) to values of this schema."""
 
-    def inner(part: Schema | None) -> Change:
+    def inner(part: Schema | None) -> Conversion:
         if part is None:
             return lambda value: value
         return json_reader(part, fill_defaults=fill_defaults, named_entries=named_entries)
@@ -66,23 +65,24 @@ def _has_entries(schema: Schema) -> bool:
     return schema.type is Type.MAP and (schema.key is None or schema.key.type is not Type.STRING)
 
 
-def _named(write_pairs: Change) -> Change:
+def _named(write_pairs: Conversion) -> Conversion:
     return lambda value: [{"key": key, "value": item} for key, item in write_pairs(value)]
 
 
-def _unnamed(read_pairs: Change) -> Change:
+def _unnamed(read_pairs: Conversion) -> Conversion:
     def read(entries: Any) -> Any:
         if not isinstance(entries, list) or not all(
             isinstance(entry, dict) and entry.keys() == {"key", "value"} for entry in entries
         ):
-            raise PoisonRecord("A map without text keys must be a list of key and value.")
+            raise PoisonRecord(
+                "A map whose keys are not strings must be a list of objects with key and value."
+            )
         return read_pairs([[entry["key"], entry["value"]] for entry in entries])
 
     return read
 
 
 def schemaless_to_json(value: Any) -> Any:
-    """A value without a schema as JSON has it."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
@@ -95,11 +95,11 @@ def schemaless_to_json(value: Any) -> Any:
         return [schemaless_to_json(item) for item in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
-    raise PoisonRecord(f"A {type(value).__name__} without a schema has no form in JSON.")
+    raise PoisonRecord(f"A {type(value).__name__} without a schema cannot be written as JSON.")
 
 
 def shortest_single(value: float) -> float:
-    """The double with the fewest digits that is the same single-precision number."""
+    """The shortest decimal that is the same single-precision number."""
     packed = _SINGLE.pack(value)
     for digits in (6, 7, 8):
         short = float(f"{value:.{digits}g}")
@@ -109,7 +109,7 @@ def shortest_single(value: float) -> float:
 
 
 def as_single(value: float) -> float:
-    """The nearest single-precision number; infinite beyond its range."""
+    """The nearest single-precision number; infinite outside its range."""
     try:
         single: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
     except OverflowError:
@@ -117,7 +117,7 @@ def as_single(value: float) -> float:
     return single
 
 
-def _or_missing(schema: Schema, change: Change, default: Any) -> Change:
+def _or_missing(schema: Schema, change: Conversion, default: Any) -> Conversion:
     kind = schema.type.value
     if default is not None:
         return lambda value: default if value is None else change(value)
@@ -126,15 +126,15 @@ def _or_missing(schema: Schema, change: Change, default: Any) -> Change:
 
     def required(value: Any) -> Any:
         if value is None:
-            raise PoisonRecord(f"A required {kind} without a default is missing.")
+            raise PoisonRecord(f"A required {kind} has neither a value nor a default.")
         return change(value)
 
     return required
 
 
 def _writer_of_present(
-    schema: Schema, inner: Callable[[Schema | None], Change], numeric_decimals: bool
-) -> Change:
+    schema: Schema, inner: Callable[[Schema | None], Conversion], numeric_decimals: bool
+) -> Conversion:
     if schema.name == DECIMAL and numeric_decimals:
         return _checked(Decimal, schema, lambda value: value)
     logical = encoder(schema)
@@ -164,7 +164,7 @@ def _writer_of_present(
             return checked_integer(schema.type)
 
 
-def _reader_of_present(schema: Schema, inner: Callable[[Schema | None], Change]) -> Change:
+def _reader_of_present(schema: Schema, inner: Callable[[Schema | None], Conversion]) -> Conversion:
     if schema.name == DECIMAL:
         return _decimal_reader(schema)
     logical = decoder(schema)
@@ -196,7 +196,7 @@ def _reader_of_present(schema: Schema, inner: Callable[[Schema | None], Change])
             return checked_integer(schema.type)
 
 
-def _checked(kind: type, schema: Schema, change: Change) -> Change:
+def _checked(kind: type, schema: Schema, change: Conversion) -> Conversion:
     def check(value: Any) -> Any:
         if not isinstance(value, kind):
             raise PoisonRecord(f"A {schema.type.value} cannot be {_shown(value)}.")
@@ -205,8 +205,8 @@ def _checked(kind: type, schema: Schema, change: Change) -> Change:
     return check
 
 
-def checked_integer(kind: Type) -> Change:
-    """Lets whole numbers of that type through, and refuses all else."""
+def checked_integer(kind: Type) -> Conversion:
+    """A check that rejects everything but integers in the range of this type."""
     limit = 1 << (_INTEGER_BITS[kind] - 1)
 
     def check(value: Any) -> Any:
@@ -236,7 +236,7 @@ def _float_from_json(value: Any) -> float:
     return float(value)
 
 
-def _struct_writer(schema: Schema, inner: Callable[[Schema | None], Change]) -> Change:
+def _struct_writer(schema: Schema, inner: Callable[[Schema | None], Conversion]) -> Conversion:
     fields = [(field.name, inner(field.schema)) for field in schema.fields]
     names = {field.name for field in schema.fields}
 
@@ -251,7 +251,7 @@ def _struct_writer(schema: Schema, inner: Callable[[Schema | None], Change]) -> 
     return write
 
 
-def _map_writer(schema: Schema, inner: Callable[[Schema | None], Change]) -> Change:
+def _map_writer(schema: Schema, inner: Callable[[Schema | None], Conversion]) -> Conversion:
     key, item = inner(schema.key), inner(schema.value)
     if schema.key is not None and schema.key.type is Type.STRING:
         return _checked(
@@ -260,25 +260,25 @@ def _map_writer(schema: Schema, inner: Callable[[Schema | None], Change]) -> Cha
     return _checked(Mapping, schema, lambda value: [[key(one), item(value[one])] for one in value])
 
 
-def _map_reader(schema: Schema, inner: Callable[[Schema | None], Change]) -> Change:
+def _map_reader(schema: Schema, inner: Callable[[Schema | None], Conversion]) -> Conversion:
     key, item = inner(schema.key), inner(schema.value)
     if schema.key is not None and schema.key.type is Type.STRING:
         return _checked(dict, schema, lambda value: {key(one): item(value[one]) for one in value})
 
     def read(pairs: Any) -> Any:
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-            raise PoisonRecord("A map without text keys must be a list of pairs.")
+            raise PoisonRecord("A map whose keys are not strings must be a list of pairs.")
         try:
             return {key(name): item(value) for name, value in pairs}
         except TypeError:
-            raise PoisonRecord("A map's keys must be plain values.") from None
+            raise PoisonRecord("A map's keys must be scalars.") from None
 
     return _checked(list, schema, read)
 
 
-def _decimal_reader(schema: Schema) -> Change:
+def _decimal_reader(schema: Schema) -> Conversion:
     from_bytes = decoder(schema)
-    assert from_bytes is not None, "it is a decimal's schema"  # noqa: S101
+    assert from_bytes is not None, "decimals have a decoder"  # noqa: S101
     scale = decimal_scale(schema)
 
     def read(value: Any) -> Decimal:
@@ -297,7 +297,7 @@ def _from_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise PoisonRecord(f"{_shown(text)} is no base64 text.") from None
+        raise PoisonRecord(f"Invalid base64: {_shown(text)}.") from None
 
 
 def _shown(value: Any) -> str:

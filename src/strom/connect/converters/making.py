@@ -1,4 +1,4 @@
-"""Converters by the names that configurations hold."""
+"""Creates converters by the class names in configurations."""
 
 import difflib
 import importlib
@@ -12,17 +12,16 @@ _HERE = "strom.connect.converters"
 
 
 class ConverterPlugin(NamedTuple):
-    """A kind of converter, not imported yet."""
+    """A converter class that is not imported yet."""
 
     name: str
-    """The short name."""
+    """The short name of the class."""
     class_name: str
-    """The name in Kafka's and Confluent's configurations."""
+    """The class name in Kafka's and Confluent's configurations."""
     location: str
     """module:class"""
 
     def load(self) -> Any:
-        """Import the class."""
         module, _, name = self.location.partition(":")
         return getattr(importlib.import_module(module), name)
 
@@ -68,16 +67,16 @@ _SIMPLE_HEADERS = {"Simple", "SimpleHeaderConverter", DEFAULT_HEADER_CONVERTER}
 
 
 def make_converter(class_name: str, settings: Mapping[str, str], *, is_key: bool) -> Converter:
-    """The converter of that name; `settings` without the `key.converter.` in front.
+    """Create the converter of this class; `settings` are without the prefix `key.converter.`.
 
-    InvalidSettings names an unknown class or setting in full, with the nearest right one.
+    InvalidSettings has the full name of an unknown class or setting, with the nearest known one.
     """
     place = "key.converter" if is_key else "value.converter"
     return _make(_find(class_name, place), settings, place, is_key)
 
 
 def make_header_converter(class_name: str, settings: Mapping[str, str]) -> HeaderConverter:
-    """The converter of headers of that name: any of the converters, or the simple one."""
+    """Create the header converter of this class: any of the converters, or the simple one."""
     if class_name in _SIMPLE_HEADERS:
         from strom.connect.converters.headers import SimpleHeaderConverter
 
@@ -89,7 +88,7 @@ def make_header_converter(class_name: str, settings: Mapping[str, str]) -> Heade
 
 
 def converter_settings(class_name: str, *, is_key: bool) -> Any:
-    """The class that declares the settings of that converter; InvalidSettings if there is none."""
+    """The settings class of a converter; InvalidSettings if the converter is unknown."""
     place = "key.converter" if is_key else "value.converter"
     return _find(class_name, place).load().settings_class
 
@@ -104,8 +103,8 @@ def _find(class_name: str, place: str) -> ConverterPlugin:
         return by_name[class_name]
     near = difflib.get_close_matches(class_name, by_name, n=1)
     known = ", ".join(plugin.name for plugin in CONVERTERS)
-    hint = f" Did you mean {near[0]}?" if near else f" There are: {known}."
-    raise InvalidSettings({place: [f"There is no converter {class_name}.{hint}"]})
+    hint = f" Did you mean {near[0]}?" if near else f" Available: {known}."
+    raise InvalidSettings({place: [f"Unknown converter {class_name}.{hint}"]})
 
 
 def _make(
@@ -119,7 +118,7 @@ def _make(
 def _read(
     declared: type[ConnectorSettings], settings: Mapping[str, str], place: str
 ) -> ConnectorSettings:
-    # Kafka hands this to every converter by itself, so configurations may hold it.
+    # Kafka passes this to every converter, so configurations may contain it.
     own = {name: text for name, text in settings.items() if name != "converter.type"}
     try:
         return declared.read(own)

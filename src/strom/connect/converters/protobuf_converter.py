@@ -1,4 +1,4 @@
-"""Protocol Buffers with their schemas in a registry, as Confluent's ProtobufConverter writes them."""
+"""Protocol Buffers with schemas in a registry, compatible with Confluent's ProtobufConverter."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -32,18 +32,18 @@ _META = "confluent.field_meta"
 
 @dataclass(frozen=True, kw_only=True)
 class ProtobufSettings(RegistrySettings):
-    """How values become messages."""
+    """Settings of the ProtobufConverter."""
 
 
 class _File(NamedTuple):
-    """A compiled .proto file."""
+    """A compiled .proto file, with its message classes."""
 
     pool: DescriptorPool
     messages: tuple[Descriptor, ...]
 
 
 class _Target(NamedTuple):
-    """How values of one schema are written to one topic."""
+    """How to write values of one schema to one topic."""
 
     schema: Schema
     schema_id: int
@@ -52,7 +52,7 @@ class _Target(NamedTuple):
 
 
 class _Codec(NamedTuple):
-    """How messages of one registered schema are read."""
+    """How to read messages of one registered schema."""
 
     schema: Schema
     message_class: Any
@@ -60,7 +60,7 @@ class _Codec(NamedTuple):
 
 
 class ProtobufConverter(RegisteredConverter):
-    """Messages behind the id of a registered schema and their place in its file."""
+    """Messages in Confluent's wire format, with the message indexes behind the schema id."""
 
     settings_class = ProtobufSettings
     kind = "PROTOBUF"
@@ -72,11 +72,12 @@ class ProtobufConverter(RegisteredConverter):
         self._codecs: dict[tuple[int, tuple[int, ...]], _Codec] = {}
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """The message behind its schema's id; None for no value."""
         if value is None:
             return None
         if schema is None:
-            raise PoisonRecord("Protobuf needs values with a schema.")
+            raise PoisonRecord(
+                "Protobuf needs values with a schema; use the JsonConverter for schemaless values."
+            )
         target = self._targets.get((topic, id(schema)))
         if target is None:
             target = self._remembered(topic, schema)
@@ -85,11 +86,11 @@ class ProtobufConverter(RegisteredConverter):
             target.fill(message, value)
             payload = message.SerializeToString()
         except (ValueError, TypeError) as error:
-            raise PoisonRecord(f"The value does not fit its message: {error}.") from error
+            raise PoisonRecord(f"The value does not match its message: {error}.") from error
         return framed(target.schema_id, frame_message_indexes([0], payload))
 
     def from_bytes(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """The struct that a message holds, and its schema."""
+        """The struct of a message, and its schema."""
         if data is None:
             return None, None
         schema_id, rest = unframed(data)
@@ -103,7 +104,7 @@ class ProtobufConverter(RegisteredConverter):
         try:
             message = codec.message_class.FromString(payload)
         except DecodeError as error:
-            raise PoisonRecord(f"The bytes are no such message: {error}.") from error
+            raise PoisonRecord(f"The bytes do not match their message: {error}.") from error
         return codec.schema, codec.read(message)
 
     def _remembered(self, topic: str, schema: Schema) -> _Target:
@@ -124,7 +125,9 @@ class ProtobufConverter(RegisteredConverter):
             for index in place[1:]:
                 message = message.nested_types[index]
         except IndexError:
-            raise PoisonRecord(f"Schema {schema_id} has no message at {place}.") from None
+            raise PoisonRecord(
+                f"Schema {schema_id} has no message with the indexes {place}."
+            ) from None
         schema = FromProtobuf(_meta_reader(compiled.pool)).schema(message)
         return _Codec(schema, GetMessageClass(message), message_reader(schema, message))
 
@@ -136,7 +139,7 @@ class ProtobufConverter(RegisteredConverter):
         try:
             descriptors = compile_text(_PATH, files)
         except InvalidSchema as error:
-            raise PoisonRecord(f"Schema {registered.id} is no .proto file: {error}") from error
+            raise PoisonRecord(f"Schema {registered.id} is not a .proto file: {error}") from error
         pool = DescriptorPool()
         for descriptor in descriptors.values():
             pool.Add(descriptor)
@@ -146,7 +149,7 @@ class ProtobufConverter(RegisteredConverter):
 
 
 def _meta_reader(pool: DescriptorPool) -> Any:
-    """What reads the parameters in a field's option `field_meta`."""
+    """A function that reads the parameters in a field's option `field_meta`."""
     try:
         extension = pool.FindExtensionByName(_META)
         options_class: Any = GetMessageClass(

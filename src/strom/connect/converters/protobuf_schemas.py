@@ -1,8 +1,8 @@
-"""Schemas of Connect ↔ Protocol Buffers', in the manner of Confluent's converter.
+"""Connect schemas ↔ Protocol Buffers, along the lines of Confluent's converter.
 
-A struct is a message, an array a repeated field, a map a map (or, where its keys are no scalars,
-a repeated entry), an optional scalar an `optional` field. Dates and times are Google's messages,
-decimals Confluent's. What else there is to know travels in Confluent's option `field_meta`.
+A struct is a message, an array a repeated field, a map a map (or, if its keys are not scalars, a repeated
+entry), an optional scalar an `optional` field. Dates and times are Google's messages, decimals
+Confluent's. Everything else is stored in Confluent's option `field_meta`.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ WRAPPERS: Final = {
 
 
 class ToProtobuf:
-    """Writes the .proto file of one struct's schema."""
+    """Writes the .proto file of a struct's schema."""
 
     def __init__(self) -> None:
         self._unnamed = 0
@@ -65,7 +65,7 @@ class ToProtobuf:
     def text(self, schema: Schema) -> str:
         """The file, whose first message is the struct."""
         if schema.type is not Type.STRUCT:
-            raise PoisonRecord(f"Protobuf's values are messages; a {schema.type.value} is none.")
+            raise PoisonRecord(f"Protobuf needs a struct as key or value, not {schema.type.value}.")
         package = (schema.name or "").rpartition(".")[0]
         lines = list(self._message(schema, self._own_name(schema)))
         head = ['syntax = "proto3";']
@@ -94,7 +94,7 @@ class ToProtobuf:
         yield "}"
 
     def _kind(self, schema: Schema, field: str, inner: dict[str, tuple[Any, list[str]]]) -> str:
-        """What stands before a field's name: label and type; `inner` gets the types it needs."""
+        """Label and type of a field; adds the types that it needs to `inner`."""
         if schema.type is Type.ARRAY:
             if schema.value is None or schema.value.type in (Type.ARRAY, Type.MAP):
                 raise PoisonRecord(f"Protobuf has no arrays of arrays or maps (field {field}).")
@@ -141,7 +141,7 @@ class ToProtobuf:
         self, inner: dict[str, tuple[Any, list[str]]], name: str, shape: Any, lines: Iterator[str]
     ) -> None:
         if name in inner and inner[name][0] != shape:
-            raise PoisonRecord(f"Two schemas of different shape are called {name}.")
+            raise PoisonRecord(f"Two different schemas have the name {name}.")
         if name not in inner:
             inner[name] = (shape, list(lines))
 
@@ -161,7 +161,7 @@ class ToProtobuf:
 
 
 def _numbers(schema: Schema) -> list[int]:
-    """The fields' numbers: their own where they were read from Protobuf, else the next free."""
+    """The field numbers: the original ones if they were read from Protobuf, else the next free ones."""
     given = [field.schema.parameter(TAG) for field in schema.fields]
     taken = {int(tag) for tag in given if tag is not None}
     free = (number for number in range(1, 1 << 29) if number not in taken)
@@ -170,22 +170,21 @@ def _numbers(schema: Schema) -> list[int]:
 
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise PoisonRecord(f"{name!r} is no name in Protobuf.")
+        raise PoisonRecord(f"Invalid Protobuf name {name!r}.")
     return name
 
 
 class FromProtobuf:
-    """Makes Connect schemas of message descriptors; `meta` reads a field's `field_meta`."""
+    """Converts message descriptors to Connect schemas; `meta` reads a field's `field_meta`."""
 
     def __init__(self, meta: Any) -> None:
         self._meta = meta
         self._within: list[str] = []
 
     def schema(self, message: Descriptor) -> Schema:
-        """The struct of a message."""
         if message.full_name in self._within:
             raise PoisonRecord(
-                f"The message {message.full_name} holds itself, which Connect's schemas cannot say."
+                f"The message {message.full_name} is recursive, which Connect's schemas do not support."
             )
         self._within.append(message.full_name)
         fields = tuple(Field(field.name, self.field(field)) for field in message.fields)
@@ -194,7 +193,7 @@ class FromProtobuf:
         return Schema(Type.STRUCT, name=None if unnamed else message.full_name, fields=fields)
 
     def field(self, field: FieldDescriptor) -> Schema:
-        """The schema of a field, whose number is one of its parameters."""
+        """The schema of a field; its number is a parameter."""
         meta = self._meta(field)
         tag = (TAG, str(field.number))
         message = field.message_type
@@ -209,7 +208,7 @@ class FromProtobuf:
         return _changed(single, optional=field.has_presence, parameters=(*single.parameters, tag))
 
     def _inside(self, field: FieldDescriptor) -> Schema:
-        """The schema of a map's key or value, which has no number of its own."""
+        """The schema of a map's key or value, which has no field number."""
         found = self.field(field)
         parameters = tuple(pair for pair in found.parameters if pair[0] != TAG)
         in_map = is_map_entry(field.containing_type)
@@ -244,21 +243,20 @@ class FromProtobuf:
 
 
 def is_pairs(field: FieldDescriptor, meta: dict[str, str]) -> bool:
-    """Whether a repeated message stands for a map."""
+    """Whether a repeated message represents a map."""
     return field.is_repeated and (
         is_map_entry(field.message_type) or meta.get(CONNECT_TYPE) == "map"
     )
 
 
 def is_map_entry(message: Descriptor | None) -> bool:
-    """Whether a message is what the compiler makes of a map's entries."""
+    """Whether a message is the entry type that the compiler generates for a map."""
     return message is not None and bool(message.GetOptions().map_entry)
 
 
 def message_of(field: FieldDescriptor) -> Descriptor:
-    """The message that a field holds."""
     if field.message_type is None:
-        raise PoisonRecord(f"The field {field.full_name} is no message.")
+        raise PoisonRecord(f"The field {field.full_name} is not a message.")
     return field.message_type
 
 

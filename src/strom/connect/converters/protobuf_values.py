@@ -1,4 +1,4 @@
-"""Values of Connect ↔ messages of Protocol Buffers, compiled once per schema."""
+"""Connect values ↔ Protocol Buffers messages, compiled once per schema."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping
@@ -22,12 +22,12 @@ from strom.connect.logical_values import (
 )
 
 Fill = Callable[[Any, Any], None]
-"""Puts a value into a message."""
+"""Sets the fields of a message from a value."""
 Read = Callable[[Any], Any]
 
 
 def message_filler(schema: Schema, message: Descriptor) -> Fill:
-    """What puts a struct's values into a message of this descriptor."""
+    """A function that sets the fields of a message of this descriptor from a struct."""
     setters = [_setter(field, message) for field in schema.fields]
     names = {field.name for field in schema.fields}
 
@@ -57,7 +57,7 @@ def _setter(field: Field, message: Descriptor) -> Fill:
         if value is not None:
             fill(target, value)
         elif not schema.optional:
-            raise PoisonRecord(f"The required field {name} is missing.")
+            raise PoisonRecord(f"The required field {name} has no value.")
 
     return put
 
@@ -75,7 +75,7 @@ def _filler(schema: Schema, field: FieldDescriptor) -> Fill:
 
     def put(target: Any, value: Any) -> None:
         inner = getattr(target, name)
-        inner.SetInParent()  # an empty message is there, too
+        inner.SetInParent()  # an empty message is present, too
         fill(inner, value)
 
     return put
@@ -152,7 +152,7 @@ def _scalar(schema: Schema, field: FieldDescriptor) -> Read:
 
         def number(value: Any) -> int:
             if value not in numbers:
-                raise PoisonRecord(f"{value!r} is no symbol of {enum.full_name}.")
+                raise PoisonRecord(f"{value!r} is not a symbol of {enum.full_name}.")
             return numbers[value]
 
         return number
@@ -181,7 +181,7 @@ def _decimal_filler(scale: int) -> Fill:
 
 def _fill_date(target: Any, value: Any) -> None:
     if not isinstance(value, dt.date):
-        raise PoisonRecord(f"A date was expected, not {type(value).__name__}.")
+        raise PoisonRecord(f"Expected a date, not {type(value).__name__}.")
     target.year, target.month, target.day = value.year, value.month, value.day
 
 
@@ -204,7 +204,7 @@ _FILLERS: dict[str, Fill] = {
 
 
 def message_reader(schema: Schema, message: Descriptor) -> Read:
-    """What reads a struct of this schema out of a message."""
+    """A function that reads a struct of this schema from a message."""
     readers = [
         (field.name, _reader(field.schema, message.fields_by_name[field.name]))
         for field in schema.fields
@@ -259,7 +259,7 @@ def _read_date(source: Any) -> dt.date:
     try:
         return dt.date(source.year, source.month, source.day)
     except ValueError as error:
-        raise PoisonRecord(f"The message is no date: {error}.") from None
+        raise PoisonRecord(f"The message is not a valid date: {error}.") from None
 
 
 def _read_time(source: Any) -> dt.time:
@@ -267,7 +267,7 @@ def _read_time(source: Any) -> dt.time:
     try:
         return dt.time(source.hours, source.minutes, source.seconds, micros)
     except ValueError as error:
-        raise PoisonRecord(f"The message is no time: {error}.") from None
+        raise PoisonRecord(f"The message is not a valid time: {error}.") from None
 
 
 def _read_timestamp(source: Any) -> dt.datetime:

@@ -1,4 +1,4 @@
-"""What converters that keep their schemas in a registry have in common."""
+"""The base of all converters with schemas in a registry."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ from strom.registry.client import (
 T = TypeVar("T")
 _STRATEGIES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
 _STRATEGY_DOC = (
-    "What the schema's subject is called: TopicNameStrategy (topic-value), RecordNameStrategy "
-    "(the schema's own name) or TopicRecordNameStrategy (both)."
+    "How the subject is named: TopicNameStrategy (topic-value), RecordNameStrategy "
+    "(the schema's name) or TopicRecordNameStrategy (topic-schema's name)."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegistrySettings(ConnectorSettings):
-    """Where the registry is, and what to keep there."""
+    """How to connect to the registry, and which schemas to register."""
 
     url: str = setting(
         "schema.registry.url",
         Kind.STRING,
-        "The registry's address; several may be given with commas between.",
+        "The registry's URL; several are separated by commas.",
         required=True,
     )
     user_info: str | None = setting(
@@ -47,7 +47,7 @@ class RegistrySettings(ConnectorSettings):
     credentials_source: str = setting(
         "basic.auth.credentials.source",
         Kind.STRING,
-        "Where user and password come from; only USER_INFO is known here.",
+        "Where user and password come from; only USER_INFO is supported.",
         "USER_INFO",
         choices=("USER_INFO",),
     )
@@ -57,17 +57,17 @@ class RegistrySettings(ConnectorSettings):
     auto_register: bool = setting(
         "auto.register.schemas",
         Kind.BOOLEAN,
-        "Register schemas that the registry does not have.",
+        "Register schemas that the subject does not have.",
         True,
     )
     use_latest: bool = setting(
         "use.latest.version",
         Kind.BOOLEAN,
-        "Write with the newest schema of the subject; only with auto.register.schemas=false.",
+        "Write with the latest schema of the subject; needs auto.register.schemas=false.",
         False,
     )
     cache_size: int = setting(
-        "schemas.cache.size", Kind.INT, "How many schemas to remember.", 1000, minimum=1
+        "schemas.cache.size", Kind.INT, "The number of cached schemas.", 1000, minimum=1
     )
     key_strategy: str = setting(
         "key.subject.name.strategy", Kind.STRING, f"For keys. {_STRATEGY_DOC}", _STRATEGIES[0]
@@ -77,23 +77,22 @@ class RegistrySettings(ConnectorSettings):
     )
 
     def validate(self) -> dict[str, str]:
-        """Strategies must be known, and the address one."""
         for name, given in (
             ("key.subject.name.strategy", self.key_strategy),
             ("value.subject.name.strategy", self.value_strategy),
         ):
             if given.rpartition(".")[2] not in _STRATEGIES:
-                return {name: f"There is no strategy {given}; there are {', '.join(_STRATEGIES)}."}
+                return {name: f"Unknown strategy {given}; use one of {', '.join(_STRATEGIES)}."}
         if not all(url.strip().startswith(("http://", "https://")) for url in self.url.split(",")):
-            return {"schema.registry.url": f"{self.url} is no http address."}
+            return {"schema.registry.url": f"Invalid URL {self.url}; use http:// or https://."}
         return {}
 
 
 class RegisteredConverter(Converter):
-    """Base of converters whose bytes begin with the id of a registered schema."""
+    """Base class of converters whose data starts with the id of a registered schema."""
 
     kind: str
-    """What the registry calls this kind of schema."""
+    """The schema type in the registry."""
 
     def __init__(self, settings: RegistrySettings, *, is_key: bool) -> None:
         super().__init__(settings, is_key=is_key)
@@ -103,7 +102,7 @@ class RegisteredConverter(Converter):
 
     @property
     def _registry(self) -> RegistryClient:
-        """Opened when it is first needed: converters are also made to see whether they can be."""
+        """Created on first use: converters are also created just to validate a configuration."""
         if self._opened is None:
             settings: RegistrySettings = self.settings
             user, _, password = (settings.user_info or "").partition(":")
@@ -112,23 +111,22 @@ class RegisteredConverter(Converter):
         return self._opened
 
     def close(self) -> None:
-        """Close the connections to the registry."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
 
     def subject(self, topic: str, schema_name: str | None) -> str:
-        """What the schema of a topic's records goes by in the registry."""
+        """The subject of a topic's schema."""
         if self._strategy == "TopicNameStrategy":
             return f"{topic}-{'key' if self.is_key else 'value'}"
         if schema_name is None:
-            raise PoisonRecord(f"The {self._strategy} needs schemas with a name.")
+            raise PoisonRecord(f"The {self._strategy} needs schemas that have a name.")
         if self._strategy == "RecordNameStrategy":
             return schema_name
         return f"{topic}-{schema_name}"
 
     def schema_to_write(self, subject: str, text: str) -> RegisteredSchema:
-        """The schema to write records of this subject with, and its id."""
+        """The registered schema to write records of this subject with."""
         settings: RegistrySettings = self.settings
         if settings.use_latest:
             return self._asked(lambda: self._registry.latest(subject))
@@ -138,8 +136,8 @@ class RegisteredConverter(Converter):
         looked_up = self._asked(lambda: self._registry.lookup(subject, text, self.kind))
         if looked_up is None:
             raise PoisonRecord(
-                f"The subject {subject} does not have the record's schema, and "
-                "auto.register.schemas is off."
+                f"The subject {subject} does not have the record's schema. Register it, or set "
+                "auto.register.schemas=true."
             )
         return RegisteredSchema(looked_up, self.kind, text)
 
@@ -151,7 +149,7 @@ class RegisteredConverter(Converter):
         return found
 
     def referenced(self, schema: RegisteredSchema) -> list[tuple[str, str]]:
-        """Everything a schema builds on, the deepest first: name and text."""
+        """All direct and indirect references of a schema as (name, text), in dependency order."""
         found: dict[str, str] = {}
         for reference in schema.references:
             inner = self._asked(
@@ -175,12 +173,11 @@ class RegisteredConverter(Converter):
 
 
 def framed(schema_id: int, payload: bytes) -> bytes:
-    """The payload behind its schema's id."""
     return frame(schema_id, payload)
 
 
 def unframed(data: bytes) -> tuple[int, bytes]:
-    """The schema's id and the payload; PoisonRecord for bytes of another kind."""
+    """The schema id and the payload; PoisonRecord if the data has none."""
     try:
         return unframe(data)
     except NotFramed as error:
@@ -188,6 +185,6 @@ def unframed(data: bytes) -> tuple[int, bytes]:
 
 
 def named_by(schema: Any) -> str | None:
-    """The name of a schema, for subjects that go by it."""
+    """The name of a schema, for subject names."""
     name: str | None = schema.name
     return name

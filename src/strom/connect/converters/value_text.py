@@ -1,9 +1,8 @@
-"""Values as text and back, as headers and literals in settings are written.
+"""Values ↔ text, as in headers and in literals of settings.
 
-Reading guesses the narrowest type: `true`, `12` (int8), `0.5` (float32), `2019-08-23` (a date),
-`[1,2]`, `{"a":1}`; what is none of these is a string. It follows Kafka's rules, but never drops a
-part of the text: what is not read to its end (`10:30`, `[1] and more`) is a string here, and only
-real dates are dates.
+Parsing infers the narrowest type: `true`, `12` (int8), `0.5` (float32), `2019-08-23` (a date), `[1,2]`,
+`{"a":1}`; anything else is a string. The rules are Kafka's, but no part of the text is dropped: text that
+continues behind a value (`10:30`, `[1] and more`) is a string here, and only valid dates are dates.
 """
 
 import base64
@@ -42,19 +41,19 @@ _TIME: Final = re.compile(r"\d\d:\d\d:\d\d\.\d\d\dZ")
 _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d\d\dZ")
 
 
-class Read(NamedTuple):
-    """A value that was read, with its schema."""
+class ParsedValue(NamedTuple):
+    """A parsed value, with its schema."""
 
     schema: Schema | None
     value: Any
 
 
 class _NoStructure(Exception):
-    """The text is no array, map or other value."""
+    """The text is not an array, map or other value."""
 
 
 def text_of(schema: Schema | None, value: Any, *, embedded: bool = False) -> str:
-    """The text of a value; `embedded` in an array or map, where strings need quotes."""
+    """The text of a value; `embedded` in an array or map, where strings are quoted."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -79,7 +78,7 @@ def text_of(schema: Schema | None, value: Any, *, embedded: bool = False) -> str
         return "[" + ",".join(text_of(inner, item, embedded=True) for item in value) + "]"
     if isinstance(value, Mapping):
         return "{" + ",".join(_entries(schema, value)) + "}"
-    raise PoisonRecord(f"A {type(value).__name__} has no text form.")
+    raise PoisonRecord(f"A {type(value).__name__} cannot be written as text.")
 
 
 def _entries(schema: Schema | None, value: Mapping[Any, Any]) -> list[str]:
@@ -106,28 +105,28 @@ def _moment_text(value: dt.date | dt.time) -> str:
     if not isinstance(value, dt.datetime):
         return value.isoformat()
     utc = value.astimezone(dt.UTC) if value.tzinfo is not None else value
-    # Kafka leaves midnight out; of the first days, it would leave out the date.
+    # Kafka omits midnight; at the epoch it would omit the date.
     if utc.time() == dt.time() and utc.date() > dt.date(1970, 1, 1):
         return utc.date().isoformat()
     return utc.replace(tzinfo=None).isoformat("T", "milliseconds") + "Z"
 
 
-def parse_text(text: str) -> Read:
-    """The value that the text stands for."""
+def parse_text(text: str) -> ParsedValue:
+    """The value that a text denotes."""
     if not text:
-        return Read(STRING, text)
+        return ParsedValue(STRING, text)
     reader = _Reader(_TOKEN.findall(text))
     try:
         found = reader.value()
         if not reader.at_end():
-            return Read(STRING, text)
+            return ParsedValue(STRING, text)
     except (_NoStructure, RecursionError):
-        return Read(STRING, text)
+        return ParsedValue(STRING, text)
     return found
 
 
 class _Reader:
-    """Reads values from tokens: single delimiters, and what stands between them."""
+    """Parses tokens: single delimiters, and the text between them."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -137,7 +136,7 @@ class _Reader:
         self._skip_blanks()
         return self._next >= len(self._tokens)
 
-    def value(self, *, embedded: bool = False) -> Read:
+    def value(self, *, embedded: bool = False) -> ParsedValue:
         if self._take("["):
             return self._array()
         if self._take("{"):
@@ -169,17 +168,17 @@ class _Reader:
         self._next += found
         return found
 
-    def _quoted(self) -> Read:
+    def _quoted(self) -> ParsedValue:
         try:
             end = self._tokens.index('"', self._next)
         except ValueError:
             raise _NoStructure from None
         content = "".join(self._tokens[self._next : end])
         self._next = end + 1
-        return _as_moment(content.replace("\\:", ":")) or Read(STRING, content)
+        return _as_moment(content.replace("\\:", ":")) or ParsedValue(STRING, content)
 
-    def _moment(self) -> Read | None:
-        """A time holds colons, so it is spread over five tokens."""
+    def _moment(self) -> ParsedValue | None:
+        """A time contains colons, so it consists of five tokens."""
         for length in (5, 1):
             tokens = self._tokens[self._next : self._next + length]
             found = _as_moment("".join(tokens).strip().replace("\\:", ":"))
@@ -188,8 +187,8 @@ class _Reader:
                 return found
         return None
 
-    def _array(self) -> Read:
-        items: list[Read] = []
+    def _array(self) -> ParsedValue:
+        items: list[ParsedValue] = []
         while not self._take("]"):
             items.append(self.value(embedded=True))
             if not self._take(","):
@@ -197,11 +196,13 @@ class _Reader:
                     raise _NoStructure
                 break
         schema = _common_schema(items)
-        return Read(Schema(Type.ARRAY, value=schema), [_aligned(schema, item) for item in items])
+        return ParsedValue(
+            Schema(Type.ARRAY, value=schema), [_aligned(schema, item) for item in items]
+        )
 
-    def _map(self) -> Read:
-        keys: list[Read] = []
-        values: list[Read] = []
+    def _map(self) -> ParsedValue:
+        keys: list[ParsedValue] = []
+        values: list[ParsedValue] = []
         while not self._take("}"):
             key = self.value(embedded=True)
             if key.value is None or isinstance(key.value, list | dict) or not self._take(":"):
@@ -212,51 +213,51 @@ class _Reader:
         key_schema = _common_schema(keys)
         value_schema = _common_schema(values) if key_schema is not None else None
         pairs = zip(keys, values, strict=True)
-        return Read(
+        return ParsedValue(
             Schema(Type.MAP, key=key_schema, value=value_schema),
             {_aligned(key_schema, key): _aligned(value_schema, item) for key, item in pairs},
         )
 
 
 _LITERALS: Final = {
-    "null": Read(None, None),
-    "true": Read(BOOLEAN, True),
-    "false": Read(BOOLEAN, False),
+    "null": ParsedValue(None, None),
+    "true": ParsedValue(BOOLEAN, True),
+    "false": ParsedValue(BOOLEAN, False),
 }
 
 
-def _number(token: str) -> Read:
+def _number(token: str) -> ParsedValue:
     exact = Decimal(token)
     if exact == exact.to_integral_value():
         whole = int(exact)
         for schema, bits in ((_INT8, 7), (_INT16, 15), (INT32, 31), (INT64, 63)):
             if -(1 << bits) <= whole < 1 << bits:
-                return Read(schema, whole)
+                return ParsedValue(schema, whole)
     exponent = exact.as_tuple().exponent
     scale = -exponent if isinstance(exponent, int) else 0
     if scale != 0:
         single = as_single(float(exact))
         if math.isfinite(single):
-            return Read(_FLOAT32, single)
+            return ParsedValue(_FLOAT32, single)
         if math.isfinite(float(exact)):
-            return Read(FLOAT64, float(exact))
-    return Read(decimal(scale), exact)
+            return ParsedValue(FLOAT64, float(exact))
+    return ParsedValue(decimal(scale), exact)
 
 
-def _as_moment(text: str) -> Read | None:
+def _as_moment(text: str) -> ParsedValue | None:
     try:
         if _DATE.fullmatch(text):
-            return Read(DATE, dt.date.fromisoformat(text))
+            return ParsedValue(DATE, dt.date.fromisoformat(text))
         if _TIME.fullmatch(text):
-            return Read(TIME, dt.time.fromisoformat(text[:-1]))
+            return ParsedValue(TIME, dt.time.fromisoformat(text[:-1]))
         if _TIMESTAMP.fullmatch(text):
-            return Read(TIMESTAMP, dt.datetime.fromisoformat(text))
+            return ParsedValue(TIMESTAMP, dt.datetime.fromisoformat(text))
     except ValueError:
-        pass  # the 31st of February is a string
+        pass  # an invalid date such as 31 February is a string
     return None
 
 
-def _common_schema(items: list[Read]) -> Schema | None:
+def _common_schema(items: list[ParsedValue]) -> Schema | None:
     common: Schema | None = None
     for schema in (item.schema for item in items if item.schema is not None):
         if common is None:
@@ -273,7 +274,7 @@ def _common_schema(items: list[Read]) -> Schema | None:
     return common
 
 
-def _aligned(schema: Schema | None, item: Read) -> Any:
+def _aligned(schema: Schema | None, item: ParsedValue) -> Any:
     if schema is None:
         return item.value
     if item.value is None:

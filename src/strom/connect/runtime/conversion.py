@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message
 
 from strom.connect.api import Header, RecordBatch, RetriableError, Schema, SinkRecord, SourceRecord
-from strom.connect.api.record_batches import Stretches
+from strom.connect.api.record_batches import ColumnarRecords
 from strom.connect.converters import (
     Converter,
     HeaderConverter,
@@ -87,7 +87,9 @@ class Conversion:
         columns = self.in_columns(messages, spans)
         return self.one_after_the_other(messages) if columns is None else columns
 
-    def in_columns(self, messages: Sequence[Message], spans: Sequence[Span]) -> Stretches | None:
+    def in_columns(
+        self, messages: Sequence[Message], spans: Sequence[Span]
+    ) -> ColumnarRecords | None:
         """All at once; None: converters or transforms want them one by one, or there are headers."""
         transforms = () if self.chain is None else self.chain.on_columns
         if transforms is None or any(map(Message.headers, messages)):
@@ -116,7 +118,7 @@ class Conversion:
                     timestamps=stamps,
                 )
             )
-        return Stretches(parts)
+        return ColumnarRecords(parts)
 
     def _columns(self, topic: str, messages: Sequence[Message]) -> _Columns | None:
         values = self.value.all_from_bytes(topic, list(map(Message.value, messages)))

@@ -1,4 +1,4 @@
-"""Transforms: changes to single records on their way, and predicates that say which."""
+"""Single message transforms, and the predicates that select records for them."""
 
 from strom.connect.transforms.catalogue import PREDICATES, TRANSFORMS
 from strom.connect.transforms.chain import Chain, known_names, make_chain

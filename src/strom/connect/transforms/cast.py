@@ -1,4 +1,4 @@
-"""Cast: other types for fields, or for the whole key or value."""
+"""Cast: converts fields, or the whole key or value, to other types."""
 
 import base64
 import datetime as dt
@@ -42,8 +42,6 @@ _NOT_CAST: Final = (Type.ARRAY, Type.MAP, Type.STRUCT)
 
 @dataclass(frozen=True, kw_only=True)
 class CastSettings(NullSettings):
-    """Which types."""
-
     spec: tuple[str, ...] = setting(
         "spec",
         Kind.LIST,
@@ -54,19 +52,18 @@ class CastSettings(NullSettings):
     )
 
     def validate(self) -> dict[str, str]:
-        """Every type must be one, and fields and the whole are not cast at once."""
         for entry in self.spec:
             field, colon, name = entry.rpartition(":")
             if name.strip().lower() not in _TARGETS:
                 return {"spec": f"{entry}: the type must be one of {', '.join(_TARGETS)}."}
             if (colon and not field) or ":" in field:
-                return {"spec": f"{entry} is not of the form field:type."}
+                return {"spec": f"{entry} does not have the form field:type."}
         if len(self.spec) > 1 and not all(":" in entry for entry in self.spec):
-            return {"spec": "Cast either fields or the whole, not both."}
+            return {"spec": "Cast either fields or the whole key or value, not both."}
         return {}
 
     def casts(self) -> dict[str, Type]:
-        """Types by field; the whole is the field of no name."""
+        """Types by field; the empty name is the whole key or value."""
         found = {}
         for entry in self.spec:
             field, _, name = entry.rpartition(":")
@@ -75,7 +72,7 @@ class CastSettings(NullSettings):
 
 
 class Cast(PartTransform):
-    """Changes the types of fields, or of the whole key or value, as Java's casts do."""
+    """Casts fields, or the whole key or value, as Java does."""
 
     settings_class = CastSettings
 
@@ -86,7 +83,6 @@ class Cast(PartTransform):
         self._schemas = SchemaCache(self._new_schema)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The value in its new types."""
         if value is None:
             return schema, None
         if schema is not None:
@@ -125,7 +121,7 @@ class Cast(PartTransform):
                 **_cast_default(schema, self._whole),
             )
         if has_default(schema):
-            raise PoisonRecord("Cast does not take structs with a default.")
+            raise PoisonRecord("Cast does not support structs with a default.")
         fields = [
             Field(field.name, self._field_schema(field))
             for field in struct_schema(schema, "Cast").fields
@@ -147,11 +143,11 @@ def _cast_default(schema: Schema, target: Type) -> dict[str, Any]:
 
 
 def cast_value(schema: Schema | None, value: Any, target: Type) -> Any:
-    """The value in another type; PoisonRecord where Java could not cast it either."""
+    """The value in another type; PoisonRecord if Java cannot cast it either."""
     if value is None:
         return None
     if schema is not None and schema.type in _NOT_CAST:
-        raise PoisonRecord(f"Cast does not take {schema.type.value}.")
+        raise PoisonRecord(f"Cast does not support {schema.type.value}.")
     if target is Type.STRING:
         return _text(schema, value)
     if schema is not None and schema.name != DECIMAL:
@@ -172,7 +168,7 @@ def _text(schema: Schema | None, value: Any) -> str:
 
 
 def _not_castable(value: Any) -> PoisonRecord:
-    return PoisonRecord(f"Cast does not take {type(value).__name__}.")
+    return PoisonRecord(f"Cast does not support {type(value).__name__}.")
 
 
 def _to_whole(bits: int) -> Callable[[Any], int]:

@@ -1,4 +1,4 @@
-"""Transforms and predicates by the names that configurations hold."""
+"""Transforms and predicates by the class names in configurations."""
 
 import difflib
 import importlib
@@ -33,36 +33,32 @@ _PREDICATES = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 
 
 class TransformPlugin(NamedTuple):
-    """A kind of transform or predicate, not imported yet."""
+    """A transform or predicate class that is not imported yet."""
 
     name: str
-    """The short name: InsertField$Value."""
+    """The short name, such as InsertField$Value."""
     class_name: str
-    """Kafka's full name."""
+    """The class name in Kafka."""
     module: str
     part: Part | None = None
 
-    def loaded(self) -> type:
-        """The class."""
-        loaded: type = getattr(importlib.import_module(self.module), self.name.partition("$")[0])
-        return loaded
+    def load(self) -> type:
+        load: type = getattr(importlib.import_module(self.module), self.name.partition("$")[0])
+        return load
 
     def settings_class(self) -> type[ConnectorSettings]:
-        """What declares its settings."""
-        declared: type[ConnectorSettings] = self.loaded().settings_class  # type: ignore[attr-defined]
+        declared: type[ConnectorSettings] = self.load().settings_class  # type: ignore[attr-defined]
         return declared
 
     def transform(self, settings: ConnectorSettings) -> Transform:
-        """The transform with these settings."""
-        loaded = self.loaded()
-        if issubclass(loaded, PartTransform) and self.part is not None:
-            return loaded(settings, self.part)
-        made: Transform = loaded(settings)
+        load = self.load()
+        if issubclass(load, PartTransform) and self.part is not None:
+            return load(settings, self.part)
+        made: Transform = load(settings)
         return made
 
     def predicate(self, settings: ConnectorSettings) -> Predicate:
-        """The predicate with these settings."""
-        made: Predicate = self.loaded()(settings)
+        made: Predicate = self.load()(settings)
         return made
 
 
@@ -83,12 +79,12 @@ PREDICATES = tuple(
 
 
 def find(kinds: tuple[TransformPlugin, ...], name: str, place: str, what: str) -> TransformPlugin:
-    """The kind of that name; InvalidSettings for `place` offers the nearest."""
+    """The class of this name; InvalidSettings for `place` suggests the nearest."""
     by_name = {known: kind for kind in kinds for known in (kind.name, kind.class_name)}
     if name in by_name:
         return by_name[name]
     near = difflib.get_close_matches(name, by_name, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     if not near:
-        hint = f" There are: {', '.join(kind.name for kind in kinds)}."
-    raise InvalidSettings({place: [f"There is no {what} {name}.{hint}"]})
+        hint = f" Available: {', '.join(kind.name for kind in kinds)}."
+    raise InvalidSettings({place: [f"Unknown {what} {name}.{hint}"]})

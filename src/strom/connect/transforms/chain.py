@@ -1,4 +1,4 @@
-"""The transforms of a connector, one after the other, as its settings name them.
+"""The transforms of a connector, in the order of its settings.
 
 ```
 transforms=route,hide
@@ -32,13 +32,13 @@ class _Step(NamedTuple):
 
 
 class Chain:
-    """Applies the transforms in order; false where there are none."""
+    """Applies the transforms in order; falsy if there are none."""
 
     def __init__(self, steps: Iterable[_Step]) -> None:
         self._steps = tuple(steps)
 
         self.on_columns: tuple[PartTransform, ...] | None = _on_columns(self._steps)
-        """The transforms, if all of them can take many keys or values at once."""
+        """The transforms, if all of them support columns."""
 
     def __bool__(self) -> bool:
         return bool(self._steps)
@@ -46,7 +46,7 @@ class Chain:
     def __call__(self, record: R) -> R | None:
         """The record after all transforms; None if one dropped it."""
         for transform, predicate, negate in self._steps:
-            if predicate is None or predicate.holds(record) is not negate:
+            if predicate is None or predicate.test(record) is not negate:
                 changed = transform.apply(record)
                 if changed is None:
                     return None
@@ -66,7 +66,7 @@ def _on_columns(steps: Iterable[_Step]) -> tuple[PartTransform, ...] | None:
 
 
 def make_chain(settings: Mapping[str, str]) -> Chain:
-    """The transforms in a connector's settings; InvalidSettings names everything that is wrong."""
+    """Create the transforms of a connector's settings; InvalidSettings has every problem."""
     problems: dict[str, list[str]] = {}
     predicates: dict[str, Predicate] = {}
     for alias in _aliases(settings, "predicates"):
@@ -82,7 +82,7 @@ def make_chain(settings: Mapping[str, str]) -> Chain:
 
 
 def known_names(settings: Mapping[str, str]) -> set[str]:
-    """The names of all settings that the named transforms and predicates may have."""
+    """The names of all settings that the configured transforms and predicates support."""
     names = {"transforms", "predicates"}
     for group, kinds in (("transforms", TRANSFORMS), ("predicates", PREDICATES)):
         for alias in _aliases(settings, group):
@@ -115,7 +115,7 @@ def _kind(
     place = f"{group}.{alias}.type"
     what = group[:-1]
     if not settings.get(place):
-        raise InvalidSettings({place: [f"The {what} {alias} needs its type in {place}."]})
+        raise InvalidSettings({place: [f"The {what} {alias} has no type: set {place}."]})
     return find(kinds, settings[place], place, what)
 
 
@@ -147,7 +147,9 @@ def _step(settings: Mapping[str, str], alias: str, predicates: Mapping[str, Pred
     place = f"transforms.{alias}.predicate"
     named = settings.get(place)
     if named and named not in _aliases(settings, "predicates"):
-        raise InvalidSettings({place: [f"There is no predicate {named}; list it in predicates."]})
+        raise InvalidSettings(
+            {place: [f"Unknown predicate {named}; add it to the setting predicates."]}
+        )
     negate = settings.get(f"transforms.{alias}.negate", "false").strip().lower()
     if negate not in ("true", "false"):
         raise InvalidSettings({f"transforms.{alias}.negate": ["It must be true or false."]})

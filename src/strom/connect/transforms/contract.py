@@ -1,4 +1,4 @@
-"""What transforms and predicates are, and what most of them need."""
+"""The interface of transforms and predicates, and what most of them share."""
 
 import dataclasses
 from abc import ABC, abstractmethod
@@ -24,19 +24,19 @@ Record = SourceRecord | SinkRecord
 
 
 class Part(Enum):
-    """Which part of a record a transform works on."""
+    """The part of a record that a transform applies to."""
 
     KEY = "Key"
     VALUE = "Value"
 
     @property
     def place(self) -> int:
-        """Where it stands in a record of either kind; its schema follows it."""
+        """Its index in source and sink records; its schema follows it."""
         return SinkRecord._fields.index(self.name.lower())
 
 
 class Transform(ABC):
-    """Changes records one by one, or drops them."""
+    """Changes or drops single records."""
 
     settings_class: ClassVar[type[ConnectorSettings]]
 
@@ -45,11 +45,11 @@ class Transform(ABC):
 
     @abstractmethod
     def apply(self, record: R) -> R | None:
-        """The changed record; None drops it. PoisonRecord: this one cannot be changed."""
+        """The changed record; None drops it. PoisonRecord: this record cannot be transformed."""
 
 
 class PartTransform(Transform):
-    """Changes the key or the value, whichever its name says after the `$`."""
+    """Changes the key or the value, as its name says behind the `$`."""
 
     def __init__(self, settings: Any, part: Part) -> None:
         super().__init__(settings)
@@ -58,15 +58,14 @@ class PartTransform(Transform):
         self._behind: int = part.place + 2
 
     def apply(self, record: R) -> R | None:
-        """The record with its key or value changed."""
         place: int = self._place
         parts: tuple[Any, ...] = record
         schema, value = self.changed(parts[place + 1], parts[place])
         changed = (*parts[:place], value, schema, *parts[self._behind :])
-        return tuple.__new__(type(record), changed)  # a third of the time of `_replace`
+        return tuple.__new__(type(record), changed)  # takes a third of the time of `_replace`
 
     def present(self, record: Record) -> tuple[Schema | None, Any]:
-        """The schema and value of the record's key or value."""
+        """The schema and value of this transform's part of the record."""
         parts: tuple[Any, ...] = record
         return parts[self._place + 1], parts[self._place]
 
@@ -77,13 +76,13 @@ class PartTransform(Transform):
         return tuple.__new__(type(record), changed)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The new schema and value; for transforms that need nothing else of the record."""
+        """The new schema and value; for transforms that depend on nothing else in the record."""
         raise NotImplementedError
 
     def all_changed(
         self, schema: Schema | None, values: Sequence[Any]
     ) -> tuple[Schema | None, Sequence[Any]]:
-        """The same for many values of one schema that become many of another.
+        """The same for many values of one schema.
 
         For transforms whose new schema does not depend on the value; see `works_on_columns`.
         """
@@ -91,12 +90,12 @@ class PartTransform(Transform):
 
     @property
     def works_on_columns(self) -> bool:
-        """Whether it has `all_changed`."""
+        """Whether it implements `all_changed`."""
         return type(self).all_changed is not PartTransform.all_changed
 
 
 class Predicate(ABC):
-    """Says of a record whether a transform applies to it."""
+    """Decides whether a transform applies to a record."""
 
     settings_class: ClassVar[type[ConnectorSettings]]
 
@@ -104,47 +103,47 @@ class Predicate(ABC):
         self.settings = settings
 
     @abstractmethod
-    def holds(self, record: Record) -> bool:
-        """Whether it is true of this record."""
+    def test(self, record: Record) -> bool:
+        """Whether the record matches."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NullSettings(ConnectorSettings):
-    """What transforms that copy fields have in common."""
+    """The setting of all transforms that copy fields."""
 
     replace_null: bool = setting(
         "replace.null.with.default",
         Kind.BOOLEAN,
-        "Put a field's default where its value is missing.",
+        "Replace a missing value by the field's default.",
         True,
     )
 
 
 def struct_value(value: Any, purpose: str) -> Mapping[str, Any]:
-    """The value as a struct, which it must be."""
+    """The value, which must be a struct."""
     if not isinstance(value, Mapping):
         raise PoisonRecord(f"{purpose} needs a struct, not {type(value).__name__}.")
     return value
 
 
 def map_value(value: Any, purpose: str) -> Mapping[str, Any]:
-    """The value as a map, which it must be where there is no schema."""
+    """The value, which must be a map because it has no schema."""
     if not isinstance(value, Mapping):
         raise PoisonRecord(
-            f"{purpose} needs a map where there is no schema, not {type(value).__name__}."
+            f"{purpose} needs a map if there is no schema, not {type(value).__name__}."
         )
     return value
 
 
 def struct_schema(schema: Schema, purpose: str) -> Schema:
-    """The schema, which must be that of a struct."""
+    """The schema, which must be a struct's."""
     if schema.type is not Type.STRUCT:
         raise PoisonRecord(f"{purpose} needs a struct, not {schema.type.value}.")
     return schema
 
 
 def field_value(values: Mapping[str, Any], field: Field, replace_null: bool) -> Any:
-    """A field's value, or its default where it has none."""
+    """A field's value, or its default if it is missing."""
     found = values.get(field.name)
     if found is None and replace_null and has_default(field.schema):
         return field.schema.default
@@ -152,14 +151,14 @@ def field_value(values: Mapping[str, Any], field: Field, replace_null: bool) -> 
 
 
 def with_fields(schema: Schema, fields: list[Field]) -> Schema:
-    """A struct with other fields, of the same name, version, doc and parameters.
+    """The struct's schema with other fields; name, version, doc and parameters stay.
 
-    As Kafka's transforms do it, the new struct is required and has no default.
+    As in Kafka's transforms, the new struct is required and has no default.
     """
     names = [field.name for field in fields]
     if len(names) != len(set(names)):
         doubled = next(name for name in names if names.count(name) > 1)
-        raise PoisonRecord(f"There would be two fields {doubled}.")
+        raise PoisonRecord(f"The result would have the field {doubled} twice.")
     return Schema(
         Type.STRUCT,
         name=schema.name,

@@ -1,8 +1,7 @@
-"""Dates in the letters of Java's SimpleDateFormat, always in UTC and English.
+"""Date patterns of Java's SimpleDateFormat, always in UTC and English.
 
-Known: y M d D E u a H k K h m s S z Z X and 'quoted text'. Other letters are refused by name.
-Reading is as lenient as Java's: the 32nd of January is the 1st of February, and what follows the
-pattern is not looked at.
+Supported: y M d D E u a H k K h m s S z Z X and 'quoted text'; other letters are rejected. Parsing is as
+lenient as Java's: 32 January is 1 February, and text behind the pattern is ignored.
 """
 
 import datetime as dt
@@ -34,25 +33,24 @@ _UNIX_YEAR: Final = 1970
 
 
 class _Piece(NamedTuple):
-    """A letter repeated, or text between letters."""
+    """A repeated letter, or literal text."""
 
     letter: str
-    """Empty for text."""
+    """Empty for literal text."""
     width: int
     text: str
 
 
 class DatePattern:
-    """A pattern, ready to write and read times in milliseconds since 1970."""
+    """A compiled pattern that formats and parses milliseconds since the epoch."""
 
     def __init__(self, pattern: str, *, today: dt.date | None = None) -> None:
-        """ValueError names what is not understood; `today` decides what century `yy` is in."""
+        """ValueError describes an invalid pattern; `today` determines the century of `yy`."""
         self.pattern = pattern
         self._today = today
         self._pieces = _pieces(pattern)
 
     def format(self, millis: int) -> str:
-        """The time, written out."""
         moment = millis_to_timestamp(millis)
         return "".join(
             _FORMATS[piece.letter](moment, piece.width) if piece.letter else piece.text
@@ -60,7 +58,7 @@ class DatePattern:
         )
 
     def parse(self, text: str) -> int:
-        """The time that a text says; ValueError if it does not fit the pattern."""
+        """Parse a text; ValueError if it does not match the pattern."""
         found: dict[str, int] = {}
         position = 0
         for index, piece in enumerate(self._pieces):
@@ -83,7 +81,7 @@ class DatePattern:
     ) -> int:
         position = _after_blanks(text, position)
         if _is_number(piece):
-            # Numbers that touch are told apart by the pattern's counts alone.
+            # The pattern's counts are the only separators between adjacent numbers.
             width = piece.width if following is not None and _is_number(following) else None
             digits = re.compile(r"\d+" if width is None else rf"\d{{1,{width}}}").match(
                 text, position
@@ -102,13 +100,13 @@ class DatePattern:
         return end
 
     def _full_year(self, two_digits: int) -> int:
-        """Between 80 years ago and 20 years ahead."""
+        """The year between 80 years ago and 20 years ahead, as in Java."""
         today = self._today or dt.datetime.now(dt.UTC).date()
         year = (today.year - 80) // 100 * 100 + two_digits
         return year if year >= today.year - 80 else year + 100
 
     def _misfit(self, text: str) -> ValueError:
-        return ValueError(f"{text!r} is no time of the form {self.pattern}.")
+        return ValueError(f"{text!r} does not match the pattern {self.pattern}.")
 
 
 def _pieces(pattern: str) -> list[_Piece]:
@@ -117,13 +115,13 @@ def _pieces(pattern: str) -> list[_Piece]:
     while position < len(pattern):
         found = _PIECES.match(pattern, position)
         if found is None:
-            raise ValueError(f"The quote at {position} of {pattern} has no closing one.")
+            raise ValueError(f"The quote at {position} of {pattern} is not closed.")
         text, letter = found.group(), found.group(1) or ""
         if text.startswith("'"):
             text = "'" if text == "''" else text[1:-1].replace("''", "'")
         elif letter and letter not in _FORMATS:
             raise ValueError(
-                f"The letter {letter} of {pattern} is not known here; known are "
+                f"Unsupported letter {letter} in {pattern}; supported are "
                 f"{' '.join(_FORMATS)}, and text in '…'."
             )
         pieces.append(_Piece(letter, len(text), text))
@@ -163,12 +161,12 @@ def _read_zone(text: str, position: int, letter: str, found: dict[str, int]) -> 
 
 
 def _millis(found: dict[str, int]) -> int:
-    """All numbers may be too large; they then count on."""
+    """Every number may exceed its range; the excess carries over."""
     months = found.get("y", _UNIX_YEAR) * 12 + found.get("M", 1) - 1
     try:
         month_start = dt.date(months // 12, months % 12 + 1, 1)
     except ValueError:
-        raise ValueError("The year must lie between 1 and 9999.") from None
+        raise ValueError("The year must be between 1 and 9999.") from None
     days = month_start.toordinal() - UTC_EPOCH.toordinal()
     if "D" in found and "d" not in found:
         days = month_start.replace(month=1).toordinal() - UTC_EPOCH.toordinal() + found["D"] - 1

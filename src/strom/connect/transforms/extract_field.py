@@ -1,4 +1,4 @@
-"""ExtractField: one field becomes the whole key or value."""
+"""ExtractField: replaces the key or value by one of its fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,19 +19,16 @@ from strom.connect.transforms.field_paths import parse_path
 
 @dataclass(frozen=True, kw_only=True)
 class ExtractFieldSettings(NullSettings):
-    """Which field."""
-
     field: str = setting("field", Kind.STRING, "The field to extract.", required=True)
     syntax_version: str = setting(
         "field.syntax.version",
         Kind.STRING,
-        "V1: the field's plain name. V2: a path of names with dots between, in backticks where a "
-        "name holds a dot.",
+        "V1: the field's plain name. V2: a path of names separated by dots; a name that contains "
+        "a dot is quoted in backticks.",
         "V1",
     )
 
     def validate(self) -> dict[str, str]:
-        """The path must be one."""
         if self.syntax_version.upper() not in {"V1", "V2"}:
             return {"field.syntax.version": f"It must be V1 or V2, not {self.syntax_version}."}
         try:
@@ -41,14 +38,14 @@ class ExtractFieldSettings(NullSettings):
         return {}
 
     def steps(self) -> tuple[str, ...]:
-        """The names on the way to the field."""
+        """The names on the path to the field."""
         if self.syntax_version.upper() == "V1":
             return (self.field,)
         return parse_path(self.field)
 
 
 class ExtractField(PartTransform):
-    """Takes one field out of a struct or map, and drops the rest."""
+    """Replaces a struct or map by one of its fields."""
 
     settings_class = ExtractFieldSettings
 
@@ -58,7 +55,6 @@ class ExtractField(PartTransform):
         self._ways = SchemaCache(self._way)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The field's schema and value."""
         if schema is None:
             for step in self._steps:
                 value = None if value is None else map_value(value, "ExtractField").get(step)
@@ -73,7 +69,7 @@ class ExtractField(PartTransform):
         for step in self._steps:
             found = (way[-1].schema if way else schema).field(step)
             if found is None:
-                raise PoisonRecord(f"There is no field {self.settings.field} to extract.")
+                raise PoisonRecord(f"The field to extract, {self.settings.field}, does not exist.")
             way.append(found)
         return way
 

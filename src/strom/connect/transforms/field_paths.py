@@ -1,10 +1,10 @@
-"""Paths to nested fields: names with dots between, in backticks where a name holds a dot."""
+"""Paths to nested fields: names separated by dots; a name that contains a dot is quoted in backticks."""
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    r"""The names of a path such as ``a.`b.c`.d``; ValueError if a backtick is left open.
+    r"""The names of a path such as ``a.`b.c`.d``; ValueError if a backtick is not closed.
 
-    A closing backtick stands before a dot or at the end; ``\``` before a dot is a part of the name.
+    A closing backtick precedes a dot or the end; ``\``` before a dot is part of the name.
     """
     steps: list[str] = []
     position = 0
@@ -29,7 +29,7 @@ def _quoted(text: str, opening: int) -> tuple[str, int]:
         last = position == len(text) - 1
         escaped = position > 0 and text[position - 1] == "\\"
         if position < 0 or (last and escaped):
-            raise ValueError(f"The backtick at {opening} of {text} has no closing one.")
+            raise ValueError(f"The backtick at {opening} of {text} is not closed.")
         if last or (text[position + 1] == "." and not escaped):
             return step + text[start:position], position + 2
         if text[position + 1] == ".":

@@ -1,4 +1,4 @@
-"""Filter: drops records; which ones, its predicate says."""
+"""Filter: drops records that match its predicate."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,13 @@ from strom.connect.transforms.contract import R, Transform
 
 @dataclass(frozen=True, kw_only=True)
 class FilterSettings(ConnectorSettings):
-    """None."""
+    """Filter has no settings."""
 
 
 class Filter(Transform):
-    """Drops every record it is applied to."""
+    """Drops every record that it is applied to."""
 
     settings_class = FilterSettings
 
     def apply(self, record: R) -> R | None:
-        """Nothing."""
         return None

@@ -1,4 +1,4 @@
-"""Flatten: nested structs and maps become fields of one level."""
+"""Flatten: turns nested structs and maps into fields of one level."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -21,15 +21,15 @@ from strom.connect.transforms.contract import (
 
 @dataclass(frozen=True, kw_only=True)
 class FlattenSettings(ConnectorSettings):
-    """How the new names are made."""
+    """How nested fields are named."""
 
     delimiter: str = setting(
-        "delimiter", Kind.STRING, "What stands between the names of a nested field.", "."
+        "delimiter", Kind.STRING, "The separator in the name of a nested field.", "."
     )
 
 
 class Flatten(PartTransform):
-    """Names nested fields by their way from the top, and takes the nesting away."""
+    """Names nested fields by their path, and removes the nesting."""
 
     settings_class = FlattenSettings
 
@@ -38,7 +38,6 @@ class Flatten(PartTransform):
         self._schemas = SchemaCache(self._new_schema)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The value in one level."""
         if value is None:
             return schema, None
         if schema is None:
@@ -71,7 +70,7 @@ class Flatten(PartTransform):
     def _fields(
         self, schema: Schema, prefix: str, optional: bool, default: Mapping[str, Any] | None
     ) -> Iterator[Field]:
-        """The fields of one level; what is in an optional struct is optional itself."""
+        """The fields of one level; the fields of an optional struct are optional."""
         for field in schema.fields:
             own = field.schema
             may_miss = optional or own.optional
@@ -81,7 +80,7 @@ class Flatten(PartTransform):
                 yield from self._fields(own, deeper, may_miss, fallback)
                 continue
             if own.type is Type.MAP:
-                raise PoisonRecord(f"Flatten does not take maps (field {prefix}{field.name}).")
+                raise PoisonRecord(f"Flatten does not support maps (field {prefix}{field.name}).")
             changed = dataclasses.replace(own, optional=may_miss)
             if fallback is not None:
                 changed = dataclasses.replace(changed, default=fallback)

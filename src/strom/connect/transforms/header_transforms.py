@@ -1,4 +1,4 @@
-"""DropHeaders, InsertHeader, HeaderFrom: what transforms do with headers."""
+"""DropHeaders, InsertHeader, HeaderFrom: transforms of headers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -30,20 +30,17 @@ from strom.connect.transforms.contract import (
 
 @dataclass(frozen=True, kw_only=True)
 class DropHeadersSettings(ConnectorSettings):
-    """Which headers."""
-
     headers: tuple[str, ...] = setting(
         "headers", Kind.LIST, "The names of the headers to drop.", (), required=True
     )
 
 
 class DropHeaders(Transform):
-    """Removes headers."""
+    """Drops the headers of the given names."""
 
     settings_class = DropHeadersSettings
 
     def apply(self, record: R) -> R | None:
-        """The record without them."""
         dropped = self.settings.headers
         kept = tuple(header for header in record.headers if header.key not in dropped)
         return record._replace(headers=kept)
@@ -51,8 +48,6 @@ class DropHeaders(Transform):
 
 @dataclass(frozen=True, kw_only=True)
 class InsertHeaderSettings(ConnectorSettings):
-    """The header."""
-
     header: str = setting("header", Kind.STRING, "The header's name.", required=True)
     literal: str = setting(
         "value.literal", Kind.STRING, "Its value, as text: 12, true, [1,2], abc.", required=True
@@ -60,7 +55,7 @@ class InsertHeaderSettings(ConnectorSettings):
 
 
 class InsertHeader(Transform):
-    """Adds a header, the same to every record."""
+    """Adds the same header to every record."""
 
     settings_class = InsertHeaderSettings
 
@@ -70,7 +65,6 @@ class InsertHeader(Transform):
         self._header = Header(settings.header, value, schema)
 
     def apply(self, record: R) -> R | None:
-        """The record with the header."""
         return record._replace(headers=(*record.headers, self._header))
 
 
@@ -87,20 +81,21 @@ class HeaderFromSettings(NullSettings):
     operation: str = setting(
         "operation",
         Kind.STRING,
-        "move takes the fields out of the record, copy leaves them.",
+        "move removes the fields from the record, copy keeps them.",
         required=True,
         choices=("move", "copy"),
     )
 
     def validate(self) -> dict[str, str]:
-        """One header for each field."""
         if len(self.fields) == len(self.headers):
             return {}
-        return {"headers": f"{len(self.fields)} fields need as many headers."}
+        return {
+            "headers": f"{len(self.fields)} fields need as many headers, not {len(self.headers)}."
+        }
 
 
 class HeaderFrom(PartTransform):
-    """Copies or moves fields into headers."""
+    """Copies or moves fields to headers."""
 
     settings_class = HeaderFromSettings
 
@@ -111,7 +106,6 @@ class HeaderFrom(PartTransform):
         self._moved = SchemaCache(self._moved_schema)
 
     def apply(self, record: R) -> R | None:
-        """The record with the headers."""
         schema, value = self.present(record)
         added: list[Header]
         if schema is None:
@@ -135,7 +129,7 @@ class HeaderFrom(PartTransform):
     def _header(self, schema: Schema, given: Any, name: str, header: str) -> Header:
         field = schema.field(name)
         if field is None:
-            raise PoisonRecord(f"There is no field {name} for the header {header}.")
+            raise PoisonRecord(f"The field {name} of the header {header} does not exist.")
         return Header(header, self._value(given, field), field.schema)
 
     def _value(self, given: Any, field: Field) -> Any:

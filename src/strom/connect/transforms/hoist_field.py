@@ -1,4 +1,4 @@
-"""HoistField: the whole key or value becomes a field of a new struct."""
+"""HoistField: wraps the key or value into a struct."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,11 @@ from strom.connect.transforms.contract import Part, PartTransform
 
 @dataclass(frozen=True, kw_only=True)
 class HoistFieldSettings(ConnectorSettings):
-    """The field's name."""
-
-    field: str = setting("field", Kind.STRING, "The name of the only field.", required=True)
+    field: str = setting("field", Kind.STRING, "The name of the struct's field.", required=True)
 
 
 class HoistField(PartTransform):
-    """Wraps the key or value in a struct (or map) of one field."""
+    """Wraps the key or value into a struct (or map) with one field."""
 
     settings_class = HoistFieldSettings
 
@@ -28,14 +26,12 @@ class HoistField(PartTransform):
         )
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The struct of one field."""
         updated = None if schema is None else self._schemas(schema)
         return updated, {self.settings.field: value}
 
     def all_changed(
         self, schema: Schema | None, values: Sequence[Any]
     ) -> tuple[Schema | None, Sequence[Any]]:
-        """A struct of one field for each."""
         updated = None if schema is None else self._schemas(schema)
         field = self.settings.field
         return updated, [{field: value} for value in values]

@@ -1,4 +1,4 @@
-"""InsertField: what is known about a record, or a fixed text, as fields of it."""
+"""InsertField: adds metadata of the record, or a static value, as fields."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from strom.connect.transforms.contract import (
     with_fields,
 )
 
-_MARKS = "End it with ! for a required field, with ? for an optional one (as without)."
+_MARKS = "Append ! for a required field, or ? for an optional one (the default)."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,23 +35,24 @@ class InsertFieldSettings(NullSettings):
         "partition.field", Kind.STRING, f"The field for the partition. {_MARKS}"
     )
     offset_field: str | None = setting(
-        "offset.field", Kind.STRING, f"The field for the offset; only of sinks. {_MARKS}"
+        "offset.field", Kind.STRING, f"The field for the offset; sinks only. {_MARKS}"
     )
     timestamp_field: str | None = setting(
-        "timestamp.field", Kind.STRING, f"The field for the record's time. {_MARKS}"
+        "timestamp.field", Kind.STRING, f"The field for the record's timestamp. {_MARKS}"
     )
     static_field: str | None = setting(
-        "static.field", Kind.STRING, f"The field for the fixed text. {_MARKS}"
+        "static.field", Kind.STRING, f"The field for the static value. {_MARKS}"
     )
-    static_value: str | None = setting("static.value", Kind.STRING, "The fixed text.")
+    static_value: str | None = setting("static.value", Kind.STRING, "The static value.")
 
     def validate(self) -> dict[str, str]:
-        """There must be something to insert."""
         fields = (self.topic_field, self.partition_field, self.offset_field, self.timestamp_field)
         if not any(fields) and not self.static_field:
             return {"static.field": "Name at least one field to insert."}
         if self.static_field and self.static_value is None:
-            return {"static.value": f"There is no value for the field {self.static_field}."}
+            return {
+                "static.value": f"The field {self.static_field} has no value: set static.value."
+            }
         return {}
 
 
@@ -59,11 +60,11 @@ class _Insertion(NamedTuple):
     field: str
     schema: Schema
     value: Callable[[Record, bool], Any]
-    """Of a record, and whether it has a schema; None leaves the field out."""
+    """The value, from a record and whether it has a schema; None omits the field."""
 
 
 class InsertField(PartTransform):
-    """Adds fields with the topic, partition, offset or time of the record, or a fixed text."""
+    """Adds the topic, partition, offset or timestamp of the record, or a static value, as fields."""
 
     settings_class = InsertFieldSettings
 
@@ -83,7 +84,7 @@ class InsertField(PartTransform):
         self._schemas = SchemaCache(self._new_schema)
 
     def apply(self, record: R) -> R | None:
-        """The record with the fields; one without a key or value stays as it is."""
+        """The record with the fields; a record without a key or value is unchanged."""
         schema, value = self.present(record)
         if value is None:
             return record
@@ -118,7 +119,7 @@ def _insertion(
 
 def _offset(record: Record, with_schema: bool) -> int:
     if not isinstance(record, SinkRecord):
-        raise PoisonRecord("Only a sink's records have an offset to insert.")
+        raise PoisonRecord("Only records of sinks have an offset to insert.")
     return record.offset
 
 

@@ -1,4 +1,4 @@
-"""How Java turns numbers and texts into each other, which casts follow."""
+"""Java's conversions between numbers and strings, which Cast follows."""
 
 import math
 import re
@@ -12,15 +12,15 @@ _POINT: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def wrapped(number: int, bits: int) -> int:
-    """The lowest bits of a number, as a signed one."""
+    """The lowest `bits` of a number, as a signed integer."""
     half = 1 << (bits - 1)
     return (number + half) % (1 << bits) - half
 
 
 def whole_of(value: float | Decimal, bits: int) -> int:
-    """A number without its fraction, in so many bits.
+    """The integer part of a number, in `bits` bits.
 
-    Too large doubles become the largest int or long; whole numbers lose their upper bits.
+    Doubles saturate at the largest int or long; integers lose their upper bits.
     """
     if not isinstance(value, float):
         return wrapped(int(value), bits)
@@ -32,16 +32,16 @@ def whole_of(value: float | Decimal, bits: int) -> int:
 
 
 def parse_whole(text: str, bits: int) -> int:
-    """The whole number that a text is; PoisonRecord if it is none, or too large."""
+    """Parse an integer; PoisonRecord if the text is not one, or exceeds the range."""
     if _WHOLE.fullmatch(text):
         number = int(text)
         if wrapped(number, bits) == number:
             return number
-    raise PoisonRecord(f"{text!r} is no whole number of {bits} bits.")
+    raise PoisonRecord(f"{text!r} is not an integer of {bits} bits.")
 
 
 def parse_point(text: str) -> float:
-    """The number that a text is, in Java's writing."""
+    """Parse a floating-point number in Java's syntax."""
     trimmed = text.strip()
     sign = -1.0 if trimmed.startswith("-") else 1.0
     unsigned = trimmed.lstrip("+-")
@@ -49,5 +49,5 @@ def parse_point(text: str) -> float:
         return math.nan if unsigned == "NaN" else math.copysign(math.inf, sign)
     digits = trimmed[:-1] if trimmed[-1:] in "fFdD" else trimmed
     if not _POINT.fullmatch(digits):
-        raise PoisonRecord(f"{text!r} is no number.")
+        raise PoisonRecord(f"{text!r} is not a number.")
     return float(digits)

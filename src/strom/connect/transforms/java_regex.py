@@ -1,4 +1,4 @@
-"""Java's regular expressions in RE2's syntax: the common ground, and reasons for what lies beyond."""
+"""Translates Java's regular expressions to RE2's, and rejects what has no equivalent."""
 
 import re
 from collections.abc import Callable
@@ -27,12 +27,12 @@ _POSSESSIVE: Final = re.compile(r"[*+?}]\+")
 
 
 def compile_pattern(java: str) -> UserPattern:
-    """The same expression for RE2; ValueError names what has no equal there."""
+    """The same expression for RE2; ValueError describes an unsupported one."""
     translated = "".join(_translate(java))
     try:
         return compile_re2(translated)
     except ValueError as error:
-        raise ValueError(f"{java} is no regular expression: {error}.") from None
+        raise ValueError(f"Invalid regular expression {java}: {error}.") from None
 
 
 def _translate(java: str) -> list[str]:
@@ -45,14 +45,14 @@ def _translate(java: str) -> list[str]:
             parts.append(part)
             continue
         if in_class and (character == "[" or java.startswith("&&", position)):
-            raise ValueError(f"{java}: classes within classes are not understood here.")
+            raise ValueError(f"{java}: nested character classes are not supported.")
         if not in_class and (
             _SPECIAL_GROUP.match(java, position) or _POSSESSIVE.match(java, position)
         ):
             raise ValueError(f"{java}: {_BACKTRACKING}.")
         if not in_class and _FLAGS.match(java, position):
             # RE2 reads some of these letters otherwise than Java does.
-            raise ValueError(f"{java}: of flags only i, m and s are understood here.")
+            raise ValueError(f"{java}: only the flags i, m and s are supported.")
         if character == "[":
             in_class = True
         elif character == "]":
@@ -72,7 +72,7 @@ def _escape(java: str, position: int, in_class: bool) -> tuple[str, int]:
         named = re.match(r"\{(\w+)\}", java[position + 2 :])
         inside = _POSIX.get(named.group(1)) if named else None
         if named is None or inside is None or (in_class and following == "P"):
-            raise ValueError(f"{java}: \\{following} at {position} is not understood here.")
+            raise ValueError(f"{java}: \\{following} at {position} is not supported.")
         negated = "^" if following == "P" else ""
         text = inside if in_class else f"[{negated}{inside}]"
         return text, position + 2 + named.end()
@@ -86,7 +86,7 @@ def _escape(java: str, position: int, in_class: bool) -> tuple[str, int]:
 
 
 def compile_replacement(java: str, pattern: UserPattern) -> Callable[[PatternMatch], str]:
-    """What a match is replaced by: `$1`, `${name}`, and `\\` before what is to stay as it is."""
+    """The replacement of a match: `$1`, `${name}`, and `\\` as the escape character."""
     parts: list[str | int] = []
     position = 0
     while position < len(java):
@@ -114,15 +114,15 @@ def _group(java: str, position: int, pattern: UserPattern) -> tuple[int, int]:
     named = re.match(r"\$\{(\w+)\}", java[position:])
     if named is not None:
         if named.group(1) not in pattern.groupindex:
-            raise ValueError(f"{java}: there is no group {named.group(1)}.")
+            raise ValueError(f"{java}: unknown group {named.group(1)}.")
         return pattern.groupindex[named.group(1)], position + named.end()
     digits = re.match(r"\$([0-9]+)", java[position:])
     if digits is None:
         raise ValueError(f"{java}: $ must be followed by a group's number or {{name}}.")
-    # As many digits as still name a group: $12 is group 1 and a 2 where there are fewer than 12.
+    # As many digits as form a group's number: with fewer than 12 groups, $12 is group 1 and a 2.
     text = digits.group(1)
     while len(text) > 1 and int(text) > pattern.groups:
         text = text[:-1]
     if int(text) > pattern.groups:
-        raise ValueError(f"{java}: there is no group {text}.")
+        raise ValueError(f"{java}: unknown group {text}.")
     return int(text), position + 1 + len(text)

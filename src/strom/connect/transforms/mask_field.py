@@ -1,4 +1,4 @@
-"""MaskField: hide values behind zeros, empty texts, or one of your own."""
+"""MaskField: replaces values by zeros, empty strings, or a replacement."""
 
 import datetime as dt
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 @dataclass(frozen=True, kw_only=True)
 class MaskFieldSettings(NullSettings):
-    """What to hide, and behind what."""
+    """Which fields to mask, and with what."""
 
     fields: tuple[str, ...] = setting("fields", Kind.LIST, "The fields to mask.", (), required=True)
     replacement: str | None = setting(
-        "replacement", Kind.STRING, "What to put in their place, for numbers and texts only."
+        "replacement", Kind.STRING, "The replacement value, for numbers and strings only."
     )
 
 
 class MaskField(PartTransform):
-    """Puts 0, false, an empty text or list, or the replacement, in place of fields' values."""
+    """Replaces the values of fields by 0, false, an empty string or list, or the replacement."""
 
     settings_class = MaskFieldSettings
 
@@ -42,7 +42,7 @@ class MaskField(PartTransform):
         self._fields = frozenset(settings.fields)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The value with its fields masked; the schema is the same."""
+        """The value with masked fields; the schema does not change."""
         if schema is None:
             given = map_value(value, "MaskField")
             hidden = {name: self._masked(None, given.get(name)) for name in self.settings.fields}
@@ -65,7 +65,9 @@ class MaskField(PartTransform):
         try:
             return _replacement(schema, value, self.settings.replacement)
         except InvalidOperation:
-            raise PoisonRecord(f"{self.settings.replacement} is no number to mask one.") from None
+            raise PoisonRecord(
+                f"The replacement {self.settings.replacement} is not a number, but the field is."
+            ) from None
 
 
 def _empty(schema: Schema | None, value: Any) -> Any:
@@ -78,10 +80,10 @@ def _empty(schema: Schema | None, value: Any) -> Any:
     if isinstance(value, dt.time):
         return dt.time()
     if schema is not None and schema.type is Type.STRUCT:
-        raise PoisonRecord("A struct cannot be masked; mask its fields.")
+        raise PoisonRecord("Cannot mask a struct; mask its fields.")
     if isinstance(value, bool | int | float | str | list | dict):
         return type(value)()
-    raise PoisonRecord(f"A {type(value).__name__} cannot be masked.")
+    raise PoisonRecord(f"Cannot mask {type(value).__name__}.")
 
 
 def _replacement(schema: Schema | None, value: Any, text: str) -> Any:
@@ -94,4 +96,4 @@ def _replacement(schema: Schema | None, value: Any, text: str) -> Any:
         return as_single(number) if schema is not None and schema.type is Type.FLOAT32 else number
     if isinstance(value, int) and not isinstance(value, bool):
         return wrapped(int(Decimal(text)), 64 if schema is None else _BITS[schema.type])
-    raise PoisonRecord(f"A {type(value).__name__} cannot be masked with a text.")
+    raise PoisonRecord(f"Cannot mask {type(value).__name__} with a string.")

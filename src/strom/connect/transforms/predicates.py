@@ -1,4 +1,4 @@
-"""The three predicates that Kafka has: of which records a transform is applied to."""
+"""Kafka's three predicates, which select the records that a transform applies to."""
 
 from dataclasses import dataclass
 
@@ -9,46 +9,39 @@ from strom.connect.transforms.java_regex import compile_pattern
 
 @dataclass(frozen=True, kw_only=True)
 class HasHeaderKeySettings(ConnectorSettings):
-    """Which header."""
-
     name: str = setting("name", Kind.STRING, "The header's name.", required=True)
 
 
 class HasHeaderKey(Predicate):
-    """True of records with a header of that name."""
+    """Matches records with a header of this name."""
 
     settings_class = HasHeaderKeySettings
 
-    def holds(self, record: Record) -> bool:
-        """Whether the record has it."""
+    def test(self, record: Record) -> bool:
         return any(header.key == self.settings.name for header in record.headers)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordIsTombstoneSettings(ConnectorSettings):
-    """None."""
+    """RecordIsTombstone has no settings."""
 
 
 class RecordIsTombstone(Predicate):
-    """True of records without a value."""
+    """Matches records without a value."""
 
     settings_class = RecordIsTombstoneSettings
 
-    def holds(self, record: Record) -> bool:
-        """Whether the record has none."""
+    def test(self, record: Record) -> bool:
         return record.value is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicNameMatchesSettings(ConnectorSettings):
-    """Which topics."""
-
     pattern: str = setting(
-        "pattern", Kind.STRING, "What the whole name of the topic must match.", required=True
+        "pattern", Kind.STRING, "The regular expression for the whole topic name.", required=True
     )
 
     def validate(self) -> dict[str, str]:
-        """It must be a regular expression."""
         try:
             compile_pattern(self.pattern)
         except ValueError as error:
@@ -57,7 +50,7 @@ class TopicNameMatchesSettings(ConnectorSettings):
 
 
 class TopicNameMatches(Predicate):
-    """True of records whose topic's name matches."""
+    """Matches records by the name of their topic."""
 
     settings_class = TopicNameMatchesSettings
 
@@ -65,6 +58,5 @@ class TopicNameMatches(Predicate):
         super().__init__(settings)
         self._pattern = compile_pattern(settings.pattern)
 
-    def holds(self, record: Record) -> bool:
-        """Whether the topic matches."""
+    def test(self, record: Record) -> bool:
         return self._pattern.fullmatch(record.topic) is not None

@@ -1,4 +1,4 @@
-"""RegexRouter: other topics by a regular expression."""
+"""RegexRouter: changes topics by a regular expression."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,16 @@ from strom.connect.transforms.java_regex import compile_pattern, compile_replace
 
 @dataclass(frozen=True, kw_only=True)
 class RegexRouterSettings(ConnectorSettings):
-    """Which topics, and what they become."""
+    """Which topics, and their new names."""
 
     regex: str = setting(
-        "regex", Kind.STRING, "What the whole name of a topic must match.", required=True
+        "regex", Kind.STRING, "The regular expression for the whole topic name.", required=True
     )
     replacement: str = setting(
         "replacement", Kind.STRING, "The new name; $1 is the first group.", required=True
     )
 
     def validate(self) -> dict[str, str]:
-        """Both must be understood."""
         try:
             pattern = compile_pattern(self.regex)
         except ValueError as error:
@@ -32,7 +31,7 @@ class RegexRouterSettings(ConnectorSettings):
 
 
 class RegexRouter(Transform):
-    """Sends records whose topic matches to another."""
+    """Changes the topic of records whose topic matches."""
 
     settings_class = RegexRouterSettings
 
@@ -43,7 +42,6 @@ class RegexRouter(Transform):
         self._routes: dict[str, str] = {}
 
     def apply(self, record: R) -> R | None:
-        """The record, with its new topic if the old one matches."""
         topic = self._routes.get(record.topic)
         if topic is None:
             topic = self._routed(record.topic)

@@ -1,4 +1,4 @@
-"""ReplaceField: leave fields out, or rename them."""
+"""ReplaceField: drops or renames fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from strom.connect.transforms.contract import (
 
 @dataclass(frozen=True, kw_only=True)
 class ReplaceFieldSettings(NullSettings):
-    """Which fields stay, and under what names."""
+    """Which fields to keep, and their names."""
 
     exclude: tuple[str, ...] = setting(
-        "exclude", Kind.LIST, "Fields to leave out, whatever `include` says.", ()
+        "exclude", Kind.LIST, "Fields to drop; takes precedence over `include`.", ()
     )
     include: tuple[str, ...] = setting(
         "include", Kind.LIST, "The only fields to keep; empty keeps all.", ()
@@ -31,13 +31,12 @@ class ReplaceFieldSettings(NullSettings):
     renames: tuple[str, ...] = setting("renames", Kind.LIST, "New names, as old:new,old:new.", ())
 
     def validate(self) -> dict[str, str]:
-        """Renames are pairs."""
         wrong = [pair for pair in self.renames if len(pair.split(":")) != 2]
-        return {"renames": f"{wrong[0]} is not of the form old:new."} if wrong else {}
+        return {"renames": f"{wrong[0]} does not have the form old:new."} if wrong else {}
 
 
 class ReplaceField(PartTransform):
-    """Leaves fields out, and renames others."""
+    """Drops some fields and renames others."""
 
     settings_class = ReplaceFieldSettings
 
@@ -49,7 +48,6 @@ class ReplaceField(PartTransform):
         self._schemas = SchemaCache(self._new_schema)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The fields that stay, under their new names."""
         if value is None:
             return schema, value
         if schema is None:

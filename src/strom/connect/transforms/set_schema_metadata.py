@@ -1,4 +1,4 @@
-"""SetSchemaMetadata: another name or version for a schema."""
+"""SetSchemaMetadata: changes the name or version of a schema."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -23,14 +23,13 @@ class SetSchemaMetadataSettings(NullSettings):
     version: int | None = setting("schema.version", Kind.INT, "The schema's new version.")
 
     def validate(self) -> dict[str, str]:
-        """There must be something to set."""
         if self.name is None and self.version is None:
-            return {"schema.name": "Give a name or a version to set."}
+            return {"schema.name": "Set a name or a version."}
         return {}
 
 
 class SetSchemaMetadata(PartTransform):
-    """Gives the schema of the key or value another name or version."""
+    """Changes the name or version of the key's or value's schema."""
 
     settings_class = SetSchemaMetadataSettings
 
@@ -41,7 +40,6 @@ class SetSchemaMetadata(PartTransform):
         self._schemas = SchemaCache(lambda schema: dataclasses.replace(schema, **changes))
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The same value under the renamed schema."""
         if schema is None:
             if value is None:
                 return None, None

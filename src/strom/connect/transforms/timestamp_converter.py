@@ -1,4 +1,4 @@
-"""TimestampConverter: times as text, as numbers, or as dates, times and timestamps."""
+"""TimestampConverter: converts times between strings, numbers, dates, times and timestamps."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -42,34 +42,33 @@ _NAMED: Final = {"Date": DATE_NAME, "Time": TIME_NAME, "Timestamp": TIMESTAMP_NA
 
 @dataclass(frozen=True, kw_only=True)
 class TimestampConverterSettings(NullSettings):
-    """Which times, and what they become."""
+    """Which times to convert, and to what."""
 
     field: str = setting(
-        "field", Kind.STRING, "The field that holds the time; empty if the whole value is it.", ""
+        "field", Kind.STRING, "The field with the time; empty for the whole key or value.", ""
     )
     target: str = setting(
         "target.type",
         Kind.STRING,
-        "What the time becomes.",
+        "The type to convert to.",
         required=True,
         choices=("string", "unix", "Date", "Time", "Timestamp"),
     )
     format: str = setting(
         "format",
         Kind.STRING,
-        "How text is written or read, in the letters of Java's SimpleDateFormat.",
+        "The pattern of strings, in the syntax of Java's SimpleDateFormat.",
         "",
     )
     precision: str = setting(
         "unix.precision",
         Kind.STRING,
-        "What the numbers of target type unix, or the numbers read, count since 1970.",
+        "The unit since the epoch of the target type unix, or of numbers in the input.",
         "milliseconds",
         choices=tuple(_PER_SECOND),
     )
 
     def validate(self) -> dict[str, str]:
-        """Text needs a format."""
         if self.target == "string" and not self.format.strip():
             return {"format": "The target type string needs a format, such as yyyy-MM-dd."}
         try:
@@ -80,7 +79,7 @@ class TimestampConverterSettings(NullSettings):
 
 
 class TimestampConverter(PartTransform):
-    """Turns times from one form into another, in a field or as a whole."""
+    """Converts the time in a field, or the whole key or value, to another type."""
 
     settings_class = TimestampConverterSettings
 
@@ -90,7 +89,6 @@ class TimestampConverter(PartTransform):
         self._schemas = SchemaCache(self._new_schema)
 
     def changed(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """The value with its time in the other form."""
         name = self.settings.field
         if schema is None:
             if value is None or not name:
@@ -152,11 +150,11 @@ class TimestampConverter(PartTransform):
             return time_to_millis(value)
         if type(value) is int and (schema is None or schema.name not in _NAMED.values()):
             return _scaled(value, 1_000, _PER_SECOND[self.settings.precision])
-        raise PoisonRecord(f"A {type(value).__name__} is no time that can be converted.")
+        raise PoisonRecord(f"Cannot convert {type(value).__name__} to a time.")
 
     def _read_text(self, text: str) -> int:
         if self._pattern is None:
-            raise PoisonRecord("To read times from text, TimestampConverter needs a format.")
+            raise PoisonRecord("TimestampConverter needs a format to parse strings.")
         try:
             return self._pattern.parse(text)
         except ValueError as error:
@@ -179,10 +177,10 @@ class TimestampConverter(PartTransform):
 def _check_time(schema: Schema) -> None:
     known = schema.name in _NAMED.values() or schema.type in (Type.STRING, Type.INT64)
     if not known:
-        raise PoisonRecord(f"A {schema.type.value} is no form of a time.")
+        raise PoisonRecord(f"Cannot convert {schema.type.value} to a time.")
 
 
 def _scaled(number: int, times: int, per: int) -> int:
-    """`number` in another unit, cut towards zero, and held within a long, as Java does it."""
+    """`number` in another unit, truncated towards zero and saturated at a long, as in Java."""
     scaled = abs(number) * times // per
     return min(scaled, _LONG_MAX) if number >= 0 else max(-scaled, -_LONG_MAX - 1)

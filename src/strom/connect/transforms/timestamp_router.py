@@ -1,4 +1,4 @@
-"""TimestampRouter: topics by the record's time, a new one every day or hour."""
+"""TimestampRouter: appends the record's timestamp to its topic, for example a topic per day."""
 
 from dataclasses import dataclass
 
@@ -9,23 +9,22 @@ from strom.connect.transforms.date_patterns import DatePattern
 
 @dataclass(frozen=True, kw_only=True)
 class TimestampRouterSettings(ConnectorSettings):
-    """What the new topics are called."""
+    """How the new topics are named."""
 
     topic_format: str = setting(
         "topic.format",
         Kind.STRING,
-        "The new name, made of ${topic} and ${timestamp}.",
+        "The new name, built from ${topic} and ${timestamp}.",
         "${topic}-${timestamp}",
     )
     timestamp_format: str = setting(
         "timestamp.format",
         Kind.STRING,
-        "How ${timestamp} is written, in the letters of Java's SimpleDateFormat.",
+        "The pattern of ${timestamp}, in the syntax of Java's SimpleDateFormat.",
         "yyyyMMdd",
     )
 
     def validate(self) -> dict[str, str]:
-        """The letters must be known."""
         try:
             DatePattern(self.timestamp_format)
         except ValueError as error:
@@ -34,7 +33,7 @@ class TimestampRouterSettings(ConnectorSettings):
 
 
 class TimestampRouter(Transform):
-    """Sends records to topics named by their time."""
+    """Routes records to topics by their timestamp."""
 
     settings_class = TimestampRouterSettings
 
@@ -43,9 +42,8 @@ class TimestampRouter(Transform):
         self._pattern = DatePattern(settings.timestamp_format)
 
     def apply(self, record: R) -> R | None:
-        """The record, to another topic."""
         if record.timestamp is None:
-            raise PoisonRecord("The record has no time to route it by.")
+            raise PoisonRecord("The record has no timestamp to route by.")
         topic = self.settings.topic_format.replace("${topic}", record.topic)
         written = self._pattern.format(record.timestamp)
         return record._replace(topic=topic.replace("${timestamp}", written))

@@ -1,4 +1,4 @@
-"""ValueToKey: fields of the value become the key."""
+"""ValueToKey: builds the key from fields of the value."""
 
 from dataclasses import dataclass
 
@@ -17,10 +17,8 @@ from strom.connect.transforms.contract import (
 
 @dataclass(frozen=True, kw_only=True)
 class ValueToKeySettings(NullSettings):
-    """Which fields."""
-
     fields: tuple[str, ...] = setting(
-        "fields", Kind.LIST, "The value's fields that make up the key.", (), required=True
+        "fields", Kind.LIST, "The fields of the value that form the key.", (), required=True
     )
 
 
@@ -34,7 +32,6 @@ class ValueToKey(Transform):
         self._key_schemas = SchemaCache(self._key_schema)
 
     def apply(self, record: R) -> R | None:
-        """The record with its new key."""
         if record.value_schema is None:
             given = map_value(record.value, "ValueToKey")
             key = {name: given.get(name) for name in self.settings.fields}

@@ -44,7 +44,6 @@ class CompiledView:
 
     @property
     def name(self) -> str:
-        """The view's name."""
         return self.view.name
 
     def identity(self, spark: "SparkSession") -> "DataFrame":

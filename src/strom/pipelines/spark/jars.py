@@ -23,7 +23,6 @@ class Jar:
 
     @property
     def file(self) -> str:
-        """Its file name."""
         return f"{self.artifact}-{self.version}.jar"
 
 

@@ -1,6 +1,12 @@
-"""The three schema languages: what a text means, when two are the same, who can read whose data."""
+"""The three schema languages: parsing, canonical forms, and which schema can read which data."""
 
 from strom.registry.formats.parsing import parse
-from strom.registry.formats.schema import InvalidSchema, Kind, Parsed, Reference, Referenced
+from strom.registry.formats.schema import (
+    InvalidSchema,
+    ParsedSchema,
+    Reference,
+    Referenced,
+    SchemaType,
+)
 
-__all__ = ["InvalidSchema", "Kind", "Parsed", "Reference", "Referenced", "parse"]
+__all__ = ["InvalidSchema", "ParsedSchema", "Reference", "Referenced", "SchemaType", "parse"]

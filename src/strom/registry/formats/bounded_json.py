@@ -1,4 +1,4 @@
-"""JSON from strangers: parsed with a bound on its depth, and written on one line."""
+"""Parses untrusted JSON with a limit on its depth, and writes JSON on one line."""
 
 import json
 import math
@@ -10,7 +10,7 @@ MAX_DEPTH = 100
 
 
 def read(text: str) -> Any:
-    """Parse a JSON text; everything that cannot be written again as JSON is refused."""
+    """Parse a JSON text; rejects everything that cannot be written as JSON again."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError as error:
@@ -19,29 +19,29 @@ def read(text: str) -> Any:
         raise InvalidSchema(
             f"The schema is not JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         ) from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # Python limits the digits of an integer
         raise InvalidSchema(f"The schema is not JSON: {error}.") from error
     _check_depth(value)
     try:
         write(value).encode()
     except UnicodeEncodeError as error:
-        raise InvalidSchema("A text of the schema has half of a surrogate pair.") from error
+        raise InvalidSchema("A string of the schema contains a lone surrogate.") from error
     return value
 
 
 def write(value: Any, *, sort_keys: bool = False) -> str:
-    """Write a value as JSON on one line, with non-ASCII characters as they are."""
+    """A value as JSON on one line, with non-ASCII characters unescaped."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError(f"{digits} is too large a number")
+        raise ValueError(f"{digits} exceeds the range of a double")
     return number
 
 

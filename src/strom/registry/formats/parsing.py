@@ -1,27 +1,27 @@
-"""From a text to a schema, whatever its language."""
+"""Parses a schema of any of the languages."""
 
 from collections.abc import Sequence
 
 from strom.registry.formats.schema import (
     MAX_CHARACTERS,
     InvalidSchema,
-    Kind,
-    Parsed,
+    ParsedSchema,
     Referenced,
+    SchemaType,
 )
 
 
-def parse(kind: Kind, text: str, references: Sequence[Referenced] = ()) -> Parsed:
-    """Read a schema, or tell by InvalidSchema where and why it is none."""
+def parse(kind: SchemaType, text: str, references: Sequence[Referenced] = ()) -> ParsedSchema:
+    """Parse a schema; raises InvalidSchema with the location and the reason."""
     total = len(text) + sum(map(_size, references))
     if total > MAX_CHARACTERS:
         raise InvalidSchema(
-            f"The schema and what it refers to have {total:,} characters; {MAX_CHARACTERS:,} are allowed."
+            f"Schema and references ({total:,} characters) exceed the limit of {MAX_CHARACTERS:,}."
         )
     if not text.strip():
         raise InvalidSchema("The schema is empty.")
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidSchema("The schema has half of a surrogate pair.")
+        raise InvalidSchema("The schema contains a lone surrogate.")
     try:
         return _parse(kind, text, references)
     except RecursionError as error:
@@ -32,13 +32,13 @@ def _size(referenced: Referenced) -> int:
     return len(referenced.text) + sum(map(_size, referenced.references))
 
 
-def _parse(kind: Kind, text: str, references: Sequence[Referenced]) -> Parsed:
-    # Each language is loaded when it is first met: their libraries are large.
-    if kind is Kind.AVRO:
+def _parse(kind: SchemaType, text: str, references: Sequence[Referenced]) -> ParsedSchema:
+    # Imported on first use: the libraries are large.
+    if kind is SchemaType.AVRO:
         from strom.registry.formats.avro.schema import AvroSchema
 
         return AvroSchema.parse(text, references)
-    if kind is Kind.JSON:
+    if kind is SchemaType.JSON:
         from strom.registry.formats.json_schema.schema import JsonSchema
 
         return JsonSchema.parse(text, references)

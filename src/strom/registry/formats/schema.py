@@ -1,4 +1,4 @@
-"""What every schema language offers to the registry, and what goes wrong in all of them."""
+"""The interface of a parsed schema, which every language implements, and the errors of all of them."""
 
 from abc import ABC, abstractmethod
 from enum import StrEnum
@@ -7,13 +7,13 @@ from typing import NamedTuple, Self
 from strom.model.errors import UserError
 
 MAX_CHARACTERS = 1_000_000
-"""A longer schema would not fit into one record of the registry's topic."""
+"""The limit on a schema's length: a longer one does not fit into a record of the topic."""
 MAX_COMPARISONS = 200_000
-"""How many pairs of types are looked at, a second or two long, before two schemas are too large."""
+"""The limit on compared pairs of types, which take a second or two."""
 
 
-class Kind(StrEnum):
-    """A schema language, spelled as Confluent's interface spells it."""
+class SchemaType(StrEnum):
+    """A schema language; the names are Confluent's schema types."""
 
     AVRO = "AVRO"
     JSON = "JSON"
@@ -21,7 +21,7 @@ class Kind(StrEnum):
 
 
 class Reference(NamedTuple):
-    """A schema's word that a name in it means a version of another subject."""
+    """A name in a schema that denotes a version of another subject."""
 
     name: str
     subject: str
@@ -29,7 +29,7 @@ class Reference(NamedTuple):
 
 
 class Referenced(NamedTuple):
-    """What a reference stands for, with what that text refers to in turn."""
+    """The resolved target of a reference, with its own references."""
 
     name: str
     text: str
@@ -37,28 +37,28 @@ class Referenced(NamedTuple):
 
 
 class InvalidSchema(UserError):
-    """A text that is no schema of its language; says where and why."""
+    """The text is not a valid schema of its language; the message has the location and the reason."""
 
 
 class TooLarge(Exception):
-    """Two schemas would take too long to be compared."""
+    """The comparison of two schemas exceeds its budget."""
 
 
 class Budget:
-    """Counts the steps of a comparison: two small schemas may have very many pairs of types."""
+    """Limits the steps of a comparison: small schemas may have very many pairs of types."""
 
     def __init__(self) -> None:
         self._left = MAX_COMPARISONS
 
     def spend(self) -> None:
-        """Count one more step, or raise TooLarge."""
+        """Count one step; raises TooLarge when the budget is exhausted."""
         self._left -= 1
         if self._left < 0:
             raise TooLarge
 
 
 class Problem(NamedTuple):
-    """One reason why a reader cannot read what a writer wrote."""
+    """One reason why a reader cannot read data of a writer."""
 
     rule: str
     path: str
@@ -68,33 +68,30 @@ class Problem(NamedTuple):
         return f"{self.rule} at {self.path}: {self.text}"
 
 
-class Parsed(ABC):
-    """A schema that is known to be valid."""
+class ParsedSchema(ABC):
+    """A schema that has passed validation."""
 
-    kind: Kind
+    kind: SchemaType
 
     @property
     @abstractmethod
     def canonical(self) -> str:
-        """The text without accidents of layout: schemas with equal ones are the same schema."""
+        """The text in one layout: schemas with equal canonical texts are the same schema."""
 
     @property
     @abstractmethod
     def normalized(self) -> str:
-        """The text without accidents of order as well, for those who ask for it."""
+        """The canonical text in one order as well, for clients that request it."""
 
     @abstractmethod
     def differences(self, written: Self) -> list[Problem]:
-        """Tell why data written with `written`, of the same kind, cannot be read with this."""
+        """Why data written with `written`, of the same type, cannot be read with this schema."""
 
-    def problems_reading(self, written: "Parsed") -> list[str]:
-        """Tell in plain words why data written with `written` cannot be read with this.
-
-        None means that all of it can be read.
-        """
+    def problems_reading(self, written: "ParsedSchema") -> list[str]:
+        """Why data written with `written` cannot be read with this schema; empty if it can."""
         if not isinstance(written, type(self)):
             return [
-                f"The reader is a schema of type {self.kind}, the writer one of {written.kind}."
+                f"The reader's schema is of type {self.kind}, the writer's of type {written.kind}."
             ]
         try:
             return [str(problem) for problem in self.differences(written)]

@@ -5,10 +5,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from strom.http.routing import EncodedRoute
+from strom.registry.content_parsing import parse_content
 from strom.registry.deleting import LATEST
-from strom.registry.meanings import meaning
 from strom.registry.records import SchemaVersion
-from strom.registry.refusals import Refusal, version_not_found
+from strom.registry.refusals import RestError, version_not_found
 from strom.registry.registering import SchemaRequest, compatibility_problems
 from strom.registry.registry import Registry
 from strom.registry.rest.exchange import answer, body_of, flag, schema_request, version_of
@@ -45,8 +45,8 @@ class CompatibilityCalls:
         with self._registry.reading() as subjects:
             earlier = _earlier(subjects, wanted.subject, version)
             try:
-                parsed = meaning(subjects, wanted.content)
-            except Refusal as error:
+                parsed = parse_content(subjects, wanted.content)
+            except RestError as error:
                 if verbose and error.code == INVALID_SCHEMA:
                     return [str(error)]
                 raise

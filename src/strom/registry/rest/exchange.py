@@ -11,7 +11,7 @@ from strom.http.errors import ErrorFormat, HttpError
 from strom.http.json_body import parse_json_object, read_body
 from strom.registry.deleting import LATEST
 from strom.registry.records import Content, SchemaVersion, content_of
-from strom.registry.refusals import Refusal, invalid_schema, invalid_version
+from strom.registry.refusals import RestError, invalid_schema, invalid_version
 from strom.registry.registering import HIGHEST_NUMBER, SchemaRequest
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -30,7 +30,7 @@ def rendered(value: Any) -> bytes:
 
 
 def _translate(error: Exception) -> HttpError | None:
-    if isinstance(error, Refusal):
+    if isinstance(error, RestError):
         return HttpError(error.status, str(error), code=error.code)
     return None
 
@@ -132,7 +132,7 @@ def _chosen(given: Mapping[str, Any], name: str) -> int | None:
     if value is None or value in (0, -1):  # what clients send who choose nothing
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Refusal(422, f"{name} must be a number.")
+        raise RestError(422, f"{name} must be a number.")
     return value
 
 
@@ -143,4 +143,4 @@ def _number(request: Request, name: str, default: int) -> int:
     try:
         return int(text) if name == "limit" else max(0, int(text))
     except ValueError:
-        raise Refusal(404, f"{name} must be a number, not {text!r}.") from None
+        raise RestError(404, f"{name} must be a number, not {text!r}.") from None

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from strom.registry.formats.schema import Kind
+from strom.registry.formats.schema import SchemaType
 from strom.registry.records import Content, SchemaVersion
 from strom.registry.registry import Registry
 
@@ -16,10 +16,10 @@ def in_format(registry: Registry, entry: SchemaVersion, form: str) -> SchemaVers
 
 def content_in_format(registry: Registry, content: Content, form: str) -> Content:
     """A content in the form that was asked for: Protobuf's can be had as the bytes of a descriptor."""
-    if form != SERIALIZED or content.kind is not Kind.PROTOBUF:
+    if form != SERIALIZED or content.kind is not SchemaType.PROTOBUF:
         return content
     from strom.registry.formats.protobuf.schema import ProtobufSchema
 
-    parsed = registry.meaning(content)
+    parsed = registry.parse_content(content)
     assert isinstance(parsed, ProtobufSchema)  # noqa: S101 - by its kind
     return replace(content, text=parsed.serialized)

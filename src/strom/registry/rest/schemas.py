@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from strom.http.routing import EncodedRoute
-from strom.registry.formats.schema import Kind
+from strom.registry.formats.schema import SchemaType
 from strom.registry.records import Content, SchemaVersion
 from strom.registry.refusals import schema_not_found
 from strom.registry.registering import HIGHEST_NUMBER
@@ -46,7 +46,7 @@ class SchemaCalls:
         with self._registry.reading() as subjects:
             found = [
                 one
-                for one in subjects.everything(deleted=deleted)
+                for one in subjects.all_versions(deleted=deleted)
                 if one.subject.startswith(prefix)
             ]
         if flag(request, "latestOnly"):
@@ -55,7 +55,7 @@ class SchemaCalls:
 
     def list_types(self, request: Request) -> Response:
         """The schema languages."""
-        return answer([Kind.JSON.value, Kind.PROTOBUF.value, Kind.AVRO.value])
+        return answer([SchemaType.JSON.value, SchemaType.PROTOBUF.value, SchemaType.AVRO.value])
 
     async def get_schema(self, request: Request) -> Response:
         """The schema of an id. Asked plainly, it is answered from bytes that lie ready.
@@ -91,7 +91,7 @@ class SchemaCalls:
         self._existing(schema_id)
         subject = request.query_params.get("subject")
         with self._registry.reading() as subjects:
-            found = subjects.places(schema_id, deleted=flag(request, "deleted"))
+            found = subjects.versions_with_id(schema_id, deleted=flag(request, "deleted"))
         return [one for one in found if subject in (None, "", one.subject)]
 
     def _in_detail(self, request: Request, schema_id: int) -> Response:

@@ -121,9 +121,9 @@ def test_a_routing_key_that_is_too_long_is_a_poison_record(queues):
 
 def test_an_exchange_that_is_not_there_is_told(queues):
     driver = started(queues, exchange="not-there-at-all")
-    with pytest.raises(ConnectError, match="404") as told:
+    with pytest.raises(ConnectError, match="404") as raised:
         driver.task.put([record(0, "x")])
-    assert not isinstance(told.value, RetriableError)
+    assert not isinstance(raised.value, RetriableError)
     driver.stop()
 
 
@@ -163,10 +163,10 @@ def test_a_lost_connection_is_made_again(queues):
 
 
 def test_a_wrong_password_is_not_tried_for_ever(queues):
-    with pytest.raises(ConnectError) as told:
+    with pytest.raises(ConnectError) as raised:
         started(queues, password="wrong-word")
-    assert not isinstance(told.value, RetriableError)
-    assert "wrong-word" not in str(told.value)
+    assert not isinstance(raised.value, RetriableError)
+    assert "wrong-word" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

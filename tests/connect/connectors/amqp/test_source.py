@@ -133,9 +133,9 @@ def test_a_message_that_is_no_json_is_told_and_the_others_come(queues):
 
 
 def test_a_queue_that_is_not_there_is_told_unless_it_may_be_made(queues):
-    with pytest.raises(ConnectError, match="404") as told:
+    with pytest.raises(ConnectError, match="404") as raised:
         started(queues, queues="not-there-at-all")
-    assert not isinstance(told.value, RetriableError)
+    assert not isinstance(raised.value, RetriableError)
     driver = started(queues, queues=f"{queues.name}-made", declare="true")
     driver.stop()
     queues.channel.queue_delete(f"{queues.name}-made")
@@ -157,7 +157,7 @@ def test_a_channel_that_the_broker_closes_is_opened_again(queues):
     # As after RabbitMQ's consumer_timeout, a channel alone is closed: here for an unknown tag.
     task.delivered([({"queue": queues.name}, {"session": task._session, "tag": 999})])
     poll_often = (task.poll() for _ in range(50))
-    with pytest.raises(RetriableError, match=f"channel that reads the queue {queues.name}"):
+    with pytest.raises(RetriableError, match=f"channel that consumes the queue {queues.name}"):
         list(poll_often)
     queues.publish(b"1")
     assert [record.value for record in driver.read(1)] == [b"1"]
@@ -165,10 +165,10 @@ def test_a_channel_that_the_broker_closes_is_opened_again(queues):
 
 
 def test_a_wrong_password_is_not_tried_for_ever(queues):
-    with pytest.raises(ConnectError) as told:
+    with pytest.raises(ConnectError) as raised:
         started(queues, password="wrong-word")
-    assert not isinstance(told.value, RetriableError)
-    assert "wrong-word" not in str(told.value)
+    assert not isinstance(raised.value, RetriableError)
+    assert "wrong-word" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

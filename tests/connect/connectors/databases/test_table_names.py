@@ -44,7 +44,7 @@ def test_commas_in_quotes_part_nothing(text: str, items: Sequence[str]) -> None:
 
 
 def test_a_quote_that_is_not_closed_is_refused() -> None:
-    with pytest.raises(InvalidSettings, match=r"table\.whitelist: it has a name in quotes"):
+    with pytest.raises(InvalidSettings, match=r"table\.whitelist: it contains a quoted name"):
         read_list('a,"b')
 
 

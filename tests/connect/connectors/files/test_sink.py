@@ -191,7 +191,7 @@ def test_a_name_that_is_too_long_is_refused_with_a_reason(tmp_path):
 def test_two_writers_of_one_file_are_not_let_in(tmp_path):
     first, _ = started(tmp_path / "out")
     second = SinkDriver(FileStreamSink, {"file": str(tmp_path / "out")})
-    with pytest.raises(ConnectError, match="still writes"):
+    with pytest.raises(ConnectError, match="still writing"):
         second.task.start()
     first.stop()
     second.start([PARTITION])
@@ -243,7 +243,7 @@ def test_what_follows_a_crash_during_rotation_is_not_repeated(tmp_path):
     path = tmp_path / "out.txt"
     file = PositionedFile(path)
     file.append(b"old lines\n", {("t", 0): 2})
-    file.make_safe()
+    file.flush()
     file.close()
     path.rename(tmp_path / "out.txt.1")
     file = PositionedFile(path)

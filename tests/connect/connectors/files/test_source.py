@@ -449,7 +449,7 @@ def test_whatever_is_in_a_file_is_read_or_told(tmp_path_factory, data, form, lon
         ({"fromat": "csv"}, "fromat", "format"),
         ({"file": "s3://bucket/in.txt"}, "file", "s3: of s3://bucket/in.txt is not supported"),
         ({"file": "a\0b*"}, "file", "null character"),
-        ({"file": "a\ud800"}, "file", "cannot be the name of a file"),
+        ({"file": "a\ud800"}, "file", "is invalid"),
         ({"format": "xml"}, "format", "lines, csv, json"),
         ({"encoding": "utf-16"}, "encoding", "utf-8"),
         ({"encoding": "klingon"}, "encoding", "utf-8"),

@@ -26,7 +26,7 @@ from strom.connect.api import (
 )
 from strom.connect.api import schema as shapes
 from strom.connect.connectors.lake.delta import storage_options
-from strom.connect.connectors.lake.files import FolderFiles, S3Files
+from strom.connect.connectors.lake.files import LocalFileStore, S3FileStore
 from strom.connect.connectors.lake.settings import LakeSettings
 from strom.connect.connectors.lake.sink import LakeSink
 from strom.connect.connectors.lake.tables import FencedError
@@ -370,7 +370,7 @@ def test_positions_of_tables_cannot_be_moved(tmp_path):
 def test_a_folder_that_cannot_be_made_is_found_at_creation(tmp_path):
     (tmp_path / "file").write_text("")
     made = LakeSink(LakeSettings.read({"path": str(tmp_path / "file/below")}))
-    assert "cannot be made" in made.check()["path"]
+    assert "cannot be created" in made.check()["path"]
 
 
 @settings(max_examples=40, deadline=None)
@@ -447,14 +447,14 @@ def _rows_on_s3(chosen: LakeSettings, kind: str) -> list[int]:
         table = DeltaTable(f"{chosen.path}/clicks", storage_options=storage_options(chosen))
         found = table.to_pyarrow_table()
     else:
-        fs = S3Files(chosen)._fs
+        fs = S3FileStore(chosen)._fs
         found = ds.dataset("lake/parquet/clicks", filesystem=fs, format="parquet").to_table()
     numbers: list[int] = found["n"].to_pylist()
     return numbers
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path):
-    files = FolderFiles(tmp_path)
+    files = LocalFileStore(tmp_path)
     files.write("a/b/c", b"one")
     files.write("a/b/c", b"two")
     assert files.read("a/b/c") == b"two"

@@ -1,6 +1,6 @@
-"""A message's properties as record headers, and back.
+"""Message properties ↔ record headers.
 
-`content-type` becomes the header `amqp.content-type`; the message's own headers keep their names.
+`content-type` becomes the header `amqp.content-type`; the headers of the message keep their names.
 """
 
 from collections.abc import Iterable
@@ -36,12 +36,12 @@ _SCHEMAS: dict[type, Schema] = {
 
 
 def header_name(property_name: str) -> str:
-    """The record header that holds a property."""
+    """The name of the record header for a property."""
     return PREFIX + property_name.replace("_", "-")
 
 
 def to_headers(properties: Any, **more: Any) -> tuple[Header, ...]:
-    """The record headers of a message; `more` are facts about its delivery."""
+    """The record headers of a message; `more` describes its delivery."""
     facts = {name: getattr(properties, name) for name in NAMES} | more
     headers = [
         Header(header_name(name), value, _SCHEMAS.get(type(value)))
@@ -60,7 +60,7 @@ def _header(name: str, value: Any) -> Header:
 
 
 def from_headers(headers: Iterable[Header]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The properties that a record's headers name, and the message's own headers."""
+    """The properties in a record's headers, and the headers of the message."""
     named = {header_name(name): name for name in NAMES}
     properties: dict[str, Any] = {}
     own: dict[str, Any] = {}

@@ -1,7 +1,7 @@
-"""Publishing many messages at a time, and waiting for the broker's word on each of them.
+"""Publishes batches of messages with publisher confirms.
 
-pika's connection runs in a thread of its own: so heartbeats go on while the task is busy elsewhere,
-and confirms come in while further messages go out.
+pika's connection runs in its own thread, so that heartbeats continue while the task is busy, and confirms
+arrive while further messages are sent.
 """
 
 import threading
@@ -9,35 +9,37 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from strom.connect.api import ConnectError, RetriableError
-from strom.connect.connectors.amqp.link import CONNECT_S, LinkSettings, told
+from strom.connect.connectors.amqp.connection import (
+    CONNECT_S,
+    AmqpConnectionSettings,
+    to_connect_error,
+)
 
 
-class Message(NamedTuple):
-    """What is published."""
-
+class OutgoingMessage(NamedTuple):
     exchange: str
     routing_key: str
     body: bytes
     properties: Any
 
 
-class Outcome(NamedTuple):
-    """What the broker has said about a batch, by the messages' places in it."""
+class PublishResult(NamedTuple):
+    """The broker's response to a batch, by the messages' indexes."""
 
     confirmed: set[int]
     returned: dict[int, str]
-    """Those that no queue wanted, and the reason."""
+    """Unroutable messages (`basic.return`), with the reason."""
     refused: set[int]
-    """Those that the broker did not take."""
+    """Messages that the broker rejected (`basic.nack`)."""
 
 
 class _Batch:
-    """Messages on their way, and what was said about them so far."""
+    """Messages in flight, and the confirms so far."""
 
-    def __init__(self, messages: Sequence[Message], first_tag: int) -> None:
+    def __init__(self, messages: Sequence[OutgoingMessage], first_tag: int) -> None:
         self.messages = messages
         self.first_tag = first_tag
-        self.outcome = Outcome(set(), {}, set())
+        self.result = PublishResult(set(), {}, set())
         self._open = set(range(len(messages)))
 
     @property
@@ -48,20 +50,20 @@ class _Batch:
         last = tag - self.first_tag
         places = {place for place in self._open if place <= last} if multiple else {last}
         self._open -= places
-        (self.outcome.confirmed if taken else self.outcome.refused).update(places)
+        (self.result.confirmed if taken else self.result.refused).update(places)
 
-    def give_back(self, message_id: str | None, reason: str) -> None:
-        """Note a message as returned: the first open one with its id."""
-        for place in sorted(self._open - self.outcome.returned.keys()):
+    def mark_returned(self, message_id: str | None, reason: str) -> None:
+        """Mark a message as returned: the first unconfirmed one with its id."""
+        for place in sorted(self._open - self.result.returned.keys()):
             if self.messages[place].properties.message_id == message_id:
-                self.outcome.returned[place] = reason
+                self.result.returned[place] = reason
                 return
 
 
 class Publisher:
-    """A connection with one channel, on which every message is confirmed."""
+    """A connection with one channel in confirm mode."""
 
-    def __init__(self, settings: LinkSettings, *, mandatory: bool, wait_s: float) -> None:
+    def __init__(self, settings: AmqpConnectionSettings, *, mandatory: bool, wait_s: float) -> None:
         import pika
 
         self._url = settings.url
@@ -85,16 +87,18 @@ class Publisher:
             opened = self._changed.wait_for(lambda: self._channel or self._error, CONNECT_S * 2)
         if not opened or self._error is not None:
             self.close()
-            raise told(self._reason("no answer"), self._url)
+            raise to_connect_error(self._reason("no response"), self._url)
 
-    def publish(self, messages: Sequence[Message]) -> Outcome:
-        """Publish in order, and wait until the broker has spoken about all of them.
+    def publish(self, messages: Sequence[OutgoingMessage]) -> PublishResult:
+        """Publish in order, and wait for the confirms of all messages.
 
-        If the connection is lost meanwhile, what was confirmed is in the RetriableError's `outcome`.
+        If the connection is lost meanwhile, PublishInterrupted has the confirms so far.
         """
         with self._changed:
             if self._error is not None:
-                raise LostWhilePublishing(told(self._error, self._url), Outcome(set(), {}, set()))
+                raise PublishInterrupted(
+                    to_connect_error(self._error, self._url), PublishResult(set(), {}, set())
+                )
             batch = self._batch = _Batch(messages, self._next_tag)
             self._next_tag += len(messages)
             self._connection.ioloop.add_callback_threadsafe(lambda: self._send(batch))
@@ -102,14 +106,13 @@ class Publisher:
                 lambda: batch.is_settled or self._error is not None, self._wait_s
             )
             if batch.is_settled:
-                return batch.outcome
-            error = self._reason("the broker does not confirm")
+                return batch.result
+            error = self._reason("the broker did not confirm in time")
             if not settled:
-                self._error = error  # what it confirms later is of no use any more
-            raise LostWhilePublishing(told(error, self._url), batch.outcome)
+                self._error = error  # a late confirm would belong to another batch
+            raise PublishInterrupted(to_connect_error(error, self._url), batch.result)
 
     def close(self) -> None:
-        """Close the connection and end its thread."""
         with self._changed:
             if not self._ended:
                 self._connection.ioloop.add_callback_threadsafe(self._close)
@@ -121,7 +124,7 @@ class Publisher:
     def _run(self) -> None:
         try:
             self._connection.ioloop.start()
-        except Exception as error:  # noqa: BLE001 - told to whoever publishes next
+        except Exception as error:  # noqa: BLE001 - raised by the next publish
             self._fail(error)
         finally:
             with self._changed:
@@ -159,13 +162,13 @@ class Publisher:
         try:
             for message in batch.messages:
                 self._channel.basic_publish(*message, mandatory=self._mandatory)
-        except Exception as error:  # noqa: BLE001 - told to whoever publishes
+        except Exception as error:  # noqa: BLE001 - raised by publish
             self._fail(error)
 
     def _on_return(self, _: Any, returned: Any, properties: Any, __: bytes) -> None:
         with self._changed:
             if self._batch is not None:
-                self._batch.give_back(properties.message_id, returned.reply_text)
+                self._batch.mark_returned(properties.message_id, returned.reply_text)
 
     def _on_confirm(self, frame: Any) -> None:
         said = frame.method
@@ -177,15 +180,15 @@ class Publisher:
                     self._changed.notify_all()
 
 
-class LostWhilePublishing(Exception):
-    """The connection was lost; `outcome` holds what was confirmed before."""
+class PublishInterrupted(Exception):
+    """The connection was lost; `result` has the confirms until then."""
 
-    def __init__(self, cause: ConnectError, outcome: Outcome) -> None:
+    def __init__(self, cause: ConnectError, result: PublishResult) -> None:
         super().__init__(str(cause))
         self.cause = cause
-        self.outcome = outcome
+        self.result = result
 
     @property
-    def is_worth_a_retry(self) -> bool:
-        """Whether the same messages may be published again."""
+    def is_retriable(self) -> bool:
+        """Whether the messages may be published again."""
         return isinstance(self.cause, RetriableError)

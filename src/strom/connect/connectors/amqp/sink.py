@@ -1,4 +1,4 @@
-"""AmqpSink: records are published to an exchange and confirmed by the broker, at least once."""
+"""AmqpSink: publishes records to an exchange with publisher confirms, at least once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from strom.connect.api import (
     TopicPartition,
     setting,
 )
-from strom.connect.connectors.amqp.link import LinkSettings
+from strom.connect.connectors.amqp.connection import AmqpConnectionSettings
 from strom.connect.connectors.amqp.properties import from_headers
 from strom.connect.connectors.amqp.publisher import (
-    LostWhilePublishing,
-    Message,
-    Outcome,
+    OutgoingMessage,
     Publisher,
+    PublishInterrupted,
+    PublishResult,
 )
 from strom.connect.connectors.plain_json import to_json
 from strom.connect.connectors.record_template import RecordTemplate
@@ -32,39 +32,36 @@ PERSISTENT = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class AmqpSinkSettings(LinkSettings):
-    """What a sink of an exchange can be told."""
+class AmqpSinkSettings(AmqpConnectionSettings):
+    """Settings of the AmqpSink."""
 
     exchange: str = setting(
-        "exchange", Kind.STRING, "Where records are published; without it, directly to queues.", ""
+        "exchange", Kind.STRING, "The exchange; the default exchange if empty.", ""
     )
     routing_key: str = setting(
         "routing.key",
         Kind.STRING,
-        "The messages' routing key; {topic}, {partition}, {key} and {FIELD} are filled in. Without an "
-        "exchange: the queue's name.",
+        "The routing key, with the placeholders {topic}, {partition}, {key} and {FIELD}. For the default "
+        "exchange: the name of the queue.",
         required=True,
     )
-    persistent: bool = setting(
-        "persistent", Kind.BOOLEAN, "Whether messages survive the broker's restart.", True
-    )
+    persistent: bool = setting("persistent", Kind.BOOLEAN, "Whether messages are persistent.", True)
     unroutable: str = setting(
         "unroutable",
         Kind.STRING,
-        "What becomes of a record that no queue wants: it is refused, or dropped.",
+        "What to do with an unroutable record: reject it as malformed, or drop it.",
         "fail",
         choices=("fail", "drop"),
     )
     confirm_timeout_ms: int = setting(
         "confirm.timeout.ms",
         Kind.INT,
-        "How long the broker may take to confirm a batch.",
+        "The timeout for the broker's confirms of a batch.",
         30_000,
         minimum=1,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Settings that do not go together."""
         problems = dict(super().validate())
         if (problem := RecordTemplate(self.routing_key).problem()) is not None:
             problems["routing.key"] = problem
@@ -72,7 +69,7 @@ class AmqpSinkSettings(LinkSettings):
 
 
 class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
-    """Publishes what it is given, and returns when the broker has confirmed it."""
+    """Publishes records, and returns when the broker has confirmed them."""
 
     def __init__(self, settings: AmqpSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
@@ -81,47 +78,42 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
         self._sent = SentSinceFlush()
 
     def start(self) -> None:
-        """Connect."""
         self._connected()
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Go on where the group was; what was published of a recreated topic is not taken for sent."""
+        """Start from the group's offsets; of a recreated topic, nothing counts as sent."""
         self._sent.open(partitions, self.context)
         return {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Publish, and wait for the confirms."""
         places = [n for n, record in enumerate(records) if record not in self._sent]
         messages = [self._message(records[place], place) for place in places]
         if not messages:
             return
         try:
-            outcome = self._connected().publish(messages)
-        except LostWhilePublishing as lost:
-            self._remember(records, places, lost.outcome)
+            result = self._connected().publish(messages)
+        except PublishInterrupted as lost:
+            self._remember(records, places, lost.result)
             self.stop()
             raise lost.cause from lost
-        self._remember(records, places, outcome)
-        if outcome.refused:
-            raise RetriableError(
-                f"{self.settings.url} did not take {len(outcome.refused)} messages."
-            )
-        if outcome.returned and self.settings.unroutable == "fail":
-            place, reason = min(outcome.returned.items())
+        self._remember(records, places, result)
+        if result.refused:
+            raise RetriableError(f"{self.settings.url} rejected {len(result.refused)} messages.")
+        if result.returned and self.settings.unroutable == "fail":
+            place, reason = min(result.returned.items())
             key = messages[place].routing_key
             raise PoisonRecord(
-                f"No queue wants what is published to the exchange `{self.settings.exchange}` with "
+                f"Unroutable: no queue is bound to the exchange `{self.settings.exchange}` for "
                 f"the routing key `{key}`: {reason}",
                 places[place],
             )
         self._sent.note_all(records)
 
     def flush(self) -> None:
-        """Nothing is left to do: `put` returns when everything is confirmed."""
+        """Nothing to do: `put` returns when everything is confirmed."""
         self._sent.clear()
 
     def stop(self) -> None:
-        """Close the connection."""
         if self._publisher is not None:
             self._publisher.close()
             self._publisher = None
@@ -135,11 +127,13 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
             )
         return self._publisher
 
-    def _remember(self, records: Sequence[SinkRecord], places: list[int], outcome: Outcome) -> None:
-        taken = outcome.confirmed - outcome.returned.keys()
+    def _remember(
+        self, records: Sequence[SinkRecord], places: list[int], result: PublishResult
+    ) -> None:
+        taken = result.confirmed - result.returned.keys()
         self._sent.note_apart(records[places[number]] for number in taken)
 
-    def _message(self, record: SinkRecord, place: int) -> Message:
+    def _message(self, record: SinkRecord, place: int) -> OutgoingMessage:
         import pika
 
         try:
@@ -147,7 +141,9 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
             body, content_type = _body(record.value)
             routing_key = self._template.fill(record)
             if len(routing_key.encode()) > 255:
-                raise ValueError(f"The routing key {routing_key:.40}… is longer than 255 bytes")
+                raise ValueError(
+                    f"The routing key {routing_key:.40}… exceeds the limit of 255 bytes"
+                )
         except ValueError as error:
             raise PoisonRecord(str(error), place) from None
         topic, partition = record.origin
@@ -158,11 +154,11 @@ class AmqpSinkTask(SinkTask[AmqpSinkSettings]):
         if self.settings.persistent:
             properties["delivery_mode"] = PERSISTENT
         made = pika.BasicProperties(headers=headers or None, **properties)
-        return Message(self.settings.exchange, routing_key, body, made)
+        return OutgoingMessage(self.settings.exchange, routing_key, body, made)
 
 
 def _body(value: Any) -> tuple[bytes, str]:
-    """The message's body, and what kind of content it is; a record without a value has an empty one."""
+    """The body of a message and its content type; a record without a value has an empty body."""
     if isinstance(value, bytes):
         return value, "application/octet-stream"
     if isinstance(value, str):
@@ -177,7 +173,7 @@ class AmqpSink(SinkConnector[AmqpSinkSettings]):
     task_class = AmqpSinkTask
 
     def check(self) -> Mapping[str, str]:
-        """Whether the address can be understood."""
+        """Check that the URL can be parsed."""
         try:
             self.settings.parameters()
         except ConnectError as error:

@@ -1,7 +1,7 @@
-"""AmqpSource: messages of queues become records, at least once.
+"""AmqpSource: reads messages of queues, at least once.
 
-A message is acknowledged when Kafka has its record. Whatever fails before that makes the queue's
-broker deliver it again, so a record may come twice: its key, the message's id, tells.
+A message is acknowledged when its record is durable in Kafka. After a failure the broker redelivers
+unacknowledged messages, so a record may be duplicated; the key, the message id, identifies it.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from strom.connect.api import (
     setting,
 )
 from strom.connect.api.schema import BYTES, OPTIONAL_STRING, STRING
-from strom.connect.connectors.amqp.link import LinkSettings, told
+from strom.connect.connectors.amqp.connection import AmqpConnectionSettings, to_connect_error
 from strom.connect.connectors.amqp.properties import to_headers
 
 IDLE_S = 0.2
@@ -33,42 +33,42 @@ _sessions = itertools.count(1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class AmqpSourceSettings(LinkSettings):
-    """What a source of queues can be told."""
+class AmqpSourceSettings(AmqpConnectionSettings):
+    """Settings of the AmqpSource."""
 
     queues: tuple[str, ...] = setting("queues", Kind.LIST, "The queues to read.", required=True)
     topic: str = setting(
-        "topic", Kind.STRING, "Where the records go; {queue} is the queue's name.", required=True
+        "topic", Kind.STRING, "The topic; {queue} is the queue's name.", required=True
     )
     format: str = setting(
         "format",
         Kind.STRING,
-        "What a message's body becomes: bytes, a text, or the value of its JSON.",
+        "How the body is converted: to bytes, a string, or the value of its JSON.",
         "bytes",
         choices=("bytes", "text", "json"),
     )
     key: str = setting(
         "key",
         Kind.STRING,
-        "What becomes the record's key.",
+        "The source of the record's key.",
         "message-id",
         choices=("message-id", "correlation-id", "routing-key", "none"),
     )
     prefetch: int = setting(
         "prefetch",
         Kind.INT,
-        "How many messages of a queue may be on their way into Kafka.",
+        "The prefetch count: the unacknowledged messages per queue.",
         1000,
         minimum=1,
         maximum=65535,
     )
     batch_size: int = setting(
-        "batch.size", Kind.INT, "How many records are handed over at once, at most.", 500, minimum=1
+        "batch.size", Kind.INT, "The maximum number of records per poll.", 500, minimum=1
     )
     declare: bool = setting(
         "declare",
         Kind.BOOLEAN,
-        "Whether queues that are not there are made, durable; otherwise the task fails.",
+        "Whether missing queues are declared, as durable; otherwise the task fails.",
         False,
     )
 
@@ -81,7 +81,7 @@ class _Message(NamedTuple):
 
 
 class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
-    """Consumes its queues, each by a channel of its own."""
+    """Consumes its queues, each on its own channel."""
 
     def __init__(self, settings: AmqpSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
@@ -91,14 +91,13 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
         self._arrived: deque[_Message] = deque()
         self._cancelled: str | None = None
         self._poison: PoisonRecord | None = None
-        """A malformed message, raised by the poll after the one that returned those before it."""
+        """A malformed message, raised by the next poll, after the records before it."""
 
     def start(self) -> None:
-        """Connect and begin to consume."""
         self._connect()
 
     def poll(self) -> Sequence[SourceRecord]:
-        """The messages that have arrived; after a loss, everything not acknowledged comes again."""
+        """The messages received so far; after a lost connection, unacknowledged ones are redelivered."""
         if self._poison is not None:
             poison, self._poison = self._poison, None
             raise poison
@@ -109,34 +108,36 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
                 self._connect()
             self._connection.process_data_events(0 if self._arrived else IDLE_S)
             if self._cancelled is not None:
-                raise RetriableError(f"The queue {self._cancelled} was deleted or moved.")
+                raise RetriableError(
+                    f"The queue {self._cancelled} was deleted, or moved to another node."
+                )
             for queue, channel in self._channels.items():
-                if not channel.is_open:  # pika's connection does not report it
+                if not channel.is_open:  # pika's BlockingConnection does not raise it
                     raise RetriableError(
-                        f"The broker has closed the channel that reads the queue {queue}."
+                        f"The broker closed the channel that consumes the queue {queue}."
                     )
         except (AMQPError, OSError) as error:
             self._disconnect()
-            raise told(error, self.settings.url) from error
+            raise to_connect_error(error, self.settings.url) from error
         except RetriableError:
             self._disconnect()
             raise
         return self._records()
 
     def delivered(self, offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> None:
-        """Acknowledge everything up to there."""
+        """Acknowledge the messages up to these offsets."""
         from pika.exceptions import AMQPError
 
         for partition, offset in offsets:
-            # What came by an earlier connection cannot be acknowledged any more: it will come again.
+            # Delivery tags of an earlier connection are invalid: its messages are redelivered.
             if offset.get("session") == self._session:
                 channel = self._channels.get(partition["queue"])
-                with contextlib.suppress(AMQPError, OSError):  # told by the next poll
+                with contextlib.suppress(AMQPError, OSError):  # the next poll raises it
                     if channel is not None:
                         channel.basic_ack(offset["tag"], multiple=True)
 
     def stop(self) -> None:
-        """Close the connection; the broker takes back what was not acknowledged."""
+        """Close the connection; the broker requeues unacknowledged messages."""
         self._disconnect()
 
     def _connect(self) -> None:
@@ -150,7 +151,7 @@ class AmqpSourceTask(SourceTask[AmqpSourceSettings]):
                 self._consume(queue)
         except (AMQPError, OSError) as error:
             self._disconnect()
-            raise told(error, self.settings.url) from error
+            raise to_connect_error(error, self.settings.url) from error
 
     def _consume(self, queue: str) -> None:
         channel = self._connection.channel()
@@ -244,10 +245,10 @@ class AmqpSource(SourceConnector[AmqpSourceSettings]):
 
     settings_class = AmqpSourceSettings
     task_class = AmqpSourceTask
-    exactly_once = False  # a queue forgets what it was told to
+    exactly_once = False  # an acknowledged message cannot be read again
 
     def check(self) -> Mapping[str, str]:
-        """Whether the address can be understood."""
+        """Check that the URL can be parsed."""
         try:
             self.settings.parameters()
         except ConnectError as error:
@@ -255,7 +256,7 @@ class AmqpSource(SourceConnector[AmqpSourceSettings]):
         return {}
 
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Queues are shared out; each has one reader, so that its order is kept."""
+        """Assign the queues to tasks; each queue has one consumer, which preserves its order."""
         queues = self.settings.queues
         shares = [queues[number::max_tasks] for number in range(min(max_tasks, len(queues)))]
         return [{"queues": ",".join(share)} for share in shares]

@@ -1,1 +1,1 @@
-"""Rows of PostgreSQL and SQLite tables in and out."""
+"""Tables of PostgreSQL and SQLite as sources and sinks."""

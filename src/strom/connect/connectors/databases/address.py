@@ -1,4 +1,4 @@
-"""Where a database is, in the ways people write it."""
+"""Parses the URLs of databases."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,18 +14,18 @@ EXAMPLES: Final = (
 
 
 class UnknownAddress(ConnectError):
-    """A text that is no address of a database we know."""
+    """The URL is not one of a supported database."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """A database, and who logs in. Its text never shows the password."""
+    """A database and its credentials. Its text never contains the password."""
 
     kind: str
     host: str = ""
     port: int = 0
     database: str = ""
-    """The name; of SQLite the file's path."""
+    """The name of the database; for SQLite the path of the file."""
     user: str | None = None
     password: str | None = field(default=None, repr=False)
     ssl: str = "disable"
@@ -37,18 +37,18 @@ class Address:
 
 
 def parse_address(url: str, user: str | None = None, password: str | None = None) -> Address:
-    """Read `jdbc:postgresql://…`, `postgresql://…`, `jdbc:sqlite:…` or `sqlite:///…`."""
+    """Parse `jdbc:postgresql://…`, `postgresql://…`, `jdbc:sqlite:…` or `sqlite:///…`."""
     text = url.strip().removeprefix("jdbc:")
     scheme, colon, rest = text.partition(":")
     if colon and scheme == SQLITE:
         path = rest.removeprefix("//") if rest.startswith("//") else rest
         path = path.removeprefix("/") if path.startswith("//") else path
         if not path:
-            raise UnknownAddress(f"The address names no file; write for example {EXAMPLES}.")
+            raise UnknownAddress(f"The URL has no file; use for example {EXAMPLES}.")
         return Address(SQLITE, database=unquote(path))
     if colon and scheme in {POSTGRES, "postgres"}:
         return _postgres(text, user, password)
-    raise UnknownAddress(f"This is no address of PostgreSQL or SQLite; write {EXAMPLES}.")
+    raise UnknownAddress(f"Not a URL of PostgreSQL or SQLite; use {EXAMPLES}.")
 
 
 def _postgres(text: str, user: str | None, password: str | None) -> Address:
@@ -56,7 +56,7 @@ def _postgres(text: str, user: str | None, password: str | None) -> Address:
         parts = urlsplit(text)
         port = parts.port or 5432
     except ValueError:
-        raise UnknownAddress(f"The address has no usable port; write {EXAMPLES}.") from None
+        raise UnknownAddress(f"The URL has an invalid port; use {EXAMPLES}.") from None
     options = dict(parse_qsl(parts.query))
     name = unquote(parts.path.removeprefix("/"))
     user = user or options.get("user") or (unquote(parts.username) if parts.username else None)

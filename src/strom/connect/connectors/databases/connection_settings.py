@@ -1,4 +1,4 @@
-"""The settings that say which database, for sources and sinks alike."""
+"""The connection settings of sources and sinks."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -17,39 +17,39 @@ from strom.connect.connectors.databases.time_zones import UnknownZone, find_zone
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionSettings(ConnectorSettings):
-    """Where the database is, and who logs in."""
+    """URL and credentials of the database, and its time zone."""
 
     url: str = setting(
         "connection.url", Kind.STRING, f"The database: {EXAMPLES}.", "", required=True
     )
     user: str | None = setting(
-        "connection.user", Kind.STRING, "Who logs in.", importance=Importance.HIGH
+        "connection.user", Kind.STRING, "The user to authenticate as.", importance=Importance.HIGH
     )
     password: str | None = setting(
         "connection.password",
         Kind.PASSWORD,
-        "The user's password, best as a reference such as ${env:NAME}.",
+        "The user's password, preferably as a reference such as ${env:NAME}.",
         importance=Importance.HIGH,
     )
     timezone: str = setting(
         "db.timezone",
         Kind.STRING,
-        "The time zone of columns that do not say theirs, such as PostgreSQL's timestamp: UTC, or a "
+        "The time zone of columns without one, such as PostgreSQL's timestamp: UTC, or a "
         "name such as Europe/Berlin.",
         "UTC",
     )
 
     @property
     def zone(self) -> tzinfo:
-        """The database's time zone; UnknownZone if there is none of this name."""
+        """The database's time zone; UnknownZone if the name is unknown."""
         return find_zone(self.timezone)
 
     def address(self) -> Address:
-        """The database; UnknownAddress if the text is none."""
+        """The database; UnknownAddress if the URL is invalid."""
         return parse_address(self.url, self.user, self.password)
 
     def validate(self) -> Mapping[str, str]:
-        """Whether the address and the time zone are ones."""
+        """The URL and the time zone must be valid."""
         found: dict[str, str] = {}
         try:
             self.address()
@@ -59,7 +59,7 @@ class ConnectionSettings(ConnectorSettings):
             find_zone(self.timezone)
         except UnknownZone:
             found["db.timezone"] = (
-                f"There is no time zone {self.timezone}; write UTC or a name of the IANA time zone "
+                f"Unknown time zone {self.timezone}; use UTC or a name of the IANA time zone "
                 "database, such as Europe/Berlin. (A system without that database needs the package "
                 "tzdata.)"
             )
@@ -67,9 +67,9 @@ class ConnectionSettings(ConnectorSettings):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint to the nearest name, to be put after a full stop."""
+    """A hint to the nearest name, as a sentence to append."""
     choices = list(known)
     near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     if near:
         return f" Did you mean {near[0]}?"
-    return f" There are: {', '.join(choices[:20])}." if choices else ""
+    return f" Available: {', '.join(choices[:20])}." if choices else ""

@@ -1,4 +1,4 @@
-"""What sources and sinks need of a database, in one small interface per database."""
+"""The interface of a database for sources and sinks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,11 +12,11 @@ from strom.connect.connectors.databases.address import SQLITE, Address
 Row = tuple[Any, ...]
 
 POSITIONS = "strom_connect_positions"
-"""The table in which sinks keep how far they are, beside the data."""
+"""The table in which sinks store their offsets, beside the data."""
 
 
 class TableId(NamedTuple):
-    """A table's name, and where the database has them, its schema's."""
+    """A table's name, and its schema if the database has schemas."""
 
     schema: str | None
     name: str
@@ -26,34 +26,34 @@ class TableId(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a table or query, and how its values become those of a record."""
+    """A column of a table or query, and the conversion of its values to those of a record."""
 
     name: str
     type: str
-    """The type as the database writes it."""
+    """The type in the database's notation."""
     schema: Schema
     parse: Callable[[Any], Any] | None = None
-    """From what `read` returns to the record's value; None: it is that already. Never given NULL."""
+    """Converts what `read` returns to the record's value; None: no conversion. Never called with NULL."""
     key: int = 0
-    """Its place in the primary key, from 1; 0 if it is not in it."""
+    """Its position in the primary key, from 1; 0 if it is not part of it."""
     required: bool = False
-    """NOT NULL without a default: a new row has to bring it."""
+    """NOT NULL without a default: every new row needs a value."""
     identity: Callable[[Any], Any] | None = None
-    """What is equal for values of a key that the database stores as the same, and for no others.
+    """Maps the values of a key so that they are equal exactly if the database stores them as the same.
 
-    It is given what `Database.converter` returns. None: only the database can tell.
+    It gets what `Database.converter` returns. None: only the database can compare them.
     """
     cast: str = ""
-    """The type that its text is cast to, where values are written as text."""
+    """The type that its text is cast to, if values are written as text."""
 
 
 def as_it_is(value: Any) -> Any:
-    """The identity of values that are stored as the same if Python finds them equal."""
+    """The identity of values that the database stores as the same if Python compares them as equal."""
     return value
 
 
 class NewColumn(NamedTuple):
-    """A column that a sink wants to have."""
+    """A column that a sink needs."""
 
     name: str
     schema: Schema
@@ -61,39 +61,42 @@ class NewColumn(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A partition that a sink's task owns: the next offset to store, owner's number and topic's id."""
+    """A partition that a sink's task owns.
+
+    The next offset to store, the owner's epoch and the topic's id.
+    """
 
     next_offset: int | None
     epoch: int
     topic_id: str | None
-    """None: nothing is stored yet, or by strom 0.1.0, which did not store it."""
+    """None: nothing is stored yet, or strom 0.1.0, which did not store it, has stored the offset."""
 
 
-class RefusedRows(ConnectError):
-    """The database takes a row for wrong: a value out of range, a constraint violated."""
+class RejectedRows(ConnectError):
+    """The database rejects a row: a value out of range, a constraint violated."""
 
 
 class Fenced(ConnectError):
-    """Another task owns the partition by now; what this one wanted to store was not stored."""
+    """Another task owns the partition; nothing was stored."""
 
 
 class Database(ABC):
-    """One connection to one database. Not for several threads."""
+    """One connection to one database. Not thread-safe."""
 
     @abstractmethod
     def open(self) -> None:
-        """Connect; RetriableError if it is away. Opening an open one is harmless."""
+        """Connect, if not connected; RetriableError if the database is unavailable."""
 
     @abstractmethod
     def close(self) -> None:
-        """Disconnect. Closing twice is harmless."""
+        """Disconnect, if connected."""
 
     def quote(self, name: str) -> str:
-        """A name as it is written in statements."""
+        """A name quoted for statements."""
         return '"' + name.replace('"', '""') + '"'
 
     def quote_table(self, table: TableId) -> str:
-        """A table's name as it is written in statements."""
+        """A table's name quoted for statements."""
         name = self.quote(table.name)
         return f"{self.quote(table.schema)}.{name}" if table.schema else name
 
@@ -101,42 +104,42 @@ class Database(ABC):
 
     @abstractmethod
     def tables(self, kinds: Sequence[str] = ("TABLE",)) -> list[TableId]:
-        """Every table (and VIEW, if asked) of users, in order of their names."""
+        """All tables (and views, if `kinds` has VIEW) of users, sorted by name."""
 
     @abstractmethod
     def columns(self, table: TableId) -> tuple[Column, ...]:
-        """A table's columns in their order; none if there is no such table."""
+        """A table's columns in their order; empty if the table does not exist."""
 
     @abstractmethod
     def query_columns(self, query: str) -> tuple[Column, ...]:
-        """What a query returns."""
+        """The columns that a query returns."""
 
     @abstractmethod
     def selected(self, expression: str) -> str:
-        """An expression of the select list such that `Column.parse` understands its values."""
+        """The expression for the select list whose values `Column.parse` reads."""
 
     @abstractmethod
     def parameter(self, number: int, type_name: str) -> str:
-        """The place of a parameter (from 1) that was read from an expression of that type."""
+        """The placeholder of a parameter (from 1) with a value that was read as this type."""
 
     @abstractmethod
     def given(self, value: Any) -> Any:
-        """What was read from such an expression, as that parameter."""
+        """A value that was read, as the parameter of such a placeholder."""
 
     @abstractmethod
     def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
-        """The condition that a time lies further back than this many milliseconds.
+        """The condition that a time is more than this many milliseconds ago.
 
-        Of wall-clock times: that none before it will come any more, though clocks may be set back.
+        For wall-clock times: that no earlier one will occur again, even if clocks are set back.
         """
 
     @abstractmethod
     def is_wall_clock(self, type_name: str) -> bool:
-        """Whether times of this type mean those of the database's time zone."""
+        """Whether times of this type are in the database's time zone."""
 
     @abstractmethod
     def position_at(self, moment: datetime, type_name: str) -> Any:
-        """A cursor for a column of times: behind it are the rows from this moment on."""
+        """A cursor for a column of times: the rows from this moment on are behind it."""
 
     @abstractmethod
     def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
@@ -144,25 +147,24 @@ class Database(ABC):
 
     @abstractmethod
     def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
-        """The rows of a statement piece by piece, all as of one moment."""
+        """The rows of a statement in chunks, all of one snapshot."""
 
     # Writing
 
     @abstractmethod
     def begin(self) -> None:
-        """Start a transaction."""
+        """Start a transaction of this connection."""
 
     @abstractmethod
     def commit(self) -> None:
-        """End it: everything is stored, safely."""
+        """Commit the transaction: everything is durable."""
 
     @abstractmethod
     def rollback(self) -> None:
-        """End it: nothing is stored. Harmless without a transaction or connection."""
+        """Roll the transaction back. Does nothing without a transaction or connection."""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing."""
         self.begin()
         try:
             yield
@@ -173,11 +175,11 @@ class Database(ABC):
 
     @abstractmethod
     def column_type(self, column: NewColumn) -> str:
-        """The type for a column that shall hold such values."""
+        """The type of a new column for such values."""
 
     @abstractmethod
     def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
-        """How a record's value becomes one for this column; None: it is one already."""
+        """The conversion of a record's value for this column; None: no conversion."""
 
     @abstractmethod
     def execute(self, statement: str) -> None:
@@ -185,13 +187,13 @@ class Database(ABC):
 
     @abstractmethod
     def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Add rows."""
+        """Insert rows; the database rejects existing keys."""
 
     @abstractmethod
     def upsert(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """Add rows, or change those whose key (columns with `key`) is there.
+        """Insert rows, or update those whose key (columns with `key`) exists.
 
         `distinct`: no two rows have the same key. Otherwise they are applied one after the other.
         """
@@ -200,13 +202,13 @@ class Database(ABC):
     def update(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """Change the rows whose key is there; `distinct` as for `upsert`."""
+        """Update the rows whose key exists; `distinct` as for `upsert`."""
 
     @abstractmethod
     def delete(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """Take away the rows with these keys; `distinct` as for `upsert`."""
+        """Delete the rows with these keys; `distinct` as for `upsert`."""
 
     # Positions
 
@@ -214,21 +216,21 @@ class Database(ABC):
     def claim(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Claim]:
-        """Make the caller the owner of these partitions; whoever owned them is fenced."""
+        """Make the caller the owner of these partitions; the previous owner is fenced."""
 
     @abstractmethod
     def lock_positions(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Claim]:
-        """Within a transaction: nobody else changes these positions until it ends."""
+        """Within a transaction: lock these positions until it ends."""
 
     @abstractmethod
     def store(self, connector: str, positions: Mapping[TopicPartition, StoredPosition]) -> None:
-        """Within the same transaction: the next offset of each partition, and its topic's id."""
+        """Within the same transaction: store the next offset of each partition, and its topic's id."""
 
 
 def open_database(address: Address, numeric_mapping: str = "none", zone: tzinfo = UTC) -> Database:
-    """The dialect for an address, not connected yet; `zone` is that of times without one."""
+    """The database of an address, not connected yet; `zone` applies to times without one."""
     if address.kind == SQLITE:
         from strom.connect.connectors.databases.sqlite import Sqlite
 

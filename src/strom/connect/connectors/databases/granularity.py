@@ -1,4 +1,4 @@
-"""Times beyond milliseconds: Connect's own timestamps end there, so finer ones travel otherwise."""
+"""Timestamps finer than milliseconds, which Connect's logical type does not support."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ CHOICES: Final = (LOGICAL, *_FORMS)
 
 
 def with_granularity(column: Column, granularity: str) -> Column:
-    """The column with its times in this form; other columns as they are."""
+    """The column with its times in this form; other columns are unchanged."""
     if granularity == LOGICAL or column.schema.name != TIMESTAMP_NAME:
         return column
     schema, write = _FORMS[granularity]

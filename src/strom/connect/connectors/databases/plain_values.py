@@ -1,6 +1,6 @@
-"""Values made to fit where the shape of a record and the type of a column differ.
+"""Converts values where the schema of a record and the type of a column differ.
 
-ValueError and TypeError say that a value does not fit at all.
+ValueError and TypeError mean that a value cannot be converted.
 """
 
 import base64
@@ -16,7 +16,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 
 def to_whole(value: Any) -> int:
-    """A whole number; times as milliseconds, dates as days since 1970."""
+    """An integer; times become milliseconds and dates days since the epoch."""
     if isinstance(value, datetime):
         return (value - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(value, date):
@@ -27,19 +27,18 @@ def to_whole(value: Any) -> int:
         ) * 1000 + value.microsecond // 1000
     whole = int(value)
     if isinstance(value, float | Decimal) and whole != value:
-        raise ValueError(f"{value} is not a whole number")
+        raise ValueError(f"{value} is not an integer")
     return whole
 
 
 def to_float(value: Any) -> float:
-    """A floating number."""
     return float(value)
 
 
 def to_timestamp(value: Any, zone: tzinfo = UTC) -> datetime:
-    """A moment; numbers are milliseconds since 1970, texts ISO 8601.
+    """A timestamp; numbers are milliseconds since the epoch, strings ISO 8601.
 
-    Of times that name no zone, `zone` is that.
+    `zone` applies to times without a zone.
     """
     if isinstance(value, datetime):
         moment = value
@@ -53,7 +52,7 @@ def to_timestamp(value: Any, zone: tzinfo = UTC) -> datetime:
 
 
 def to_date(value: Any) -> date:
-    """A date; numbers are days since 1970."""
+    """A date; numbers are days since the epoch."""
     if isinstance(value, datetime):
         return value.date()
     if isinstance(value, date):
@@ -73,7 +72,7 @@ def to_time(value: Any) -> time:
 
 
 def json_text(value: Any) -> str:
-    """A structured value as JSON: exact numbers as text, times as ISO 8601, bytes as base64."""
+    """A structured value as JSON: decimals as strings, times as ISO 8601, bytes as base64."""
     return json.dumps(value, default=_plain, ensure_ascii=False)
 
 
@@ -84,4 +83,4 @@ def _plain(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, Decimal):
         return str(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

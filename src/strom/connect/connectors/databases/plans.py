@@ -1,4 +1,4 @@
-"""How records are written: which of them go together, into which columns of which table."""
+"""How records are written: which of them together, into which columns of which table."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -8,7 +8,7 @@ from strom.connect.api import RecordBatch, Schema, SinkRecord, TopicPartition
 from strom.connect.connectors.databases.dialect import (
     Column,
     Database,
-    RefusedRows,
+    RejectedRows,
     Row,
     TableId,
     as_it_is,
@@ -19,8 +19,8 @@ _MISFITS: Final = (ValueError, TypeError, LookupError, ArithmeticError)
 """What a converter raises for a value that its column cannot hold."""
 
 
-class Batch(NamedTuple):
-    """Rows of one table that have the same columns."""
+class RowBatch(NamedTuple):
+    """Rows of one table with the same columns."""
 
     table: TableId
     columns: tuple[Column, ...]
@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     """Whether no two rows have the same key, as the database compares keys."""
 
 
-class Plan:
+class WritePlan:
     """How records of one topic and shape are written."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Plan:
             for one, take in zip(shape.columns, shape.takes, strict=True)
             if one.name not in known
         ]
-        """Of columns that are not there, as nothing but nulls was seen for them."""
+        """The values for missing columns that were only seen null."""
         self.columns = tuple(known[shape.columns[place].name] for place in kept)
         schemas = {one.name: one.schema for one in shape.columns}
         declared: list[Schema | None] = [
@@ -64,11 +64,11 @@ class Plan:
         ]
         self.key_names = frozenset(column.name for column in self.columns if column.key)
         self.identity = _identity(self.columns)
-        """Of a row: its key, equal where the database finds keys equal; None: only that can tell. The
-        order of the fields is no part of it, for records may bring them in any order."""
+        """Maps a row to its key, equal if the database compares keys as equal; None: only the
+        database can compare. Fields may be in any order."""
 
     def fits(self, record: SinkRecord) -> bool:
-        """Whether this record is of the same topic and shape."""
+        """Whether this record has the same topic and shape."""
         like = self._like
         return (
             record.topic == like.topic
@@ -77,8 +77,8 @@ class Plan:
             and has_form_of(record.value, record.key, like.value, like.key, record.value_schema)
         )
 
-    def first_left_out(self, records: RecordBatch) -> int | None:
-        """The place of the first record that has a value for a column which is not there yet."""
+    def first_omitted(self, records: RecordBatch) -> int | None:
+        """The index of the first record with a value for a missing column."""
         places = (
             place
             for take in self._left_out
@@ -88,14 +88,14 @@ class Plan:
         return min(places, default=None)
 
     def rows(self, records: RecordBatch) -> list[Row]:
-        """The records' rows; RefusedRows if a value cannot be one of its column."""
+        """The records' rows; RejectedRows if a value cannot be converted for its column."""
         columns = [
             take(records) if convert is None else self._converted(column, take(records), convert)
             for column, take, convert in zip(
                 self.columns, self._takes, self._converters, strict=True
             )
         ]
-        if not columns:  # a table whose columns are all left to their defaults
+        if not columns:  # all columns of the table get their defaults
             return [()] * len(records)
         return list(zip(*columns, strict=True))
 
@@ -106,10 +106,10 @@ class Plan:
         try:
             return [None if item is None else convert(item) for item in items]
         except _MISFITS:
-            raise RefusedRows(self._misfit(column, items, convert)) from None
+            raise RejectedRows(self._misfit(column, items, convert)) from None
 
     def _misfit(self, column: Column, items: Iterable[Any], convert: Callable[[Any], Any]) -> str:
-        problem = f"Column {column.name} ({column.type}) of table {self.table} does not take "
+        problem = f"Column {column.name} ({column.type}) of table {self.table} does not accept "
         for item in items:
             try:
                 if item is not None:
@@ -118,42 +118,42 @@ class Plan:
                 return f"{problem}the {type(item).__name__} {str(item)[:80]!r} of a record."
         return f"{problem}a value of a record."
 
-    def batch(self, rows: list[Row], *, distinct: bool) -> Batch:
-        """These rows, as they are handed to the database."""
-        return Batch(self.table, self.columns, rows, self.deletes, distinct)
+    def batch(self, rows: list[Row], *, distinct: bool) -> RowBatch:
+        """These rows as a batch for the database."""
+        return RowBatch(self.table, self.columns, rows, self.deletes, distinct)
 
 
-Run = tuple[Plan, RecordBatch]
-"""Records one after the other that are written in the same way."""
+Run = tuple[WritePlan, RecordBatch]
+"""Consecutive records that are written in the same way."""
 
 
-class Span(NamedTuple):
-    """The offsets of one partition in a call, from `first` up to before `end`."""
+class PartitionOffsets(NamedTuple):
+    """The offsets of one partition in a call, from `first` up to, not including, `end`."""
 
     first: int
     end: int
 
 
-Spans = Mapping[TopicPartition, Span]
+OffsetsByPartition = Mapping[TopicPartition, PartitionOffsets]
 
 
-def offsets_of(records: Sequence[RecordBatch]) -> dict[TopicPartition, Span]:
-    """The offsets that records have, by where they were read."""
-    spans: dict[TopicPartition, Span] = {}
+def offsets_of(records: Sequence[RecordBatch]) -> dict[TopicPartition, PartitionOffsets]:
+    """The offsets of records by topic partition."""
+    spans: dict[TopicPartition, PartitionOffsets] = {}
     for part in records:
         known = spans.get(part.origin)
         first = part.offsets[0] if known is None else known.first
-        spans[part.origin] = Span(first, part.offsets[-1] + 1)
+        spans[part.origin] = PartitionOffsets(first, part.offsets[-1] + 1)
     return spans
 
 
 def from_offset(records: RecordBatch, first: int) -> RecordBatch:
-    """Those at this offset or behind it."""
+    """The records from this offset on."""
     return records.at([at for at, offset in enumerate(records.offsets) if offset >= first])
 
 
 def runs_of(records: RecordBatch) -> Iterator[tuple[int, RecordBatch]]:
-    """Records one after the other that have the same form, and where they begin."""
+    """Consecutive records of the same form, with the index of the first."""
     values, keys, schema = records.values, records.keys, records.value_schema
     if schema is not None and None not in values and _have_one_form(keys, records.key_schema):
         yield 0, records
@@ -167,7 +167,7 @@ def runs_of(records: RecordBatch) -> Iterator[tuple[int, RecordBatch]]:
 
 
 def has_form_of(value: Any, key: Any, like: Any, like_key: Any, schema: Schema | None) -> bool:
-    """Whether a record makes columns as another of the same schemas does."""
+    """Whether a record has the same columns as another with the same schemas."""
     if (value is None) != (like is None) or key_form(key) != key_form(like_key):
         return False
     if schema is not None or value is None:
@@ -176,18 +176,18 @@ def has_form_of(value: Any, key: Any, like: Any, like_key: Any, schema: Schema |
 
 
 def key_form(key: Any) -> Any:
-    """What is equal for keys that make the same columns."""
+    """A value that is equal for keys with the same columns."""
     return frozenset(key) if isinstance(key, dict) else key is None
 
 
 def _have_one_form(keys: Sequence[Any], schema: Schema | None) -> bool:
-    """Whether all keys surely have the same form; without a schema, structs need a closer look."""
+    """Whether all keys certainly have the same form; without a schema, structs must be compared."""
     types = set(map(type, keys))
     return len(types) == 1 and (schema is not None or dict not in types)
 
 
 def _is_declared(record: SinkRecord, column: Column) -> bool:
-    """Whether a converter has made sure that values are of their declared shape."""
+    """Whether a converter has validated the values against their schema."""
     return (record.key_schema if column.key else record.value_schema) is not None or (
         record.value_schema is not None
     )

@@ -1,4 +1,4 @@
-"""PostgreSQL: its catalog, the statements that read and write rows, and positions beside them."""
+"""PostgreSQL: its catalog, the statements that read and write rows, and stored offsets."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,10 +52,10 @@ FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_collation c ON c.oid = a.attcollation
 WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-"""The last but one: whether equal values are identical ones, and nothing but the rows that are written
-is changed by that: no trigger, no foreign key by which deleting a row changes others of its table.
-The last: the type that a text is cast to. Casts to `bit(3)`, or to a domain of `varchar(3)`, would
-silently cut off what is too long; what is only assigned to such a column is refused."""
+"""The last but one column: whether equal values are identical, and writing rows changes nothing but these
+rows: no trigger, no foreign key by which deleting a row changes others of its table. The last column: the
+type that a text is cast to. A cast to `bit(3)`, or to a domain of `varchar(3)`, silently truncates the
+value; assigning a longer value to such a column is an error."""
 _TABLES: Final = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind::text = ANY($1) AND NOT c.relispartition AND c.relpersistence <> 't'
@@ -99,20 +99,19 @@ class Postgres(PostgresSession):
         super().__init__(address)
         self._numeric_mapping = numeric_mapping
         self._zone = zone
-        """Of timestamps without time zone."""
+        """The time zone of timestamps without time zone."""
         self._filled: set[str] = set()
-        """The session's tables that this transaction has put rows into."""
+        """The temporary tables that this transaction has put rows into."""
 
     # Reading
 
     def tables(self, kinds: Sequence[str] = ("TABLE",)) -> list[TableId]:
-        """Every table of users."""
+        """All tables of users."""
         letters = [*"rp"] * ("TABLE" in kinds) + [*"vm"] * ("VIEW" in kinds)
         rows = self.read(_TABLES, (letters, POSITIONS))
         return [TableId(*row) for row in rows]
 
     def columns(self, table: TableId) -> tuple[Column, ...]:
-        """A table's columns."""
         found = []
         for row in self.read(_COLUMNS, (self.quote_table(table),)):
             name, type_name, oid, modifier, required, filled, *more, key, is_literal, cast = row
@@ -135,11 +134,11 @@ class Postgres(PostgresSession):
         return bool(self._connection.get_settings().server_encoding == "UTF8")
 
     def query_columns(self, query: str) -> tuple[Column, ...]:
-        """What a query returns; it does not say which can be NULL, so all can."""
+        """The columns of a query; all are nullable, because the server does not report NOT NULL."""
         statement: Any = self._run(
             lambda: self._connection.prepare(f"SELECT * FROM ({query}) AS q")
         )
-        # Preparing begins an implicit transaction, in which none of another isolation level can begin.
+        # Preparing starts an implicit transaction, which blocks one of another isolation level.
         self.execute("SELECT 1")
         columns = []
         for name, kind in statement.get_attributes():
@@ -149,19 +148,19 @@ class Postgres(PostgresSession):
         return tuple(columns)
 
     def selected(self, expression: str) -> str:
-        """As text, which is what postgres_types reads."""
+        """Cast to text, which postgres_types parses."""
         return f"({expression})::text"
 
     def parameter(self, number: int, type_name: str) -> str:
-        """Text again, and the server makes the type of it: nothing is lost between."""
+        """Cast from text by the server: nothing is lost in between."""
         return f"${number}::text::{type_name}"
 
     def given(self, value: Any) -> str:
-        """As text, whatever a stored cursor has made of it."""
+        """As text, the type of every parameter."""
         return str(value)
 
     def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
-        """By the server's clock."""
+        """The condition by the server's clock."""
         if self._zone is UTC or not is_wall_clock(type_name):
             return f"({expression}) < now() - interval '{delay_ms} milliseconds'"
         ((now,),) = self.read("SELECT now()")
@@ -169,16 +168,16 @@ class Postgres(PostgresSession):
         return f"({expression}) < '{latest.isoformat(' ')}'::timestamp"
 
     def is_wall_clock(self, type_name: str) -> bool:
-        """A timestamp without time zone."""
+        """Whether it is a timestamp without time zone."""
         return is_wall_clock(type_name)
 
     def position_at(self, moment: datetime, type_name: str) -> str:
-        """The time before which no row of this moment or later has its own."""
+        """The earliest time that rows of this moment or later can have."""
         zone = self._zone if is_wall_clock(type_name) else UTC
         return settled_wall_clock(moment, zone).isoformat(" ")
 
     def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
-        """Through a cursor, in a transaction that is begun if there is none."""
+        """Read through a cursor, in a new transaction if there is none."""
         begun = not self._connection.is_in_transaction()
         if begun:
             self.begin_reading()
@@ -187,7 +186,7 @@ class Postgres(PostgresSession):
         while rows := self.read(f"FETCH {size} FROM strom_rows"):
             yield rows
             if self._connection is not connection:
-                raise RetriableError(f"{self._address} was disconnected while rows were read.")
+                raise RetriableError(f"{self._address} disconnected while rows were read.")
         self.execute("CLOSE strom_rows")
         if begun:
             self.rollback()
@@ -195,20 +194,17 @@ class Postgres(PostgresSession):
     # Writing
 
     def begin(self) -> None:
-        """Start a transaction."""
         super().begin()
         self._filled.clear()
 
     def column_type(self, column: NewColumn) -> str:
-        """The type for a new column."""
         return column_type(column.schema)
 
     def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
-        """How a record's value becomes one for this column."""
         return converter(column.type, schema, self._zone)
 
     def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """By COPY, straight into the table where its types allow."""
+        """Insert by COPY, directly into the table if its types allow."""
         if not any(is_copied_as_text(column.type) for column in columns):
             self._copy(table.name, columns, rows, table.schema)
             return
@@ -221,7 +217,7 @@ class Postgres(PostgresSession):
     def upsert(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """By COPY into a table of this session, and one statement from there; or row by row."""
+        """Upsert by COPY into a temporary table and one statement from there; or row by row."""
         names = ", ".join(self.quote(column.name) for column in columns)
         keys = ", ".join(self.quote(column.name) for column in columns if column.key)
         changed = ", ".join(
@@ -241,7 +237,7 @@ class Postgres(PostgresSession):
     def update(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """By COPY into a table of this session, and one statement from there; or row by row."""
+        """Update by COPY into a temporary table and one statement from there; or row by row."""
         changed = [column for column in columns if not column.key]
         if not changed:
             return
@@ -268,7 +264,7 @@ class Postgres(PostgresSession):
     def delete(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """By COPY of the keys into a table of this session, and one statement; or row by row."""
+        """Delete by COPY of the keys into a temporary table and one statement; or row by row."""
         if not distinct:
             self._execute_many(
                 f"DELETE FROM {self.quote_table(table)} WHERE {self._given_key(columns)}", rows
@@ -301,7 +297,7 @@ class Postgres(PostgresSession):
         )
 
     def _copied_batch(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> str:
-        """The name of a table of this session that holds the rows until the transaction ends."""
+        """The name of a temporary table that holds the rows until the transaction ends."""
         declared = ", ".join(
             f"{self.quote(column.name)} {'text' if is_copied_as_text(column.type) else column.type}"
             for column in columns
@@ -331,7 +327,7 @@ class Postgres(PostgresSession):
     def claim(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Claim]:
-        """Become the owner; waits for a transaction of the owner before, which then counts."""
+        """Become the owner; waits for a transaction of the previous owner, which takes effect."""
         self.open()
         self._make_positions()
         return _claims(self.read(_CLAIM, (connector, *_apart(partitions))))
@@ -345,15 +341,15 @@ class Postgres(PostgresSession):
             try:
                 self.execute(_CREATE_POSITIONS)
             except ConnectError as error:
-                # Two tasks may make it at once, and one of them is told that it is there.
+                # Two tasks may create it at once; one of them gets an error that it exists.
                 failure = error
         if failure is not None:
             raise ConnectError(
-                f"The table {POSITIONS}, for how far the sink is, cannot be made: {failure}"
+                f"The table {POSITIONS} for the sink's offsets cannot be created: {failure}"
             ) from failure
 
     def _add_topic_id(self) -> None:
-        """Bring a table that strom 0.1.0 has made up to date."""
+        """Upgrade a table of strom 0.1.0."""
         if self.read(_HAS_TOPIC_ID, (POSITIONS,))[0][0]:
             return
         try:
@@ -362,18 +358,18 @@ class Postgres(PostgresSession):
             raise
         except ConnectError as error:
             raise ConnectError(
-                f"The table {POSITIONS} needs a column for the topics' ids, and it cannot be added: "
-                f"{error} Let the table's owner run: {_ADD_TOPIC_ID}"
+                f"The table {POSITIONS} needs a column for topic ids, which cannot be added: "
+                f"{error} Ask the table's owner to run: {_ADD_TOPIC_ID}"
             ) from error
 
     def lock_positions(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Claim]:
-        """By locks on their rows."""
+        """Lock the rows of these partitions."""
         return _claims(self.read(_LOCK, (connector, *_apart(partitions))))
 
     def store(self, connector: str, positions: Mapping[TopicPartition, StoredPosition]) -> None:
-        """The next offsets, in the same transaction as the rows."""
+        """Store the next offsets, in the same transaction as the rows."""
         offsets = [position.offset for position in positions.values()]
         topic_ids = [position.topic_id for position in positions.values()]
         self.read(_STORE, (connector, *_apart(list(positions)), offsets, topic_ids))
@@ -391,9 +387,9 @@ def _claims(rows: Sequence[Row]) -> dict[TopicPartition, Claim]:
 
 
 def _parameters(columns: Sequence[Column]) -> list[str]:
-    """The places of a row's values in a statement, each as its column's type.
+    """The placeholders of a row's values, each with its column's type.
 
-    Not as `varchar(3)`: by a cast, PostgreSQL would silently cut off what is too long.
+    Not as `varchar(3)`: PostgreSQL's casts silently truncate longer values.
     """
     return [
         f"${number}::text::{column.cast}"

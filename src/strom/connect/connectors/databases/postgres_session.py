@@ -1,4 +1,4 @@
-"""A connection to PostgreSQL, through asyncpg: every task has its own event loop, and waits in it."""
+"""A connection to PostgreSQL through asyncpg: every task has its own event loop and waits in it."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ import asyncpg
 
 from strom.connect.api import ConnectError, RetriableError
 from strom.connect.connectors.databases.address import Address
-from strom.connect.connectors.databases.dialect import Database, RefusedRows, Row
+from strom.connect.connectors.databases.dialect import Database, RejectedRows, Row
 from strom.connect.connectors.databases.postgres_types import SESSION
 
 T = TypeVar("T")
@@ -17,13 +17,13 @@ T = TypeVar("T")
 _CONNECT_TIMEOUT_S: Final = 10
 _CLOSE_TIMEOUT_S: Final = 2
 _AWAY: Final = ("08", "57P", "53", "40", "55P03", "55006", "25006")
-"""Beginnings of the error codes that go away by waiting: connection, shutdown, resources, conflicts."""
+"""Classes of retriable error codes: connection, shutdown, resources, conflicts."""
 _WRONG_DATA: Final = ("21", "22", "23")
-"""Beginnings of the error codes for rows that are refused: a key twice, wrong values, constraints."""
+"""Classes of error codes for rejected rows: duplicate keys, invalid values, constraints."""
 
 
 class PostgresSession(Database):
-    """Connects, runs statements in transactions, and translates what goes wrong."""
+    """Connects, runs statements in transactions, and translates errors."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -31,7 +31,7 @@ class PostgresSession(Database):
         self._connection: Any = None
 
     def open(self) -> None:
-        """Connect; RetriableError if it is away."""
+        """Connect; RetriableError if the server is unavailable."""
         if self._connection is not None and not self._connection.is_closed():
             return
         self._runner = self._runner or asyncio.Runner()
@@ -46,16 +46,14 @@ class PostgresSession(Database):
                 ssl=address.ssl,
                 timeout=_CONNECT_TIMEOUT_S,
                 server_settings=dict(SESSION),
-                # Statements are few and long-lived, but a table's columns may change under them.
+                # Statements are few and long-lived, but a table's columns may change meanwhile.
                 statement_cache_size=0,
             )
         )
 
     def close(self) -> None:
-        """Disconnect."""
         if self._connection is not None:
-            # What matters is that nothing of it is left; whether it ended politely is not known
-            # when the server is away.
+            # The connection must be gone; if the server is unavailable, it cannot end cleanly.
             with contextlib.suppress(ConnectError):
                 self._run(lambda: self._connection.close(timeout=_CLOSE_TIMEOUT_S))
             self._connection = None
@@ -64,7 +62,7 @@ class PostgresSession(Database):
             self._runner = None
 
     def _run(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run it to its end, and say in our words what went wrong."""
+        """Run a coroutine to its end, and translate its errors."""
         if self._runner is None:
             raise RetriableError(f"{self._address} is not connected.")
 
@@ -74,7 +72,7 @@ class PostgresSession(Database):
         try:
             return self._runner.run(run())
         except asyncpg.PostgresError as error:
-            raise self._told(error) from error
+            raise self._translated(error) from error
         except (
             asyncpg.InterfaceError,
             OSError,
@@ -82,42 +80,40 @@ class PostgresSession(Database):
             asyncpg.InternalClientError,
         ) as error:
             if isinstance(error, ValueError):
-                raise RefusedRows(str(error)) from error
-            raise RetriableError(f"{self._address} is away: {error}") from error
+                raise RejectedRows(str(error)) from error
+            raise RetriableError(f"{self._address} is unavailable: {error}") from error
         except (ValueError, OverflowError, TypeError) as error:
-            raise RefusedRows(str(error)) from error
+            raise RejectedRows(str(error)) from error
 
-    def _told(self, error: Any) -> ConnectError:
+    def _translated(self, error: Any) -> ConnectError:
         code = error.sqlstate or ""
         text = str(error) + (f" ({error.detail})" if getattr(error, "detail", None) else "")
         if code.startswith(_WRONG_DATA):
-            return RefusedRows(text)
+            return RejectedRows(text)
         if code.startswith(_AWAY):
             return RetriableError(f"{self._address}: {text}")
-        return ConnectError(f"{self._address} refuses: {text}")
+        return ConnectError(f"{self._address} responded: {text}")
 
     def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """All rows that a statement returns."""
         rows: list[Row] = self._run(lambda: self._connection.fetch(statement, *parameters))
         return rows
 
     def begin_reading(self, snapshot: str | None = None) -> None:
-        """See everything as of one moment (an exported snapshot's, or now) until `rollback`."""
+        """Start a read-only snapshot (an exported one, or the current) that lasts until `rollback`."""
         self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if snapshot:
             self.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
 
     def begin(self) -> None:
-        """Start a transaction."""
         self.open()
         self.execute("BEGIN")
 
     def commit(self) -> None:
-        """End it well. A server that goes away meanwhile leaves open whether it did."""
+        """Commit; if the server becomes unavailable meanwhile, the outcome is unknown."""
         self.execute("COMMIT")
 
     def rollback(self) -> None:
-        """End it, or the connection if that does not work any more."""
+        """Roll back, or close the connection if that fails."""
         if self._connection is None or self._connection.is_closed():
             return
         try:
@@ -126,9 +122,8 @@ class PostgresSession(Database):
             self._connection.terminate()
 
     def execute(self, statement: str) -> None:
-        """Run a statement that returns nothing."""
         self._run(lambda: self._connection.execute(statement))
 
     def _execute_many(self, statement: str, rows: Sequence[Row]) -> None:
-        """The statement for one row after the other, without waiting for each."""
+        """Run the statement for each row, pipelined."""
         self._run(lambda: self._connection.executemany(statement, rows))

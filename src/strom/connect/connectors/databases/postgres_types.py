@@ -1,7 +1,7 @@
-"""PostgreSQL's types as shapes of records, from the text form that the server writes.
+"""PostgreSQL's types as Connect schemas, parsed from the server's text representation.
 
-Reading everything as text makes one table serve plain queries, snapshots and the change stream alike:
-all three get the same text for the same value. It needs `TimeZone=UTC`, `DateStyle=ISO`,
+Reading everything as text makes one mapping serve queries, snapshots and the change stream: all three get
+the same text for the same value. It requires `TimeZone=UTC`, `DateStyle=ISO`,
 `bytea_output=hex` and `IntervalStyle=iso_8601`.
 """
 
@@ -41,14 +41,14 @@ SESSION: Final[Mapping[str, str]] = {
     "IntervalStyle": "iso_8601",
     "extra_float_digits": "3",
 }
-"""What a session must have set for its texts to be those of this module."""
+"""The session settings that determine the text representation."""
 
 _SINGLE: Final = struct.Struct("f")
 Parse = Callable[[str], Any]
 
 
-class Mapped(NamedTuple):
-    """How the values of one type travel; `parse` is None where the text is the value."""
+class PostgresMapping(NamedTuple):
+    """The schema of one type, and its parser; `parse` is None if the text is the value."""
 
     schema: Schema
     parse: Parse | None
@@ -70,18 +70,18 @@ def _parse_bytes(text: str) -> bytes:
 
 
 def _parse_single(text: str) -> float:
-    """The number of single precision that is meant: the text has just as many digits as tell it."""
+    """The single-precision number: the text has exactly as many digits as identify it."""
     number: float = _SINGLE.unpack(_SINGLE.pack(float(text)))[0]
     return number
 
 
 def _parse_padded(text: str) -> str:
-    """The blanks that fill char(n) up mean nothing, and not every way to read it shows them."""
+    """Strip the padding of char(n), which has no meaning and is not always present."""
     return text.rstrip(" ")
 
 
 def parse_date(text: str) -> date:
-    """A date; what Python's calendar cannot hold becomes the nearest date it can."""
+    """A date; dates outside Python's range become the nearest one."""
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -89,7 +89,7 @@ def parse_date(text: str) -> date:
 
 
 def parse_timestamp(text: str, zone: tzinfo = UTC) -> datetime:
-    """A time, of `zone` if it names none; out of the calendar's range: the nearest."""
+    """A timestamp, in `zone` if it has none; outside Python's range: the nearest one."""
     try:
         moment = datetime.fromisoformat(text)
         return from_wall_clock(moment, zone) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -103,7 +103,7 @@ def _parse_time(text: str) -> time:
 
 
 def _parse_vector(text: str) -> list[int]:
-    """The numbers of an int2vector or oidvector, which are arrays with a text form of their own."""
+    """The numbers of an int2vector or oidvector, whose text representation differs from arrays."""
     return [int(number) for number in text.split()]
 
 
@@ -112,7 +112,7 @@ def _is_early(text: str) -> bool:
 
 
 BOX: Final = 603
-"""The one type of PostgreSQL itself whose arrays have another delimiter than a comma."""
+"""The only built-in type whose arrays have a delimiter other than a comma."""
 _NAMED_STRING: Final = {
     name: Schema(Type.STRING, name=name, version=1) for name in (JSON_NAME, UUID_NAME, XML_NAME)
 }
@@ -142,42 +142,42 @@ _BUILTIN: Final = (
     _Builtin(2950, 2951, _NAMED_STRING[UUID_NAME], None),
     _Builtin(3802, 3807, _NAMED_STRING[JSON_NAME], None),
 )
-_BY_OID: Final = {one.oid: Mapped(one.schema, one.parse) for one in _BUILTIN}
+_BY_OID: Final = {one.oid: PostgresMapping(one.schema, one.parse) for one in _BUILTIN}
 _ITEM_OF: Final = {one.array_oid: one.oid for one in _BUILTIN}
 NUMERIC: Final = 1700
 WALL_CLOCK: Final = 1114
 """timestamp without time zone"""
 _NUMERIC_ARRAY: Final = 1231
 _ITEM_OF[_NUMERIC_ARRAY] = NUMERIC
-_TEXT: Final = Mapped(STRING, None)
+_TEXT: Final = PostgresMapping(STRING, None)
 
 
 class TypeInfo(NamedTuple):
-    """What the catalog says of a type: enough to find one that is known by its number."""
+    """A type in the catalog: enough to resolve it to a built-in one."""
 
     oid: int
     base: int = 0
-    """Of a domain: the type it is made of."""
+    """For a domain: its base type."""
     item: int = 0
-    """Of an array: the type of its items."""
+    """For an array: the type of its items."""
     delimiter: str = ","
-    """Of an array: what stands between items."""
+    """For an array: the delimiter of its items."""
     dimensions: int = 0
-    """Of an array: the dimensions that its column is declared with. 0: unknown, and not checked."""
+    """For an array: the declared dimensions of its column. 0: unknown, and not checked."""
 
 
 def mapped(
     info: TypeInfo, modifier: int = -1, numeric_mapping: str = "none", zone: tzinfo = UTC
-) -> Mapped:
-    """How values of this type travel; `zone` is that of times without one.
+) -> PostgresMapping:
+    """The mapping of this type; `zone` applies to times without one.
 
-    What has no better shape travels as PostgreSQL's text.
+    A type without an equivalent is mapped to PostgreSQL's text.
     """
     oid = info.base or info.oid
     if oid == NUMERIC:
         return _numeric(modifier, numeric_mapping)
     if oid == WALL_CLOCK and zone is not UTC:
-        return Mapped(TIMESTAMP, partial(parse_timestamp, zone=zone))
+        return PostgresMapping(TIMESTAMP, partial(parse_timestamp, zone=zone))
     if oid in _BY_OID:
         return _BY_OID[oid]
     item = _ITEM_OF.get(oid, info.item)
@@ -187,36 +187,38 @@ def mapped(
         schema = array(optional(of.schema))
         for _ in range(info.dimensions - 1):
             schema = array(optional(schema))
-        return Mapped(schema, lambda text: parse_array(text, of.parse, delimiter, info.dimensions))
+        return PostgresMapping(
+            schema, lambda text: parse_array(text, of.parse, delimiter, info.dimensions)
+        )
     return _TEXT
 
 
 def is_known(oid: int) -> bool:
-    """Whether the type's number alone says everything."""
+    """Whether the type's OID alone determines the mapping."""
     return oid == NUMERIC or oid in _BY_OID or oid in _ITEM_OF
 
 
 def optional(schema: Schema) -> Schema:
-    """The same shape, or nothing."""
+    """The same schema, but optional."""
     if schema.optional:
         return schema
     values = {**vars(schema), "optional": True}
     return Schema(**values)
 
 
-def _numeric(modifier: int, mapping: str) -> Mapped:
-    """Exact, if it is declared how many digits there are after the point; else as text."""
+def _numeric(modifier: int, mapping: str) -> PostgresMapping:
+    """A decimal if the scale is declared; else a string."""
     if modifier < 4:
-        return Mapped(FLOAT64, _parse_double) if mapping.startswith("best_fit") else _TEXT
+        return PostgresMapping(FLOAT64, _parse_double) if mapping.startswith("best_fit") else _TEXT
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
-    if scale > 1023:  # a negative scale: 11 bits, signed
+    if scale > 1023:  # the scale is a signed number of 11 bits
         precision, scale = precision + 2048 - scale, 0
     if scale == 0 and mapping != "none" and precision <= 18:
-        return Mapped(INT32 if precision <= 9 else INT64, _parse_whole)
+        return PostgresMapping(INT32 if precision <= 9 else INT64, _parse_whole)
     if mapping.startswith("best_fit"):
-        return Mapped(FLOAT64, _parse_double)
+        return PostgresMapping(FLOAT64, _parse_double)
     parameters = ((SCALE, str(scale)), (PRECISION, str(precision)))
-    return Mapped(
+    return PostgresMapping(
         Schema(Type.BYTES, name=DECIMAL, version=1, parameters=parameters), _parse_decimal
     )
 
@@ -225,7 +227,8 @@ def _parse_decimal(text: str) -> Decimal:
     number = Decimal(text)
     if not number.is_finite():
         raise ConnectError(
-            f"A numeric column holds {text}, which a decimal cannot say; numeric.mapping=best_fit (or "
+            f"A numeric column contains {text}, which a decimal cannot represent; "
+            "numeric.mapping=best_fit (or "
             "decimal.handling.mode=double) reads such columns as doubles."
         )
     return number
@@ -235,7 +238,7 @@ def _parse_double(text: str) -> float:
     number = float(text)
     if math.isinf(number) and text.lstrip("-")[0].isdigit():
         raise ConnectError(
-            f"A numeric column holds {text[:20]}…, which exceeds the largest double; numeric.mapping="
+            f"A numeric column contains {text[:20]}…, which exceeds the largest double; numeric.mapping="
             "none (or decimal.handling.mode=precise) keeps such numbers."
         )
     return number
@@ -248,24 +251,24 @@ def _parse_whole(text: str) -> int:
 def parse_array(
     text: str, parse: Parse | None, delimiter: str = ",", dimensions: int = 0
 ) -> list[Any]:
-    """An array's text as a list (of lists, if it has more dimensions).
+    """Parse an array to a list (of lists, if it has more dimensions).
 
-    PostgreSQL lets any column hold arrays of any dimensions, but a record's shape is one for all
-    rows: ConnectError if there are not as many as `dimensions` says, unless that is 0.
+    PostgreSQL accepts arrays of any dimensions in any column, but a record's schema is the same for all
+    rows: ConnectError if the dimensions differ from `dimensions`, unless that is 0.
     """
-    start = text.find("{")  # before it there may be bounds, as in [0:1]={1,2}
+    start = text.find("{")  # bounds may precede it, as in [0:1]={1,2}
     if start < 0:
-        raise ConnectError(f"PostgreSQL sent {text[:80]}, which is no array as it writes them.")
+        raise ConnectError(f"PostgreSQL sent {text[:80]}, which is not a valid array.")
     found = len(text) - start - len(text[start:].lstrip("{"))
     if dimensions and found != dimensions and text[start:] != "{}":
         raise ConnectError(
-            f"The value is an array of {_counted(found)}, but the type says "
-            f"{_counted(dimensions)}. Declare the column with {'[]' * found} behind the type of its "
+            f"The value is an array of {_counted(found)}, but the column is declared with "
+            f"{_counted(dimensions)}. Declare the column with {'[]' * found} after the type of its "
             "items, or read it as text by a query."
         )
     items, end = _parse_items(text, start + 1, parse, delimiter)
     if end != len(text):
-        raise ConnectError("PostgreSQL sent an array that does not end where it should.")
+        raise ConnectError("PostgreSQL sent an array with trailing characters.")
     return items
 
 

@@ -1,4 +1,4 @@
-"""Records' values as PostgreSQL's: which type a new column gets, and what a column takes."""
+"""Converts record values for PostgreSQL: the types of new columns, and what existing ones accept."""
 
 import re
 from collections.abc import Callable
@@ -63,27 +63,27 @@ def column_type(schema: Schema) -> str:
 
 
 def _base(type_name: str) -> str:
-    """The type's name without what is in parentheses: `timestamp(3) with time zone`."""
+    """The type's name without its modifier: `timestamp(3) with time zone`."""
     start = type_name.find("(")
     return type_name if start < 0 else type_name[:start] + type_name[type_name.find(")") + 1 :]
 
 
 def is_wall_clock(type_name: str) -> bool:
-    """Whether it is a timestamp without time zone, by either of its names."""
+    """Whether it is a timestamp without time zone, under either name."""
     return _base(type_name) in {WALL_CLOCK_NAME, "timestamp"}
 
 
 def is_copied_as_text(type_name: str) -> bool:
-    """Whether values are handed over as text, which the server makes the type of."""
+    """Whether values are sent as text, which the server casts."""
     return _base(type_name) not in _CONVERTERS
 
 
 def converter(
     type_name: str, schema: Schema | None, zone: tzinfo = UTC
 ) -> Callable[[Any], Any] | None:
-    """How a value of this shape becomes one for a column of this type; None: it is one already.
+    """The conversion of values of this schema for a column of this type; None: no conversion.
 
-    `zone` is that of times in columns without one.
+    `zone` applies to columns without a time zone.
     """
     base = _base(type_name)
     if base == WALL_CLOCK_NAME:
@@ -101,10 +101,10 @@ def converter(
 
 
 def key_identity(type_name: str) -> Callable[[Any], Any] | None:
-    """What is equal for values that a NOT NULL column of this type stores as the same.
+    """Maps values so that they are equal if a NOT NULL column of this type stores them as the same.
 
-    Only of types whose rules are simple and certain, and that are common as keys. `numeric`, for
-    one, keeps trailing zeros but ignores them in comparisons, and rounds to its scale.
+    Only for types with simple rules that are common as keys. `numeric`, for example, keeps trailing
+    zeros but ignores them in comparisons, and rounds to its scale.
     """
     limited = _LIMITED_TEXT.fullmatch(type_name)
     return _without_excess_blanks(int(limited[1])) if limited else _IDENTITIES.get(type_name)
@@ -115,7 +115,7 @@ def _uuid_digits(text: str | None) -> str | None:
 
 
 def _without_excess_blanks(length: int) -> Callable[[str | None], str | None]:
-    """Blanks beyond the length are cut off; anything else there is refused by the database."""
+    """Blanks beyond the length are truncated; the database rejects anything else there."""
     return lambda text: text and text[:length] + text[length:].rstrip(" ")
 
 
@@ -160,7 +160,7 @@ def _to_wall_clock(value: Any, zone: tzinfo = UTC) -> datetime:
 
 
 def _to_wall_clocks(value: Any, zone: tzinfo) -> str:
-    """The text form of an array of such times; text is one already."""
+    """The text representation of an array of such times; a string passes through."""
 
     def shown(item: Any) -> Any:
         if isinstance(item, list):
@@ -175,12 +175,12 @@ def _to_json(value: Any) -> str:
 
 
 def _to_vector(value: Any) -> str:
-    """The text form of PostgreSQL's arrays that have no braces."""
+    """The text representation of PostgreSQL's vectors, which have no braces."""
     return " ".join(map(str, value)) if isinstance(value, list) else _to_text(value)
 
 
 def _to_text_form(value: Any, delimiter: str = ",") -> str:
-    """What PostgreSQL reads as the value of any type, arrays among them."""
+    """The text representation of any value, including arrays."""
     if isinstance(value, list):
         return "{" + delimiter.join(_array_item(item, delimiter) for item in value) + "}"
     if isinstance(value, bytes):
@@ -229,4 +229,4 @@ _CONVERTERS: Final[dict[str, tuple[_Fits, Callable[[Any], Any]]]] = {
     "json": (_is_string, _to_json),
     "jsonb": (_is_string, _to_json),
 }
-"""By a column's type: which shapes it takes as they are, and what makes the others fit."""
+"""By column type: the schemas that it accepts unchanged, and the conversion of all others."""

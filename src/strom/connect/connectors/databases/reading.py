@@ -1,10 +1,10 @@
-"""Reading what is new in one table or query: the statements, and where to go on.
+"""Reads new rows of one table or query from a cursor.
 
-A cursor is what was last read of the columns by which rows are ordered, as the database wrote it, so
-that nothing is lost between: {"timestamp": "2026-01-01 12:00:00.123456+00", "incrementing": 7}.
+A cursor holds the last values of the columns by which rows are ordered, in the database's notation, so
+that no precision is lost: {"timestamp": "2026-01-01 12:00:00.123456+00", "incrementing": 7}.
 
-A timestamp alone does not tell rows of the same moment apart. Such rows are always read together, and
-the cursor moves on with the last of them.
+A timestamp alone does not distinguish rows of the same moment. Such rows are always read together, and
+the cursor advances with the last of them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,21 +23,21 @@ TIMESTAMP: Final = "timestamp"
 INCREMENTING: Final = "incrementing"
 _WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 _UNREADABLE: Final = (ConnectError, ValueError, TypeError, LookupError, ArithmeticError)
-"""What a parser raises for a value that it does not understand."""
+"""What a parser raises for an invalid value."""
 Cursor = Mapping[str, Any]
 
 
 class Order(NamedTuple):
-    """One of the expressions by which rows are read in order."""
+    """One of the expressions by which rows are ordered."""
 
     name: str
-    """What it is called in a cursor."""
+    """Its name in a cursor."""
     expression: str
     type: str
 
 
 class TableReader:
-    """Reads one table, or one query, from a cursor on."""
+    """Reads one table, or one query, from a cursor."""
 
     def __init__(
         self,
@@ -62,15 +62,15 @@ class TableReader:
         self._schema = Schema(Type.STRUCT)
         self._order: tuple[Order, ...] = ()
         self.has_more = False
-        """Whether the last batch was full, so that the next can be read at once."""
+        """Whether the last batch was full, so that the next one is due at once."""
 
     @property
     def earlier_partition(self) -> Mapping[str, Any]:
-        """What releases before 0.1.1 stored the position under; several tables may share it."""
+        """The source partition of releases before 0.1.1; several tables may share it."""
         return self.partition if self._table is None else {"table": str(self._table)}
 
     def prepare(self) -> None:
-        """Look the columns up; ConnectError if one that is named is not there."""
+        """Look up the columns; ConnectError if a configured one does not exist."""
         if self._table is None:
             self._columns = self._database.query_columns(self._settings.query or "")
         else:
@@ -84,7 +84,7 @@ class TableReader:
         name = None if self._table is None else self._table.name
         fields = {column.name: column.schema for column in self._columns}
         schema = struct(fields, name=name)
-        # An equal schema stays the same object: converters know what they have seen by it.
+        # Keep the object of an equal schema: converters cache by identity.
         self._schema = self._schema if schema == self._schema else schema
         self._order = tuple(self._orders())
 
@@ -114,44 +114,45 @@ class TableReader:
         if len(keys) == 1 and keys[0].schema.type in _WHOLE:
             return keys[0]
         raise ConnectError(
-            f"{self} has no primary key of one whole number: name the column that grows in "
-            "incrementing.column.name."
+            f"{self} has no primary key of a single integer: set incrementing.column.name "
+            "to a column that grows."
         )
 
     def _column(self, name: str, setting: str) -> Column:
         known = {column.name: column for column in self._columns}
         if name not in known:
             raise ConnectError(
-                f"{self} has no column {name}, which {setting} names.{did_you_mean(name, known)}"
+                f"{self} has no column {name}, which {setting} refers to.{did_you_mean(name, known)}"
             )
         return known[name]
 
     def _refuse_null(self, column: Column, setting: str) -> None:
         if self._settings.validate_non_null and self._table is not None:
             raise ConnectError(
-                f"Column {column.name} of {self} can be null, and such rows would never be read: "
+                f"Column {column.name} of {self} is nullable, and rows with null would never be read: "
                 f"make it NOT NULL, choose another {setting}, or set validate.non.null=false."
             )
 
     def _refuse_mixed_zones(self, columns: Sequence[Column]) -> None:
-        """The database would compare them as if wall-clock times were those of UTC."""
+        """The database would compare wall-clock times as if they were UTC."""
         kinds = {self._database.is_wall_clock(column.type) for column in columns}
         if len(kinds) > 1 and self._settings.zone is not UTC:
             types = ", ".join(f"{column.name} {column.type}" for column in columns)
             raise ConnectError(
-                f"The columns that timestamp.column.name names for {self} are of different types "
-                f"({types}): with db.timezone={self._settings.timezone} all need a time zone, or none."
+                f"The columns in timestamp.column.name for {self} have different types "
+                f"({types}): with db.timezone={self._settings.timezone} all or none must have a "
+                "time zone."
             )
 
     def begin_at(self, moment: datetime) -> None:
-        """Read rows from this moment on; after `prepare`."""
+        """Start from this moment; call it after `prepare`."""
         self.cursor = {TIMESTAMP: self._database.position_at(moment, self._order[0].type)}
 
     def __str__(self) -> str:
         return "The query" if self._table is None else f"Table {written_name(self._table)}"
 
     def read(self) -> list[SourceRecord]:
-        """The next rows after the cursor, at most about a batch; the cursor moves behind them."""
+        """The next rows behind the cursor, at most about a batch; advances the cursor."""
         limit = self._settings.batch_rows
         conditions, parameters = self._after()
         rows = self._select(conditions, parameters, limit)
@@ -161,7 +162,7 @@ class TableReader:
         return list(self._records(rows))
 
     def read_all(self) -> Iterator[list[SourceRecord]]:
-        """Everything there is, piece by piece."""
+        """All rows, in chunks."""
         columns = ", ".join(self._selected())
         statement = f"SELECT {columns} FROM {self._from}"
         for rows in self._database.stream(statement, self._settings.batch_rows):
@@ -170,7 +171,7 @@ class TableReader:
     def _selected(self) -> list[str]:
         names = [self._database.quote(column.name) for column in self._columns]
         names += [order.expression for order in self._order]
-        # Names of their own, lest ORDER BY means what is selected instead of the column.
+        # Aliases, so that ORDER BY refers to the column and not to the selected expression.
         return [
             f'{self._database.selected(name)} AS "strom {place}"'
             for place, name in enumerate(names)
@@ -188,7 +189,7 @@ class TableReader:
         )
 
     def _after(self) -> tuple[list[str], list[Any]]:
-        """The condition for what is behind the cursor, and its parameters."""
+        """The condition for rows behind the cursor, and its parameters."""
         conditions: list[str] = []
         if self._order[0].name == TIMESTAMP:
             delay = self._settings.timestamp_delay_ms
@@ -209,7 +210,10 @@ class TableReader:
         return conditions, [self.cursor[order.name] for order in known]
 
     def _whole_moments(self, rows: list[Row]) -> list[Row]:
-        """Leave out the last moment's rows, which may not be all; if it is the only one, get all."""
+        """Drop the possibly incomplete rows of the last moment.
+
+        If it is the only one, read all of them.
+        """
         last = rows[-1][-1]
         whole = [row for row in rows if row[-1] != last]
         if whole:
@@ -252,13 +256,16 @@ class TableReader:
                 return ConnectError(f"{where}, column {column.name} ({column.type}): {error}")
             except _UNREADABLE:
                 return ConnectError(
-                    f"{where}, column {column.name} ({column.type}): the value {str(item)[:80]!r} is "
-                    "not one of its type. Correct it, or read the column as text by a query."
+                    f"{where}, column {column.name} ({column.type}): the value {str(item)[:80]!r} does "
+                    "not have this type. Correct it, or read the column as text by a query."
                 )
         return ConnectError(f"{where} cannot be read.")
 
     def _move(self, row: Row, following: Row | None, width: int) -> None:
-        """The cursor after this row. Rows of one moment share what was before until the last."""
+        """Advance the cursor behind this row.
+
+        Rows of one moment keep the previous cursor until the last.
+        """
         if (
             self._settings.mode == TIMESTAMP
             and following is not None

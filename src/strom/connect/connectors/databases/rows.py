@@ -1,4 +1,4 @@
-"""Records as rows: which columns a record has, and where their values come from."""
+"""Records as rows: the columns of a record, and where their values come from."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, time
@@ -25,22 +25,22 @@ from strom.connect.connectors.databases.postgres_types import optional
 from strom.connect.connectors.databases.sink_settings import KAFKA_COLUMNS, JdbcSinkSettings
 
 Take = Callable[[RecordBatch], Iterable[Any]]
-"""One column of some records."""
+"""Extracts one column from records."""
 
 
 class Shape(NamedTuple):
-    """The columns of records of one form, and how to take their values."""
+    """The columns of records of one form, and how to extract their values."""
 
     columns: Sequence[NewColumn]
     takes: Sequence[Take]
 
 
 def written_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
-    """What a record with a value becomes; PoisonRecord if it cannot be a row."""
+    """The shape of a record with a value; PoisonRecord if it cannot be a row."""
     if not isinstance(record.value, dict):
         raise PoisonRecord(
-            "A row is made of a struct or map of fields, but the value is a "
-            f"{type(record.value).__name__}; the transform HoistField makes a field of it."
+            "A row needs a struct or map of fields, but the value is a "
+            f"{type(record.value).__name__}; wrap it into a field with the transform HoistField."
         )
     fields = _fields(record.value, record.value_schema)
     keys, key_takes = _key(record, settings, fields)
@@ -56,10 +56,10 @@ def written_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
 
 
 def deleted_shape(record: SinkRecord, settings: JdbcSinkSettings) -> Shape:
-    """The key alone, by which a row is found."""
+    """The shape of a tombstone: only the key, which identifies a row."""
     if not settings.delete_enabled:
         raise PoisonRecord(
-            "The record has no value; delete.enabled=true would delete the row of its key."
+            "The record has no value; set delete.enabled=true to delete the row of its key."
         )
     return Shape(*_key(record, settings, ()))
 
@@ -69,7 +69,7 @@ def _fields(value: dict[str, Any], schema: Schema | None) -> Sequence[Field]:
         return [Field(name, _guessed(item)) for name, item in value.items()]
     if schema.type is Type.STRUCT:
         return schema.fields
-    raise PoisonRecord("A row is made of a struct of fields, but the value is a map.")
+    raise PoisonRecord("A row needs a struct of fields, but the value is a map.")
 
 
 def _key(
@@ -87,15 +87,13 @@ def _key(
         chosen = _chosen(settings.key_fields, fields, "value")
         return chosen, [_from_value(column.name) for column in chosen]
     if record.key is None:
-        raise PoisonRecord(
-            "With pk.mode=record_key every record needs a key, and this one has none."
-        )
+        raise PoisonRecord("The record has no key, which pk.mode=record_key needs.")
     if isinstance(record.key, dict):
         chosen = _chosen(settings.key_fields, _fields(record.key, record.key_schema), "key")
         return chosen, [_from_key(column.name) for column in chosen]
     if len(settings.key_fields) != 1:
         raise PoisonRecord(
-            "The key is a single value: pk.fields has to name the one column that it goes into."
+            "The key is a single value: pk.fields must name exactly one column for it."
         )
     schema = record.key_schema or _guessed(record.key)
     return [NewColumn(settings.key_fields[0], schema, True)], [_whole_key]
@@ -106,7 +104,7 @@ def _chosen(names: Sequence[str], fields: Sequence[Field], part: str) -> list[Ne
     for name in names:
         if name not in known:
             raise PoisonRecord(
-                f"pk.fields names {name}, which the record's {part} does not have."
+                f"pk.fields has {name}, which is missing in the record's {part}."
                 f"{did_you_mean(name, known)}"
             )
     return [NewColumn(name, known[name], True) for name in (names or known)]
@@ -147,7 +145,7 @@ _BY_TYPE: Final[dict[type, Schema]] = {
     time: TIME,
 }
 UNKNOWN: Final = Schema(Type.STRING, optional=True, name="strom.unknown")
-"""The shape of a null that nothing is declared about: no column is made for it."""
+"""The schema of null without a declared one: it creates no column."""
 _STRUCTURED: Final = Schema(Type.MAP, optional=True, key=STRING, value=STRING)
 _NUMBER: Final = Schema(Type.BYTES, optional=True, name="org.apache.kafka.connect.data.Decimal")
 

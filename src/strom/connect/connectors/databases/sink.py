@@ -1,8 +1,8 @@
-"""Records as rows in PostgreSQL or SQLite, exactly once.
+"""JdbcSink: writes records as rows to PostgreSQL or SQLite, exactly once.
 
 The rows of a call and the next offset of every partition are stored in one transaction, and reading
-goes on from what is stored there. A partition's row is locked meanwhile, and carries its owner's
-number: a task that was replaced without knowing it finds another number there, and stores nothing.
+continues from the stored offsets. The partition's row in the table of offsets is locked meanwhile, and
+contains the owner's epoch: a task that was replaced finds another epoch there, and stores nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,17 +26,17 @@ from strom.connect.connectors.databases.dialect import (
     Claim,
     Database,
     Fenced,
-    RefusedRows,
+    RejectedRows,
     Row,
     TableId,
     open_database,
 )
 from strom.connect.connectors.databases.ordering import batches
 from strom.connect.connectors.databases.plans import (
-    Batch,
-    Plan,
+    OffsetsByPartition,
+    RowBatch,
     Run,
-    Spans,
+    WritePlan,
     from_offset,
     key_form,
     offsets_of,
@@ -51,7 +51,7 @@ _MOST_SHAPES: Final = 1000
 
 
 class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
-    """Writes what it gets at once: a flush only stores positions behind records that were skipped."""
+    """Writes every call at once; a flush only stores offsets behind skipped records."""
 
     most_at_once: ClassVar = 20_000
 
@@ -63,20 +63,19 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         )
         self._claims: dict[TopicPartition, Claim] = {}
         self._stored: dict[TopicPartition, int] = {}
-        """The next offset of each partition, as this task knows it to be stored."""
+        """The stored next offset of each partition, as far as this task knows."""
         self._topic_ids: dict[TopicPartition, str | None] = {}
         self._skipped_to: dict[TopicPartition, int] = {}
-        """Positions ahead of those, for the next flush to store."""
-        self._plans: dict[tuple[Any, ...], Plan] = {}
+        """Offsets ahead of those, to be stored by the next flush."""
+        self._plans: dict[tuple[Any, ...], WritePlan] = {}
 
     def start(self) -> None:
-        """Connect."""
         self._database.open()
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Become the owner of these partitions; where they go on is stored beside the rows.
+        """Become the owner of these partitions, and continue from the offsets beside the rows.
 
-        A topic that was recreated begins again.
+        A recreated topic starts from its beginning.
         """
         self._database.open()
         claims = self._database.claim(self.context.connector, partitions)
@@ -98,7 +97,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         return {partition: one.offset for partition, one in positions.items()}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Store the records that are not stored yet, and how far that is."""
+        """Store the records that are not stored yet, and their offsets."""
         if not records:
             return
         parts = record_batches(records)
@@ -107,19 +106,19 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         if new:
             self.open(sorted(new))
         try:
-            # Tables are made before the transaction begins: two tasks may want to make the same one.
+            # Tables are created before the transaction starts: two tasks may create the same one.
             self._database.open()
             planned = list(self._planned(parts))
             try:
                 self._store(parts, spans, planned)
-            except RefusedRows:
+            except RejectedRows:
                 self._store_in_parts(records)
         except BaseException:
             self._forget()
             raise
 
     def advance(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Go on behind records that became no row, too."""
+        """Advance the offsets behind skipped records, too."""
         self._skipped_to = {
             partition: position
             for partition, position in positions.items()
@@ -127,7 +126,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         }
 
     def flush(self) -> None:
-        """Every `put` has stored what it got; left are positions behind skipped records."""
+        """Store offsets behind skipped records; every `put` has stored its own."""
         ahead = self._skipped_to
         if not ahead:
             return
@@ -139,22 +138,23 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._skipped_to = {}
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """Another task takes over."""
+        """Release the partitions to another task."""
         for partition in partitions:
             self._claims.pop(partition, None)
             self._stored.pop(partition, None)
             self._skipped_to.pop(partition, None)
 
     def stop(self) -> None:
-        """Disconnect."""
         self._database.close()
 
     def _forget(self) -> None:
-        """What was not stored may have been made in vain: columns and tables are looked up again."""
+        """After a rollback, columns and tables may not exist: look them up again."""
         self._tables.forget()
         self._plans.clear()
 
-    def _store(self, records: Sequence[RecordBatch], spans: Spans, planned: Sequence[Run]) -> None:
+    def _store(
+        self, records: Sequence[RecordBatch], spans: OffsetsByPartition, planned: Sequence[Run]
+    ) -> None:
         with self._database.transaction():
             fresh = self._not_stored(records, spans)
             if fresh is records:
@@ -171,8 +171,10 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
     ) -> dict[TopicPartition, StoredPosition]:
         return {one: StoredPosition(at, self._topic_ids[one]) for one, at in positions.items()}
 
-    def _not_stored(self, records: Sequence[RecordBatch], spans: Spans) -> Sequence[RecordBatch]:
-        """Lock the positions, and leave out what a call before has stored without our knowing."""
+    def _not_stored(
+        self, records: Sequence[RecordBatch], spans: OffsetsByPartition
+    ) -> Sequence[RecordBatch]:
+        """Lock the offsets, and drop records that an earlier call has stored despite its error."""
         found = self._lock(sorted(spans))
         starts = {one: claim.next_offset or 0 for one, claim in found.items()}
         if all(span.first >= starts[one] for one, span in spans.items()):
@@ -181,14 +183,15 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         return [part for part in fresh if len(part)]
 
     def _lock(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Claim]:
-        """Lock the positions of partitions that must still be this task's."""
+        """Lock the offsets of partitions; Fenced if one is no longer this task's."""
         found = self._database.lock_positions(self.context.connector, partitions)
         for partition in partitions:
             now = found.get(partition)
             if now is None or now.epoch != self._claims[partition].epoch:
                 raise Fenced(
-                    f"Another task of connector {self.context.connector} has taken over partition "
-                    f"{partition.partition} of topic {partition.topic}; this one stores nothing more."
+                    f"Another task of connector {self.context.connector} owns partition "
+                    f"{partition.partition} of topic {partition.topic} now; this task stores "
+                    "nothing more."
                 )
         return found
 
@@ -198,7 +201,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             for start in range(0, len(batch.rows), size):
                 self._write_rows(batch, batch.rows[start : start + size])
 
-    def _write_rows(self, batch: Batch, rows: Sequence[Row]) -> None:
+    def _write_rows(self, batch: RowBatch, rows: Sequence[Row]) -> None:
         table, columns, distinct = batch.table, batch.columns, batch.distinct
         if batch.deletes:
             self._database.delete(table, columns, rows, distinct=distinct)
@@ -210,7 +213,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
             self._database.update(table, columns, rows, distinct=distinct)
 
     def _planned(self, records: Sequence[RecordBatch]) -> Iterator[Run]:
-        """Runs of records that are written in the same way; their tables are made ready."""
+        """Runs of records that are written in the same way; creates their tables."""
         before = 0
         for part in records:
             for start, run in runs_of(part):
@@ -221,8 +224,8 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
                 yield plan, run
             before += len(part)
 
-    def _plan(self, run: RecordBatch) -> Plan:
-        """How these records are written; their first has the form of all."""
+    def _plan(self, run: RecordBatch) -> WritePlan:
+        """The plan for these records, which all have the form of the first."""
         record = run.part(0, 1).records()[0]
         form = tuple(record.value) if record.value_schema is None and record.value else None
         identity = (
@@ -232,8 +235,8 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         plan = self._plans.get(identity)
         if plan is None or not plan.fits(record):
             plan = self._new_plan(record)
-        # A null says nothing of its column's type, so the column may be missing where a value needs it.
-        while (place := plan.first_left_out(run)) is not None:
+        # A null does not determine its column's type, so the column may be missing when a value needs it.
+        while (place := plan.first_omitted(run)) is not None:
             try:
                 plan = self._new_plan(run.part(place, place + 1).records()[0])
             except PoisonRecord as error:
@@ -243,18 +246,18 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._plans[identity] = plan
         return plan
 
-    def _new_plan(self, record: SinkRecord) -> Plan:
+    def _new_plan(self, record: SinkRecord) -> WritePlan:
         deletes = record.value is None
         shape = (deleted_shape if deletes else written_shape)(record, self.settings)
         table = table_of(record.topic, self.settings.table_name_format)
         columns = self._tables.columns(table, shape.columns)
-        return Plan(record, table, shape, columns, self._database)
+        return WritePlan(record, table, shape, columns, self._database)
 
     def _store_in_parts(self, records: Sequence[SinkRecord]) -> None:
-        """Store what could not be stored at once; PoisonRecord names the record that is refused.
+        """Store records whose transaction was rejected; PoisonRecord identifies the rejected record.
 
-        Records that are refused together may be taken one after the other: merged changes can violate
-        a constraint that no single one does, and a trigger or index may find keys equal.
+        Records that are rejected together may be accepted one after the other: merged changes can
+        violate a constraint that no single one does, and a trigger or index may compare keys as equal.
         """
         self._forget()
         with self._database.transaction():
@@ -268,13 +271,13 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
         self._stored.update(ends)
 
     def _write_in_parts(self, records: Sequence[SinkRecord], places: Sequence[int]) -> None:
-        """Write the records at these places; where they are refused, each half on its own."""
+        """Write the records at these indexes; if they are rejected, each half separately."""
         self._database.execute("SAVEPOINT strom_part")
         try:
             self._write(self._planned(record_batches([records[place] for place in places])))
         except PoisonRecord as error:
             raise PoisonRecord(str(error), places[error.index]) from None
-        except RefusedRows as refusal:
+        except RejectedRows as refusal:
             self._database.execute("ROLLBACK TO SAVEPOINT strom_part")
             if len(places) == 1:
                 raise PoisonRecord(str(refusal), places[0]) from refusal
@@ -285,7 +288,7 @@ class JdbcSinkTask(SinkTask[JdbcSinkSettings]):
 
 
 def table_of(topic: str, name_format: str) -> TableId:
-    """The table for a topic; dots of the topic's own name, or in quotes, are part of its name."""
+    """The table of a topic; dots in the topic's name, or in quotes, are part of the table's name."""
     parts = [part.replace("${topic}", topic) for part in name_parts(name_format)]
     if len(parts) == 1:
         return TableId(None, parts[0])
@@ -293,33 +296,33 @@ def table_of(topic: str, name_format: str) -> TableId:
 
 
 class JdbcSink(SinkConnector[JdbcSinkSettings]):
-    """Stores records as rows of PostgreSQL or SQLite tables, exactly once."""
+    """Records as rows of PostgreSQL or SQLite tables, exactly once."""
 
     settings_class = JdbcSinkSettings
     task_class: ClassVar[type[SinkTask[Any]]] = JdbcSinkTask
 
     def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Store them as if rows up to there had been stored."""
+        """Store these offsets as if the rows before them had been stored."""
         database = open_database(self.settings.address())
         try:
             database.open()
             database.claim(connector, sorted(positions))
             with database.transaction():
                 database.lock_positions(connector, sorted(positions))
-                # Of whichever topic it is when the connector starts.
+                # The id is adopted from the topic when the connector starts.
                 wanted = {one: StoredPosition(at) for one, at in positions.items()}
                 database.store(connector, wanted)
         finally:
             database.close()
 
     def check(self) -> Mapping[str, str]:
-        """Whether the database can be reached and lets us in."""
+        """Check that the database is reachable and accepts the credentials."""
         database = open_database(self.settings.address())
         try:
             database.open()
             database.tables()
         except RetriableError:
-            return {}  # it may be there by the time the task starts
+            return {}  # it may be available when the task starts
         except ConnectError as error:
             return {"connection.url": str(error)}
         finally:

@@ -1,4 +1,4 @@
-"""What can be said about carrying records into tables."""
+"""The settings of the JdbcSink."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_off
 
 @dataclass(frozen=True, kw_only=True)
 class JdbcSinkSettings(ConnectionSettings):
-    """Settings of JdbcSink, by the names that Confluent's JDBC connector has."""
+    """Settings of the JdbcSink, with the names of Confluent's JDBC connector."""
 
     insert_mode: str = setting(
         "insert.mode",
         Kind.STRING,
-        "insert adds rows, upsert adds or changes them by their key, update only changes them.",
+        "insert adds rows, upsert adds or updates them by their key, update only updates them.",
         "insert",
         choices=("insert", "upsert", "update"),
         importance=Importance.HIGH,
@@ -26,7 +26,7 @@ class JdbcSinkSettings(ConnectionSettings):
     key_mode: str = setting(
         "pk.mode",
         Kind.STRING,
-        "Where the primary key comes from: none, kafka (topic, partition, offset), record_key or "
+        "The source of the primary key: none, kafka (topic, partition, offset), record_key or "
         "record_value.",
         "none",
         choices=("none", "kafka", "record_key", "record_value"),
@@ -35,7 +35,7 @@ class JdbcSinkSettings(ConnectionSettings):
     key_fields: tuple[str, ...] = setting(
         "pk.fields",
         Kind.LIST,
-        "The columns of the primary key; empty takes all fields of what pk.mode names.",
+        "The columns of the primary key; empty: all fields of the key or value (pk.mode).",
         (),
     )
     delete_enabled: bool = setting(
@@ -45,31 +45,31 @@ class JdbcSinkSettings(ConnectionSettings):
         False,
     )
     auto_create: bool = setting(
-        "auto.create", Kind.BOOLEAN, "Whether tables that are not there are created.", False
+        "auto.create", Kind.BOOLEAN, "Whether missing tables are created.", False
     )
     auto_evolve: bool = setting(
-        "auto.evolve", Kind.BOOLEAN, "Whether columns that are not there are added.", False
+        "auto.evolve", Kind.BOOLEAN, "Whether missing columns are added.", False
     )
     table_name_format: str = setting(
         "table.name.format",
         Kind.STRING,
-        "The table's name: ${topic} stands for the topic; a dot in the rest parts schema and table, "
+        "The table's name: ${topic} is the topic; a dot in the rest separates schema and table, "
         "unless it is in double quotes.",
         "${topic}",
     )
     fields: tuple[str, ...] = setting(
-        "fields.whitelist", Kind.LIST, "The value's fields to store; empty stores all.", ()
+        "fields.whitelist", Kind.LIST, "The value's fields to store; empty: all.", ()
     )
     fields_include: tuple[str, ...] = setting(
-        "fields.include", Kind.LIST, "Another name of fields.whitelist.", ()
+        "fields.include", Kind.LIST, "An alias of fields.whitelist.", ()
     )
     batch_size: int = setting(
-        "batch.size", Kind.INT, "Most rows in one statement.", 10_000, minimum=1
+        "batch.size", Kind.INT, "The maximum number of rows per statement.", 10_000, minimum=1
     )
     quote_identifiers: str = setting(
         "quote.sql.identifiers",
         Kind.STRING,
-        "Names of tables and columns are always quoted, so that they are taken literally.",
+        "Names of tables and columns are always quoted, so that they are case-sensitive.",
         "always",
         choices=("always", "ALWAYS"),
         importance=Importance.LOW,
@@ -77,11 +77,11 @@ class JdbcSinkSettings(ConnectionSettings):
 
     @property
     def stored_fields(self) -> frozenset[str]:
-        """The value's fields to store; empty for all."""
+        """The value's fields to store; empty: all."""
         return frozenset(self.fields) | frozenset(self.fields_include)
 
     def validate(self) -> Mapping[str, str]:
-        """Which settings do not go together."""
+        """Modes and keys must be consistent."""
         found = dict(super().validate())
         try:
             name_parts(self.table_name_format)
@@ -89,16 +89,16 @@ class JdbcSinkSettings(ConnectionSettings):
             found["table.name.format"] = 'A name in quotes is not closed by ".'
         if self.insert_mode != "insert" and self.key_mode == "none":
             found["pk.mode"] = (
-                f"insert.mode={self.insert_mode} needs a key to find rows by; set pk.mode to "
+                f"insert.mode={self.insert_mode} needs a key to identify rows; set pk.mode to "
                 "record_key, record_value or kafka."
             )
         if self.delete_enabled and self.key_mode != "record_key":
             found["delete.enabled"] = (
-                "Deleting needs the record's key to find the row by; set pk.mode=record_key."
+                "Deleting needs the record's key to identify the row; set pk.mode=record_key."
             )
         if self.key_mode == "kafka" and len(self.key_fields) not in {0, 3}:
             found["pk.fields"] = (
-                "With pk.mode=kafka there are three columns: for topic, partition and offset."
+                "pk.mode=kafka needs three columns: for topic, partition and offset."
             )
         if self.key_mode == "none" and self.key_fields:
             found["pk.fields"] = (

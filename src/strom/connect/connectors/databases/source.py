@@ -1,4 +1,4 @@
-"""Rows of tables in PostgreSQL and SQLite: new ones, changed ones, or all of them again and again."""
+"""JdbcSource: reads rows of tables in PostgreSQL and SQLite: new, updated, or all repeatedly."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _LONGEST_WAIT_S: Final = 0.5
 
 
 class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
-    """Looks at its tables in turn."""
+    """Polls its tables in turn."""
 
     def __init__(self, settings: JdbcSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
@@ -38,7 +38,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
         self._bulk: Iterator[list[SourceRecord]] | None = None
 
     def start(self) -> None:
-        """Connect, and look the columns up."""
+        """Connect, and look up the columns."""
         self._database.open()
         tables: list[TableId | None] = (
             [None]
@@ -62,7 +62,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
         return reader
 
     def poll(self) -> Sequence[SourceRecord]:
-        """The next rows of the table whose turn it is."""
+        """The next rows of the next table in turn."""
         try:
             self._database.open()
             if self.settings.mode == "bulk":
@@ -79,7 +79,7 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
                 continue
             cursor = dict(reader.cursor)
             try:
-                # A table may have got another column since it was last looked at.
+                # The table may have a new column since the last poll.
                 reader.prepare()
                 records = reader.read()
             except BaseException:
@@ -109,17 +109,17 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
             self._bulk = None
 
     def _whole_table(self, reader: TableReader) -> Iterator[list[SourceRecord]]:
-        """All rows; only then the table has been read, and is not due again for a while.
+        """All rows of a table, which is then not due again for a while.
 
-        A connection that is lost before that leaves it due: it is read again from its first row,
-        for only within one transaction all rows are of one moment.
+        If the connection is lost before the end, the table stays due: it is read again from its first
+        row, because only the rows of one transaction are a consistent snapshot.
         """
         due = time.monotonic() + self.settings.poll_interval_ms / 1000
         yield from reader.read_all()
         self._due[reader] = due
 
     def _move_to_end(self, reader: TableReader) -> None:
-        """The others first, next time: a table that never ends must not keep them waiting."""
+        """Poll the other tables first next time: a table with endless rows must not starve them."""
         self._readers.remove(reader)
         self._readers.append(reader)
 
@@ -127,21 +127,20 @@ class JdbcSourceTask(SourceTask[JdbcSourceSettings]):
         self._due[reader] = time.monotonic() + self.settings.poll_interval_ms / 1000
 
     def _rest(self) -> Sequence[SourceRecord]:
-        """Nothing is due: wait a little, or until the task shall end."""
+        """Nothing is due: wait briefly, or until the task stops."""
         next_due = min(self._due.values(), default=float("inf"))
         wait = min(_LONGEST_WAIT_S, max(0.0, next_due - time.monotonic()))
         self.context.stopping.wait(wait)
         return []
 
     def stop(self) -> None:
-        """Disconnect."""
         self._database.close()
 
 
 def chosen_tables(
     database: Database, settings: JdbcSourceSettings, names: Sequence[str] = ()
 ) -> list[TableId]:
-    """The tables to read: those named, or all but those excluded. ConnectError if one is not there."""
+    """The tables to read: the included ones, or all but the excluded. ConnectError if one is missing."""
     there = database.tables(settings.table_types)
     if not (names or settings.included):
         excluded = settings.excluded
@@ -163,7 +162,7 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
     task_class: ClassVar[type[SourceTask[Any]]] = JdbcSourceTask
 
     def check(self) -> Mapping[str, str]:
-        """Whether the tables and columns that are named are there."""
+        """Check that the configured tables and columns exist."""
         settings = self.settings
         database = open_database(settings.address(), settings.numeric_mapping, settings.zone)
         field = "connection.url"
@@ -177,7 +176,7 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
                 field = "query" if table is None else "mode"
                 TableReader(database, self.settings, table, None).prepare()
         except RetriableError:
-            return {}  # it may be there by the time the task starts
+            return {}  # it may be available when the task starts
         except ConnectError as error:
             named = [name for name in self.settings.definitions() if name in str(error)]
             return {named[0] if named else field: str(error)}
@@ -186,10 +185,10 @@ class JdbcSource(SourceConnector[JdbcSourceSettings]):
         return {}
 
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """The tables shared out evenly."""
+        """Assign the tables evenly to tasks."""
         if self.settings.query:
             return [{}]
-        # Names in the list are passed on as they are: which tables they mean is found by the tasks.
+        # Configured names are passed on unchanged: the tasks resolve them.
         tables = list(self.settings.included) or self._all_tables()
         if not tables:
             raise InvalidSettings({"table.whitelist": ["The database has no table to read."]})

@@ -1,4 +1,4 @@
-"""What can be said about reading tables."""
+"""The settings of the JdbcSource."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,13 +11,14 @@ from strom.connect.connectors.databases.table_names import tables_setting
 
 @dataclass(frozen=True, kw_only=True)
 class JdbcSourceSettings(ConnectionSettings):
-    """Settings of JdbcSource, by the names that Confluent's JDBC connector has."""
+    """Settings of the JdbcSource, with the names of Confluent's JDBC connector."""
 
     mode: str = setting(
         "mode",
         Kind.STRING,
-        "bulk reads everything again and again; incrementing reads new rows by a growing column; "
-        "timestamp new and changed ones by the time of change; timestamp+incrementing by both.",
+        "bulk reads all rows repeatedly; incrementing reads new rows by a growing column; "
+        "timestamp reads new and updated rows by the time of the update; timestamp+incrementing "
+        "uses both.",
         "",
         required=True,
         choices=("bulk", "incrementing", "timestamp", "timestamp+incrementing"),
@@ -25,58 +26,54 @@ class JdbcSourceSettings(ConnectionSettings):
     incrementing_column: str | None = setting(
         "incrementing.column.name",
         Kind.STRING,
-        "The column that grows with every row; the primary key if it is one whole number.",
+        "The column that grows with every row; by default the primary key, if it is a single integer.",
         importance=Importance.HIGH,
     )
     timestamp_columns: tuple[str, ...] = setting(
         "timestamp.column.name",
         Kind.LIST,
-        "The column with the time of the last change; of several, the first that is not null.",
+        "The column with the time of the last update; of several, the first that is not null.",
         (),
         importance=Importance.HIGH,
     )
     timestamp_delay_ms: int = setting(
         "timestamp.delay.interval.ms",
         Kind.LONG,
-        "How far back a time must lie before its row is read: longer than any transaction takes.",
+        "The minimum age of a row before it is read: longer than any transaction takes.",
         0,
         minimum=0,
     )
     timestamp_initial: int | None = setting(
         "timestamp.initial",
         Kind.LONG,
-        "Where to begin, in milliseconds since 1970; -1 begins now. Without it: with the first row.",
+        "Where to start, in milliseconds since the epoch; -1: now. By default: at the first row.",
     )
     granularity: str = setting(
         "timestamp.granularity",
         Kind.STRING,
-        "connect_logical: Connect's timestamps, to the millisecond; the others keep microseconds, as a "
-        "number or a text.",
+        "connect_logical: Connect's timestamps, in milliseconds; the others keep microseconds, as a "
+        "number or a string.",
         LOGICAL,
         choices=CHOICES,
     )
     validate_non_null: bool = setting(
         "validate.non.null",
         Kind.BOOLEAN,
-        "Whether columns that can be null are refused as incrementing or timestamp columns.",
+        "Whether nullable columns are rejected as incrementing or timestamp columns.",
         True,
     )
     whitelist: tuple[str, ...] = tables_setting(
         "table.whitelist",
-        "The tables to read, as table or schema.table; empty for all. A name with a comma or dot in it "
+        "The tables to read, as table or schema.table; empty: all. A name with a comma or dot "
         "is written in double quotes.",
     )
-    include: tuple[str, ...] = tables_setting(
-        "table.include.list", "Another name of table.whitelist."
-    )
-    blacklist: tuple[str, ...] = tables_setting("table.blacklist", "Tables not to read.")
-    exclude: tuple[str, ...] = tables_setting(
-        "table.exclude.list", "Another name of table.blacklist."
-    )
+    include: tuple[str, ...] = tables_setting("table.include.list", "An alias of table.whitelist.")
+    blacklist: tuple[str, ...] = tables_setting("table.blacklist", "The tables to exclude.")
+    exclude: tuple[str, ...] = tables_setting("table.exclude.list", "An alias of table.blacklist.")
     table_types: tuple[str, ...] = setting(
         "table.types",
         Kind.LIST,
-        "What to read where no table is named: TABLE, VIEW.",
+        "The types of tables to read if none is configured: TABLE, VIEW.",
         ("TABLE",),
         choices=("TABLE", "VIEW"),
         importance=Importance.LOW,
@@ -84,57 +81,57 @@ class JdbcSourceSettings(ConnectionSettings):
     query: str | None = setting(
         "query",
         Kind.STRING,
-        "A SELECT to read instead of tables; its rows go to the topic topic.prefix.",
+        "A SELECT to read instead of tables; the topic is topic.prefix.",
     )
     topic_prefix: str = setting(
         "topic.prefix",
         Kind.STRING,
-        "The topic of a table is this and the table's name, without its schema.",
+        "The prefix of topics, followed by the table's name without its schema.",
         "",
         required=True,
     )
     poll_interval_ms: int = setting(
-        "poll.interval.ms", Kind.INT, "How often each table is looked at.", 5000, minimum=1
+        "poll.interval.ms", Kind.INT, "The interval between polls of each table.", 5000, minimum=1
     )
     batch_rows: int = setting(
-        "batch.max.rows", Kind.INT, "Most rows to read at once.", 5000, minimum=1
+        "batch.max.rows", Kind.INT, "The maximum number of rows per query.", 5000, minimum=1
     )
     numeric_mapping: str = setting(
         "numeric.mapping",
         Kind.STRING,
-        "none keeps numeric(p, s) exact; precision_only makes whole numbers of numeric(p); best_fit "
-        "also makes doubles of the rest.",
+        "none keeps numeric(p, s) exact; precision_only reads numeric(p) as integers; best_fit "
+        "also reads the rest as doubles.",
         "none",
         choices=("none", "precision_only", "best_fit", "best_fit_eager_double"),
     )
     tables: tuple[str, ...] = tables_setting(
         "tables",
-        "The tables of one task; set by the connector itself.",
+        "The tables of one task; set by the connector.",
         importance=Importance.LOW,
     )
 
     @property
     def included(self) -> tuple[str, ...]:
-        """The tables that the user has named."""
         return (*self.whitelist, *self.include)
 
     @property
     def excluded(self) -> frozenset[str]:
-        """The tables that the user does not want."""
         return frozenset({*self.blacklist, *self.exclude})
 
     def validate(self) -> Mapping[str, str]:
-        """Which settings do not go together."""
+        """Mode, query and columns must be consistent."""
         found = dict(super().validate())
         if self.query and (self.included or self.excluded):
-            found["query"] = "A query is read instead of tables; remove the lists of tables."
+            found["query"] = "A query excludes lists of tables; remove them."
         if "timestamp" in self.mode and not self.timestamp_columns:
-            found["timestamp.column.name"] = f"mode={self.mode} needs the column with the time."
+            found["timestamp.column.name"] = f"mode={self.mode} needs the timestamp column."
         if self.query and "incrementing" in self.mode and not self.incrementing_column:
-            found["incrementing.column.name"] = f"With a query, mode={self.mode} needs the column."
+            found["incrementing.column.name"] = (
+                f"With a query, mode={self.mode} needs the incrementing column."
+            )
         if self.mode == "bulk" and (self.timestamp_columns or self.incrementing_column):
             found["mode"] = (
-                "mode=bulk reads everything each time and uses no column; take incrementing, "
+                "mode=bulk reads all rows each time and uses no column; use incrementing, "
                 "timestamp or timestamp+incrementing."
             )
         return found

@@ -1,4 +1,4 @@
-"""SQLite: a file, one writer at a time."""
+"""SQLite: a file with one writer at a time."""
 
 import contextlib
 import sqlite3
@@ -15,7 +15,7 @@ from strom.connect.connectors.databases.dialect import (
     Column,
     Database,
     NewColumn,
-    RefusedRows,
+    RejectedRows,
     Row,
     TableId,
 )
@@ -56,13 +56,13 @@ class Sqlite(Database):
     def __init__(self, address: Address, zone: tzinfo = UTC) -> None:
         self._address = address
         self._zone = zone
-        """Of texts of times that do not say theirs."""
+        """The time zone of times without one."""
         self._connection: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Open the file, which is made if it is not there."""
+        """Open the file, which is created if it does not exist."""
         if self._connection is None:
-            with self._told():
+            with self._translated():
                 self._connection = sqlite3.connect(
                     self._address.database,
                     timeout=_BUSY_TIMEOUT_S,
@@ -71,7 +71,6 @@ class Sqlite(Database):
                 )
 
     def close(self) -> None:
-        """Close the file."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -83,14 +82,14 @@ class Sqlite(Database):
         return self._connection
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Say in our words what went wrong."""
+    def _translated(self) -> Iterator[None]:
+        """Translate SQLite's errors."""
         try:
             yield
         except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError) as error:
-            raise RefusedRows(str(error)) from error
+            raise RejectedRows(str(error)) from error
         except sqlite3.InterfaceError as error:
-            raise RefusedRows(str(error)) from error
+            raise RejectedRows(str(error)) from error
         except sqlite3.OperationalError as error:
             text = f"{self._address}: {error}"
             if any(word in str(error) for word in ("locked", "busy", "unable to open", "disk")):
@@ -98,13 +97,13 @@ class Sqlite(Database):
             raise ConnectError(text) from error
         except sqlite3.Error as error:
             if "binding" in str(error):
-                raise RefusedRows(str(error)) from error
+                raise RejectedRows(str(error)) from error
             raise ConnectError(f"{self._address}: {error}") from error
 
     # Reading
 
     def tables(self, kinds: Sequence[str] = ("TABLE",)) -> list[TableId]:
-        """Every table of users."""
+        """All tables of users."""
         rows = self.read(
             "SELECT name, type FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY name"
         )
@@ -112,7 +111,7 @@ class Sqlite(Database):
         return [TableId(None, name) for name, kind in rows if kind in wanted and name != POSITIONS]
 
     def columns(self, table: TableId) -> tuple[Column, ...]:
-        """A table's columns. Views say nothing of NOT NULL, so theirs can all be NULL."""
+        """A table's columns. Those of views are all nullable, because SQLite does not report NOT NULL."""
         schema = f"{self.quote(table.schema)}." if table.schema else ""
         rows = self.read(f"PRAGMA {schema}table_info({self.quote(table.name)})")
         alone = sum(1 for row in rows if row[5]) == 1
@@ -133,9 +132,9 @@ class Sqlite(Database):
         )
 
     def query_columns(self, query: str) -> tuple[Column, ...]:
-        """What a query returns; types are known only for what is a column of a table."""
+        """The columns of a query; types are known only for columns of tables."""
         self.open()
-        with self._told():
+        with self._translated():
             cursor = self._open.execute(f"SELECT * FROM ({query}) LIMIT 1")
             first = cursor.fetchone()
             names = [description[0] for description in cursor.description]
@@ -150,22 +149,21 @@ class Sqlite(Database):
         )
 
     def selected(self, expression: str) -> str:
-        """As it is."""
         return expression
 
     def parameter(self, number: int, type_name: str) -> str:
-        """Values come back as they were read."""
+        """Values are passed back as they were read."""
         return f"?{number}"
 
     def given(self, value: Any) -> Any:
-        """As it was read."""
+        """The value unchanged, as it was read."""
         return value
 
     def is_before(self, expression: str, type_name: str, delay_ms: int) -> str:
-        """By this machine's clock, in whole seconds; numbers are milliseconds since 1970.
+        """The condition by the local clock, in whole seconds; numbers are milliseconds since the epoch.
 
-        A text that says its offset is a moment, but texts are ordered as they are written: so its
-        wall-clock time must not come again either.
+        A text with an offset is an instant, but texts are ordered as strings: so its wall-clock time
+        must not occur again either.
         """
         now = datetime.now(UTC) - timedelta(seconds=-(-delay_ms // 1000))
         latest = f"'{now:{_SECONDS}}'"
@@ -181,26 +179,25 @@ class Sqlite(Database):
         )
 
     def is_wall_clock(self, type_name: str) -> bool:
-        """Any text that does not say its zone."""
+        """Any text without a time zone."""
         return True
 
     def position_at(self, moment: datetime, type_name: str) -> str:
-        """As SQLite's own functions write times."""
+        """A time in the format of SQLite's functions."""
         return f"{settled_wall_clock(moment, self._zone):{_SECONDS}}"
 
     def read(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """All rows that a statement returns."""
         self.open()
-        with self._told():
+        with self._translated():
             return self._open.execute(statement, tuple(parameters)).fetchall()
 
     def stream(self, statement: str, size: int) -> Iterator[list[Row]]:
-        """Piece by piece; the file may be changed meanwhile only in write-ahead mode."""
+        """The rows in chunks; other connections can write meanwhile only in WAL mode."""
         self.open()
-        with self._told():
+        with self._translated():
             cursor = self._open.execute(statement)
         while True:
-            with self._told():
+            with self._translated():
                 rows = cursor.fetchmany(size)
             if not rows:
                 return
@@ -214,34 +211,28 @@ class Sqlite(Database):
         self.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """End it well."""
         self.execute("COMMIT")
 
     def rollback(self) -> None:
-        """End it."""
         if self._connection is not None and self._connection.in_transaction:
             with contextlib.suppress(ConnectError):
                 self.execute("ROLLBACK")
 
     def execute(self, statement: str) -> None:
-        """Run a statement that returns nothing."""
-        with self._told():
+        with self._translated():
             self._open.execute(statement)
 
     def _execute_many(self, statement: str, rows: Sequence[Row]) -> None:
-        with self._told():
+        with self._translated():
             self._open.executemany(statement, rows)
 
     def column_type(self, column: NewColumn) -> str:
-        """The type for a new column."""
         return column_type(column.schema)
 
     def converter(self, column: Column, schema: Schema | None) -> Callable[[Any], Any] | None:
-        """How a record's value becomes one for this column."""
         return partial(stored, zone=self._zone) if needs_storing(schema) else None
 
     def insert(self, table: TableId, columns: Sequence[Column], rows: Sequence[Row]) -> None:
-        """Add rows."""
         self._execute_many(self._insert(table, columns), rows)
 
     def _insert(self, table: TableId, columns: Sequence[Column]) -> str:
@@ -252,7 +243,7 @@ class Sqlite(Database):
     def upsert(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """Add rows, or change those that are there: always one after the other."""
+        """Insert rows, or update existing ones, always one after the other."""
         keys = ", ".join(self.quote(column.name) for column in columns if column.key)
         changed = ", ".join(
             f"{self.quote(column.name)} = excluded.{self.quote(column.name)}"
@@ -265,7 +256,6 @@ class Sqlite(Database):
     def update(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """Change the rows that are there."""
         places = {column.name: f"?{place}" for place, column in enumerate(columns, 1)}
         changed = ", ".join(
             f"{self.quote(column.name)} = {places[column.name]}"
@@ -279,7 +269,6 @@ class Sqlite(Database):
     def delete(
         self, table: TableId, columns: Sequence[Column], rows: Sequence[Row], *, distinct: bool
     ) -> None:
-        """Take rows away."""
         keys = self._same_key(columns)
         self._execute_many(f"DELETE FROM {self.quote_table(table)} WHERE {keys}", rows)
 
@@ -295,7 +284,6 @@ class Sqlite(Database):
     def claim(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, Claim]:
-        """Become the owner."""
         with self.transaction():
             self._make_positions()
             self._execute_many(_CLAIM, [(connector, *one) for one in partitions])
@@ -304,18 +292,18 @@ class Sqlite(Database):
     def _make_positions(self) -> None:
         self.execute(_CREATE_POSITIONS)
         columns = self.read(f"SELECT name FROM pragma_table_info('{POSITIONS}')")
-        if ("topic_id",) not in columns:  # strom 0.1.0 has made the table
+        if ("topic_id",) not in columns:  # a table of strom 0.1.0
             self.execute(_ADD_TOPIC_ID)
 
     def lock_positions(
         self, connector: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, Claim]:
-        """A transaction that writes has the whole file to itself."""
+        """Nothing to do: a write transaction locks the whole file."""
         found = {one: self.read(_POSITION, (connector, *one)) for one in partitions}
         return {one: Claim(*rows[0]) for one, rows in found.items() if rows}
 
     def store(self, connector: str, positions: Mapping[TopicPartition, StoredPosition]) -> None:
-        """The next offsets, in the same transaction as the rows."""
+        """Store the next offsets, in the same transaction as the rows."""
         self._execute_many(
             _STORE, [(*position, connector, *one) for one, position in positions.items()]
         )

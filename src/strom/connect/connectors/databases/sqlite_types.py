@@ -1,7 +1,7 @@
-"""SQLite's declared types as shapes of records.
+"""SQLite's declared types as Connect schemas.
 
-A column of SQLite holds any value, whatever its type says. So values are made to fit the shape that
-the type promises, and what does not fit is told, with the column's name.
+A column of SQLite accepts any value, regardless of its declared type. So values are converted to the
+schema of the declared type, and an error names the column of one that cannot be.
 """
 
 import re
@@ -39,8 +39,8 @@ from strom.connect.connectors.databases.plain_values import (
 from strom.connect.connectors.databases.time_zones import in_zone
 
 
-class Mapped(NamedTuple):
-    """How the values of one declared type travel."""
+class SqliteMapping(NamedTuple):
+    """The schema of one declared type, and its parser."""
 
     schema: Schema
     parse: Callable[[Any], Any]
@@ -68,18 +68,18 @@ _NEW_BY_NAME: Final = {DATE_NAME: "DATE", TIME_NAME: "TIME", TIMESTAMP_NAME: "TI
 def column_type(schema: Schema) -> str:
     """The type of a new column for such values.
 
-    Decimals are kept as text, under a type whose name has TEXT in it: as numbers, SQLite would make
-    floating ones of them.
+    Decimals are stored as text, under a type whose name contains TEXT: SQLite would convert numbers to
+    floating point.
     """
     if schema.name == DECIMAL:
         return f"DECIMAL_TEXT({schema.parameter(SCALE) or 0})"
     return _NEW_BY_NAME.get(schema.name or "") or _NEW[schema.type]
 
 
-def mapped(declared: str, zone: tzinfo = UTC) -> Mapped:
-    """How values of a column with this type travel; by SQLite's own rules, and dates beyond them.
+def mapped(declared: str, zone: tzinfo = UTC) -> SqliteMapping:
+    """The mapping of a declared type, by SQLite's affinity rules, with dates in addition.
 
-    `zone` is that of times which do not say theirs.
+    `zone` applies to times without one.
     """
     name = declared.upper()
     exact, scaled = _EXACT.search(name), _SCALED.search(name)
@@ -88,19 +88,19 @@ def mapped(declared: str, zone: tzinfo = UTC) -> Mapped:
     for word, of in _BY_WORD:
         if word in name:
             is_time = of.schema is TIMESTAMP
-            return Mapped(TIMESTAMP, partial(to_timestamp, zone=zone)) if is_time else of
+            return SqliteMapping(TIMESTAMP, partial(to_timestamp, zone=zone)) if is_time else of
     if scaled:
         return _decimal(int(scaled[1]))
     if any(word in name for word in ("REAL", "FLOA", "DOUB", "NUM", "DEC")):
-        return Mapped(FLOAT64, to_float)
-    return Mapped(STRING, _to_string)
+        return SqliteMapping(FLOAT64, to_float)
+    return SqliteMapping(STRING, _to_string)
 
 
 _UNROUNDED: Final = Context(prec=100_000)
-"""Python's default context rounds decimals to 28 digits."""
+"""Exact arithmetic: Python's default context rounds decimals to 28 digits."""
 
 
-def _decimal(scale: int) -> Mapped:
+def _decimal(scale: int) -> SqliteMapping:
     unit = Decimal(1).scaleb(-scale)
 
     def parse(value: Any) -> Decimal:
@@ -109,7 +109,7 @@ def _decimal(scale: int) -> Mapped:
             raise ValueError(value)
         return number.quantize(unit, context=_UNROUNDED)
 
-    return Mapped(decimal(scale), parse)
+    return SqliteMapping(decimal(scale), parse)
 
 
 def _to_string(value: Any) -> str:
@@ -127,36 +127,36 @@ def _to_boolean(value: Any) -> bool:
 
 
 _BY_WORD: Final = (
-    ("BOOL", Mapped(BOOLEAN, _to_boolean)),
-    ("TIMESTAMP", Mapped(TIMESTAMP, to_timestamp)),
-    ("DATETIME", Mapped(TIMESTAMP, to_timestamp)),
-    ("DATE", Mapped(DATE, to_date)),
-    ("TIME", Mapped(TIME, to_time)),
-    ("INT", Mapped(INT64, to_whole)),
-    ("CHAR", Mapped(STRING, _to_string)),
-    ("CLOB", Mapped(STRING, _to_string)),
-    ("TEXT", Mapped(STRING, _to_string)),
-    ("BLOB", Mapped(BYTES, _to_bytes)),
+    ("BOOL", SqliteMapping(BOOLEAN, _to_boolean)),
+    ("TIMESTAMP", SqliteMapping(TIMESTAMP, to_timestamp)),
+    ("DATETIME", SqliteMapping(TIMESTAMP, to_timestamp)),
+    ("DATE", SqliteMapping(DATE, to_date)),
+    ("TIME", SqliteMapping(TIME, to_time)),
+    ("INT", SqliteMapping(INT64, to_whole)),
+    ("CHAR", SqliteMapping(STRING, _to_string)),
+    ("CLOB", SqliteMapping(STRING, _to_string)),
+    ("TEXT", SqliteMapping(STRING, _to_string)),
+    ("BLOB", SqliteMapping(BYTES, _to_bytes)),
 )
 
 
 def checked(parse: Callable[[Any], Any], column: str, declared: str) -> Callable[[Any], Any]:
-    """Parse, and name the column where a value is none of its type."""
+    """Parse, and name the column of an invalid value."""
 
     def run(value: Any) -> Any:
         try:
             return parse(value)
         except (ValueError, TypeError, KeyError, OverflowError, ArithmeticError):
             raise ConnectError(
-                f"Column {column} is declared {declared}, but holds a "
-                f"{type(value).__name__} that is none: {str(value)[:80]}"
+                f"Column {column} is declared {declared}, but contains an invalid "
+                f"{type(value).__name__}: {str(value)[:80]}"
             ) from None
 
     return run
 
 
 def stored(value: Any, zone: tzinfo = UTC) -> Any:
-    """A record's value as SQLite keeps it: numbers, text and bytes. Times say their zone's offset."""
+    """A record's value as SQLite stores it: numbers, text and bytes. Times have their UTC offset."""
     if isinstance(value, bool):
         return int(value)
     if isinstance(value, datetime):
@@ -169,7 +169,7 @@ def stored(value: Any, zone: tzinfo = UTC) -> Any:
 
 
 def needs_storing(schema: Schema | None) -> bool:
-    """Whether values of this shape have to go through `stored`."""
+    """Whether values of this schema need `stored`."""
     if schema is None or schema.name in {DATE_NAME, TIME_NAME, TIMESTAMP_NAME, DECIMAL}:
         return True
     return schema.type in {Type.ARRAY, Type.MAP, Type.STRUCT, Type.BOOLEAN}

@@ -1,7 +1,7 @@
-"""Names of tables as users write them: `orders`, `shop.orders`, `"odd, name"`, `shop."a.b"`.
+"""Table names in settings: `orders`, `shop.orders`, `"odd, name"`, `shop."a.b"`.
 
-Names are case-sensitive, with or without quotes. A part that has a comma, a dot or a quote in it, or
-blanks around it, is written in double quotes; a quote within is doubled.
+Names are case-sensitive, with or without quotes. A part that contains a comma, a dot or a quote, or is
+surrounded by blanks, is written in double quotes; a quote in it is doubled.
 """
 
 import dataclasses
@@ -16,19 +16,19 @@ from strom.connect.connectors.databases.dialect import TableId
 
 
 class UnclosedQuote(ValueError):
-    """A quoted name that does not end."""
+    """A quoted name that is not closed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableListDefinition(SettingDefinition):
-    """A list whose items may be quoted, so that they may have commas."""
+    """A list whose items may be quoted, so that they can contain commas."""
 
     def parse(self, text: str) -> tuple[str, ...]:
-        """The items as they are written, quotes included."""
+        """The items as written, including quotes."""
         try:
             items = [item.strip() for item in _split(text, ",")]
         except UnclosedQuote:
-            raise self._invalid(text, 'has a name in quotes that is not closed by "') from None
+            raise self._invalid(text, 'contains a quoted name that is not closed by "') from None
         return tuple(dict.fromkeys(item for item in items if item))
 
 
@@ -41,7 +41,7 @@ def tables_setting(name: str, doc: str, *, importance: Importance = Importance.M
 
 
 def name_parts(text: str) -> tuple[str, ...]:
-    """What the dots outside of quotes part, without the quotes; UnclosedQuote if one does not end."""
+    """The parts between dots outside quotes, unquoted; UnclosedQuote if a quote is not closed."""
     parts = [part.strip() for part in _split(text, ".")]
     return tuple(
         part[1:-1].replace('""', '"') if part.startswith('"') and part.endswith('"') else part
@@ -50,7 +50,7 @@ def name_parts(text: str) -> tuple[str, ...]:
 
 
 def written_name(table: TableId) -> str:
-    """The table's full name, such that `name_parts` understands it: no two tables share one."""
+    """The table's full name as `name_parts` parses it; unique per table."""
     return ".".join(_quoted(part) for part in (table.schema, table.name) if part is not None)
 
 
@@ -60,7 +60,7 @@ def _quoted(part: str) -> str:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The pieces between separators outside of quotes. A quote counts only where a name begins."""
+    """The pieces between separators outside quotes. A quote counts only at the start of a name."""
     pieces: list[str] = []
     start = at = 0
     begins = True
@@ -87,16 +87,16 @@ def _end_of_quotes(text: str, at: int) -> int:
 
 
 def find_table(text: str, tables: Sequence[TableId]) -> TableId | None:
-    """The table that a user means; ConnectError if it may be several, None if there is none.
+    """The table of a name; ConnectError if it is ambiguous, None if there is none.
 
-    A name that could be read in two ways is first taken for schema and table, then literally.
+    A name with two readings is first read as schema and table, then literally.
     """
     for means in _MEANINGS:
         found = [table for table in tables if means(text, table)]
         if len(found) > 1:
             names = ", ".join(written_name(table) for table in found)
             raise ConnectError(
-                f"There are several tables {text}: {names}. Write the schema with the table's name."
+                f"The table name {text} is ambiguous: {names}. Add the schema to the name."
             )
         if found:
             return found[0]
@@ -104,7 +104,7 @@ def find_table(text: str, tables: Sequence[TableId]) -> TableId | None:
 
 
 def names_table(text: str, table: TableId) -> bool:
-    """Whether the text is a name of this table, with or without its schema."""
+    """Whether a text is a name of this table, with or without its schema."""
     return any(means(text, table) for means in _MEANINGS)
 
 
@@ -116,6 +116,8 @@ _MEANINGS: Sequence[Callable[[str, TableId], bool]] = (
 
 
 def missing_table(text: str, tables: Sequence[TableId]) -> ConnectError:
-    """What to report of a table that is not there."""
+    """The error for a table that does not exist."""
     known = [table.name for table in tables] + [written_name(table) for table in tables]
-    return ConnectError(f"There is no table {text}.{did_you_mean(text, dict.fromkeys(known))}")
+    return ConnectError(
+        f"The table {text} does not exist.{did_you_mean(text, dict.fromkeys(known))}"
+    )

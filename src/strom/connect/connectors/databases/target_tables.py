@@ -1,4 +1,4 @@
-"""The tables that a sink writes to: found, created and given new columns."""
+"""The tables that a sink writes to: looks them up, creates them, and adds columns."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -12,7 +12,7 @@ from strom.connect.connectors.databases.rows import UNKNOWN
 
 
 class TargetTables:
-    """What is known of the tables; what is not, is looked up when it is needed."""
+    """A cache of the tables' columns."""
 
     def __init__(self, database: Database, *, create: bool, evolve: bool) -> None:
         self._database = database
@@ -21,13 +21,13 @@ class TargetTables:
         self._known: dict[TableId, Mapping[str, Column]] = {}
 
     def forget(self) -> None:
-        """Look everything up again: somebody else may have changed it."""
+        """Clear the cache: tables may have been changed."""
         self._known.clear()
 
     def columns(self, table: TableId, wanted: Sequence[NewColumn]) -> dict[str, Column]:
-        """The wanted columns as the table has them, which has them when this returns.
+        """The table's columns for the wanted ones; creates and adds what is missing.
 
-        A column is left out if it is not there and nothing but nulls was seen for it.
+        A missing column that was only seen null is omitted.
         """
         known = self._known.get(table) or self._look_up(table)
         if not known:
@@ -53,7 +53,7 @@ class TargetTables:
         if not self._create:
             known = [str(one) for one in self._database.tables()]
             raise ConnectError(
-                f"There is no table {table}; auto.create=true would create it."
+                f"The table {table} does not exist; set auto.create=true to create it."
                 f"{did_you_mean(str(table), known)}"
             )
         seen = [one for one in wanted if one.schema.name != UNKNOWN.name]
@@ -74,12 +74,12 @@ class TargetTables:
         if not self._evolve:
             name = missing[0].name
             raise PoisonRecord(
-                f"Table {table} has no column {name}; auto.evolve=true would add it, "
-                f"fields.whitelist leaves fields out.{did_you_mean(name, known)}"
+                f"The table {table} has no column {name}; set auto.evolve=true to add it, "
+                f"or fields.whitelist to omit the field.{did_you_mean(name, known)}"
             )
         if any(one.key for one in missing):
             raise ConnectError(
-                f"Table {table} has no column {missing[0].name}, and a key cannot be added to a table."
+                f"The table {table} has no column {missing[0].name}, and key columns cannot be added."
             )
         name = self._database.quote_table(table)
         failures = {
@@ -91,7 +91,9 @@ class TargetTables:
         now = self._look_up(table)
         for column, failure in failures.items():
             if column not in now:
-                raise ConnectError(f"Table {table} got no new column {column}: {failure}")
+                raise ConnectError(
+                    f"Column {column} could not be added to table {table}: {failure}"
+                )
         return now
 
     def _declaration(self, column: NewColumn, *, new_table: bool) -> str:
@@ -101,13 +103,13 @@ class TargetTables:
         literal = _literal(schema.default) if has_default else None
         if literal is not None:
             text += f" DEFAULT {literal}"
-        # Rows that are there already have no value for a new column, except by a default.
+        # Existing rows have no value for a new column, unless it has a default.
         if column.key or (not schema.optional and (new_table or literal is not None)):
             text += " NOT NULL"
         return text
 
     def _try(self, statement: str) -> ConnectError | None:
-        """Another task may have done the same just now: what counts is what is there afterwards."""
+        """Another task may have done the same concurrently: only the result counts."""
         try:
             self._database.execute(statement)
         except RetriableError:

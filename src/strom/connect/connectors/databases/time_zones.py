@@ -1,7 +1,7 @@
-"""Wall-clock times of a database whose columns do not say their zone (`timestamp without time zone`).
+"""Wall-clock times in columns without a time zone (`timestamp without time zone`).
 
-When clocks are set back, an hour of wall-clock times comes twice; when they are set forward, one
-never comes. Such times are read as PostgreSQL (`AT TIME ZONE`) and Java's calendars do.
+When clocks are set back, an hour of wall-clock times occurs twice; when they are set forward, one is
+skipped. Such times are interpreted as by PostgreSQL (`AT TIME ZONE`) and Java's calendars.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -12,7 +12,7 @@ _LONGEST_SETBACK_S: Final = 24 * 60 * 60
 
 
 class UnknownZone(ValueError):
-    """A name that the time zone database does not have."""
+    """The time zone database has no zone of this name."""
 
 
 def find_zone(name: str) -> tzinfo:
@@ -26,10 +26,10 @@ def find_zone(name: str) -> tzinfo:
 
 
 def from_wall_clock(time: datetime, zone: tzinfo) -> datetime:
-    """The moment, in UTC, at which clocks of the zone showed this time.
+    """The instant, in UTC, at which clocks of the zone showed this time.
 
-    Of a time that came twice the second moment; a time that never came counts on from before the
-    change. Both have the smaller offset.
+    For an ambiguous time the second instant; a skipped time counts from before the change. Both use the
+    smaller offset.
     """
     if zone is UTC:
         return time.replace(tzinfo=UTC)
@@ -40,7 +40,7 @@ def from_wall_clock(time: datetime, zone: tzinfo) -> datetime:
 
 
 def in_zone(moment: datetime, zone: tzinfo) -> datetime:
-    """The moment in this zone; in UTC if that is beyond Python's calendar."""
+    """The instant in this zone; in UTC if that is outside Python's range."""
     try:
         return moment.astimezone(zone)
     except OverflowError:
@@ -48,15 +48,15 @@ def in_zone(moment: datetime, zone: tzinfo) -> datetime:
 
 
 def to_wall_clock(moment: datetime, zone: tzinfo) -> datetime:
-    """What clocks of the zone show at this moment."""
+    """The wall-clock time of the zone at this instant."""
     return in_zone(moment, zone).replace(tzinfo=None, fold=0)
 
 
 def settled_wall_clock(moment: datetime, zone: tzinfo) -> datetime:
-    """The time before which clocks of the zone show no time any more, from this moment on.
+    """The earliest wall-clock time that the zone shows from this instant on.
 
-    It is what they show, except in the hour before clocks are set back: then it is the time to which
-    they are going to be set back.
+    It is the current one, except in the hour before clocks are set back: then it is the time that they
+    are set back to.
     """
     shown = to_wall_clock(moment, zone)
     low = int(moment.timestamp())
@@ -64,7 +64,7 @@ def settled_wall_clock(moment: datetime, zone: tzinfo) -> datetime:
     offset = _offset(low, zone)
     if _offset(high, zone) >= offset:
         return shown
-    while high - low > 1:  # clocks are changed at whole seconds
+    while high - low > 1:  # offsets change at whole seconds
         middle = (low + high) // 2
         if _offset(middle, zone) < offset:
             high = middle

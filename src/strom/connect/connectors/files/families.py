@@ -1,8 +1,8 @@
-"""Which files of a pattern are rotated generations of another one, and which are files of their own.
+"""Which files of a pattern are rotated generations of another file, and which are independent.
 
 `logs/*` matches `app.log` and `app.log.1`, and `parts/*` matches `part` and `part-1`: names alone do not
-tell which is which. `app.log.1` belongs to `app.log` once that was seen to be rotated: what was read as
-`app.log` is now found under such a name, by its inode or by its content.
+decide. `app.log.1` belongs to `app.log` once a rotation was observed: what was read as `app.log` is now
+found under such a name, by its inode or by its content.
 """
 
 import time
@@ -20,23 +20,23 @@ from strom.connect.connectors.files.generations import (
 )
 
 COPYING_S = 10.0
-"""How long a file that begins like another may be a copy of it that is still made (`copytruncate`)."""
+"""How long a file that starts like another may be an unfinished copy of it (`copytruncate`)."""
 
 
-class Relation(Enum):
-    """What one file is to another."""
+class FileRelation(Enum):
+    """The relation of one file to another."""
 
     OWN = auto()
-    """A file of its own."""
+    """An independent file."""
     GENERATION = auto()
     """A rotated generation of the other."""
     UNKNOWN = auto()
-    """Not known yet."""
+    """Not decided yet."""
 
 
 @lru_cache(maxsize=100_000)
 def possible_bases(path: str) -> tuple[str, ...]:
-    """The files, there or not, of whose names a file's name could be a rotated form."""
+    """The files, existing or not, of which a file could be a generation, by its name."""
     name = Path(path).name
     start = len(path) - len(name)
     cuts = (place for place, character in enumerate(name) if character in ".-")
@@ -44,10 +44,10 @@ def possible_bases(path: str) -> tuple[str, ...]:
 
 
 class Family:
-    """A file and those with rotated forms of its name, as they are at one moment."""
+    """A file and those with rotated forms of its name, as of one moment."""
 
     def __init__(self, base: str, mark: Mark | None) -> None:
-        """`mark` says how far the base was read; None: not at all."""
+        """`mark` is the position in the base file; None if it was never read."""
         self._base = Path(base)
         self._mark = mark
         self.rotates = mark is not None and (
@@ -62,29 +62,32 @@ class Family:
                 self._is_intact = found.path == self._base
                 found.close()
 
-    def relation(self, path: str) -> Relation:
-        """What a file is to the base."""
+    def relation(self, path: str) -> FileRelation:
+        """The relation of a file to the base."""
         if self.rotates:
-            return Relation.GENERATION
+            return FileRelation.GENERATION
         if self._mark is None:
-            return Relation.OWN
+            return FileRelation.OWN
         candidate = open_generation(Path(path))
         if candidate is None:
-            return Relation.UNKNOWN
+            return FileRelation.UNKNOWN
         try:
             if candidate.inode == self._mark.inode and self._mark.fits(candidate):
-                return Relation.GENERATION  # another name of the same file
+                return FileRelation.GENERATION  # another name of the same file
             if candidate.age_s(time.time()) < COPYING_S and self._may_be_copy(candidate):
-                return Relation.UNKNOWN
-            return Relation.OWN
+                return FileRelation.UNKNOWN
+            return FileRelation.OWN
         finally:
             candidate.close()
 
     def _may_be_copy(self, candidate: Generation) -> bool:
-        """Whether a file holds what the base holds, as far as it goes; the base is cut after that."""
+        """Whether a file's content equals the base's, as far as it goes.
+
+        The base is truncated after that.
+        """
         base = open_generation(self._base) if self._is_intact else None
         if base is None:
-            # A compressed copy that cannot be read yet may be of what is not there any more.
+            # An incomplete compressed copy may contain data that is no longer in the base.
             return candidate.compressed and not candidate.first(1)
         try:
             if candidate.compressed:
@@ -100,8 +103,8 @@ class Family:
 
 
 def is_of_0_1_0(mark: Mark) -> bool:
-    """Whether version 0.1.0 made a mark.
+    """Whether version 0.1.0 wrote a mark.
 
-    It took every such name beside the file for a generation, and has read it as one if it was.
+    It treated every such name beside the file as a generation, and has read it as one.
     """
     return mark.head is not None and mark.tail is None

@@ -1,4 +1,4 @@
-"""Reading a file to its end and beyond, wherever rotation moves it."""
+"""Reads a file to its end and follows it through rotations."""
 
 import logging
 import time
@@ -16,12 +16,12 @@ from strom.connect.connectors.files.lines import NO_LINES, Lines, LineSplitter
 
 BLOCK_BYTES = 1024 * 1024
 MOST_COUNTED_BYTES = 256 * BLOCK_BYTES
-"""How much is read to find out the number of a malformed line."""
+"""The limit on bytes that are read to find the number of a malformed line."""
 _log = logging.getLogger(__name__)
 
 
 class FollowedFile:
-    """The lines of all generations of one path, from a mark on, each once and in order."""
+    """The lines of all generations of one path, starting at a mark, each once and in order."""
 
     def __init__(
         self,
@@ -31,10 +31,9 @@ class FollowedFile:
         begin: Callable[[Generation], int | None] = lambda generation: 0,
         patience_s: float = 0.0,
     ) -> None:
-        """`begin` says where a generation's lines start, after a header; None: not known yet.
+        """`begin` returns where a generation's lines start, after a header; None: not known yet.
 
-        A file that has not grown for `patience_s` is taken to be complete, where a splitter can give
-        lines that it has waited with.
+        A file that has not grown for `patience_s` counts as complete, if its splitter holds lines back.
         """
         self._all = generations
         self._all.rotates = generations.rotates or (mark is not None and mark.rotates)
@@ -46,19 +45,19 @@ class FollowedFile:
         self._tail = Tail(0, b"")
         self._patience_s = patience_s
         self._grown_at = time.monotonic()
-        self._counted = (0, 0)  # up to where lines were counted, and how many there are
+        self._counted = (0, 0)  # the position up to which lines were counted, and their number
         self._said_missing = False
         self._at_its_end = False
         self._resting: tuple[int, int, int] | None = None
 
     @property
     def is_resting(self) -> bool:
-        """Whether the file is not held open, because there was nothing more to read."""
+        """Whether the file is closed because its end was reached."""
         return self._resting is not None
 
     @property
     def mark(self) -> Mark | None:
-        """How far the generation was given out that is being read; None if nothing was ever read."""
+        """The position in the current generation; None if nothing was ever read."""
         if self._generation is None or self._splitter is None:
             return self._mark and replace(self._mark, rotates=self._all.rotates)
         return Mark(
@@ -70,15 +69,15 @@ class FollowedFile:
         )
 
     @property
-    def is_over(self) -> bool:
-        """Whether what was being read has been read to its end, and is no longer at the path."""
+    def is_finished(self) -> bool:
+        """Whether the current generation was read to its end and is no longer at the path."""
         if self._generation is None:
             return self._said_missing
         look = self._look()
         return self._at_its_end and (look is None or look[0] != self._generation.inode)
 
     def next_lines(self) -> Lines:
-        """The lines of the next block; none if there are none at present."""
+        """The lines of the next block; empty if there are none at present."""
         if self._resting is not None and self._resting == self._look():
             return NO_LINES
         if self._generation is None and not self._find():
@@ -88,8 +87,8 @@ class FollowedFile:
             return NO_LINES
         block = self._generation.read(splitter.fed, BLOCK_BYTES)
         self._at_its_end = not block
-        # A file that was truncated and rewritten shows it in its head or tail: the block may then be of
-        # the new text, so they are looked at after the block was read.
+        # The head or tail reveals a file that was truncated and rewritten. The block may then belong to
+        # the new content, so they are checked after the block was read.
         if not self._generation.note_head() or not self._has_tail(self._generation):
             return self._cut(splitter)
         if block:
@@ -98,7 +97,7 @@ class FollowedFile:
         return self._at_end(self._generation, splitter)
 
     def line_number(self, end: int) -> int | None:
-        """Which line of the file ends at a position; None where it takes too long to find out."""
+        """The number of the line that ends at a position; None if counting would take too long."""
         counted, number = self._counted if self._counted[0] <= end else (0, 0)
         if self._generation is None or self._generation.compressed:
             return None
@@ -114,13 +113,13 @@ class FollowedFile:
         return number + (self._generation.read(end - 1, 1) != b"\n")
 
     def rest(self) -> None:
-        """Hold the file open no longer, if its end was reached; it is opened again when it changes."""
+        """Close the file if its end was reached; it is opened again when it changes."""
         current, splitter = self._generation, self._splitter
         look = self._look()
         if current is None or splitter is None or look is None or look[0] != current.inode:
             return
         if splitter.may_give_up:
-            return  # it has lines to give when it was waited long enough
+            return  # its splitter holds lines back until the timeout
         if self._at_its_end and (current.compressed or look[1] == splitter.fed):
             self._mark = self.mark
             self._resting = look
@@ -128,7 +127,7 @@ class FollowedFile:
             current.close()
 
     def _look(self) -> tuple[int, int, int] | None:
-        """What tells whether there is anything new at the path: inode, length, time."""
+        """Inode, length and modification time, which reveal changes at the path."""
         try:
             status = self._all.path.stat()
         except OSError:
@@ -136,7 +135,6 @@ class FollowedFile:
         return status.st_ino, status.st_size, status.st_mtime_ns
 
     def close(self) -> None:
-        """Let go of the file."""
         if self._generation is not None:
             self._generation.close()
 
@@ -149,15 +147,15 @@ class FollowedFile:
                 self._switch(found, self._mark.position)
             elif (anew := self._all.newest()) is not None:
                 _log.warning(
-                    "%s is not the file that was read to position %d, and that one is not beside it: "
-                    "whatever followed there is lost, and this one is read from its beginning",
+                    "%s is not the file that was read to position %d, which is not beside it either: "
+                    "its remaining lines are lost, and the new file is read from its beginning",
                     self._all.path,
                     self._mark.position,
                 )
                 self._switch(anew, 0)
         if self._generation is None and not self._said_missing:
             self._said_missing = True
-            _log.warning("%s cannot be read or does not exist: waiting for it", self._all.path)
+            _log.warning("%s does not exist or is not readable: waiting for it", self._all.path)
         return self._generation is not None
 
     def _switch(self, generation: Generation | None, position: int) -> None:
@@ -183,7 +181,7 @@ class FollowedFile:
         return self._splitter
 
     def _has_tail(self, generation: Generation) -> bool:
-        # A compressed file does not change, and to go back in it means to decompress it again.
+        # A compressed file does not change, and seeking backwards decompresses it again.
         return generation.compressed or self._tail.is_in(generation)
 
     def _fed(self, splitter: LineSplitter, block: bytes) -> Lines:
@@ -192,7 +190,7 @@ class FollowedFile:
         return lines
 
     def _cut(self, splitter: LineSplitter) -> Lines:
-        """The file was cut to nothing while it was read: its text may be in a copy beside it."""
+        """The file was truncated while it was read: its content may be in a copy beside it."""
         old = self._generation
         if old is None:
             return NO_LINES
@@ -204,7 +202,7 @@ class FollowedFile:
         if copied is not None:
             copied.close()
         lines = splitter.last()
-        if not lines.texts:  # otherwise they come first: they belong to the old one's offsets
+        if not lines.texts:  # otherwise they are returned first: they belong to the old offsets
             self._switch(self._all.newest(), 0)
         return lines
 
@@ -223,7 +221,7 @@ class FollowedFile:
         follower = self._all.after(current, mark) if there is not None and mark else None
         if follower is None:
             return NO_LINES
-        # Its last writer may have been quick: what it wrote before it went on to the follower.
+        # The writer may have appended to the old file before it switched to the new one.
         block = current.read(splitter.fed, BLOCK_BYTES)
         if block:
             follower.close()
@@ -236,7 +234,7 @@ class FollowedFile:
         return NO_LINES
 
     def _waited(self, splitter: LineSplitter) -> Lines:
-        """What was waited with, once the file has not grown for long enough."""
+        """The lines held back, once the file has not grown for long enough."""
         if time.monotonic() - self._grown_at < self._patience_s:
             return NO_LINES
         lines = splitter.give_up()

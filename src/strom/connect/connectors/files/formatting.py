@@ -1,4 +1,4 @@
-"""Records as lines: texts, rows of CSV, or JSON values."""
+"""Formats records as lines: text, CSV or JSON."""
 
 import csv
 import io
@@ -11,13 +11,13 @@ from strom.connect.connectors.plain_json import to_json
 
 
 class Formatter(ABC):
-    """From records to the bytes of their lines."""
+    """Converts records to the bytes of their lines."""
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
 
     def lines(self, records: Sequence[SinkRecord]) -> bytes:
-        """The records' lines; PoisonRecord for the first that has none."""
+        """The records' lines; PoisonRecord for the first that cannot be formatted."""
         texts = []
         for index, record in enumerate(records):
             try:
@@ -28,7 +28,7 @@ class Formatter(ABC):
 
     @abstractmethod
     def _text(self, record: SinkRecord) -> str:
-        """One record's line, without its end; ValueError if it has none."""
+        """The line of a record, without its end; ValueError if it cannot be formatted."""
 
     def _encoded(self, texts: list[str]) -> bytes:
         try:
@@ -38,13 +38,13 @@ class Formatter(ABC):
                 try:
                     text.encode(self._encoding)
                 except UnicodeEncodeError as error:
-                    problem = f"It cannot be written in {self._encoding}: {error}"
+                    problem = f"The record cannot be encoded as {self._encoding}: {error}"
                     raise PoisonRecord(problem, index) from None
             raise
 
 
 class TextFormatter(Formatter):
-    """Strings as they are, everything else as JSON; null as Kafka's own sink writes it."""
+    """Strings as they are, everything else as JSON; null as Kafka's FileStreamSink writes it."""
 
     def _text(self, record: SinkRecord) -> str:
         value = record.value
@@ -54,14 +54,14 @@ class TextFormatter(Formatter):
 
 
 class JsonFormatter(Formatter):
-    """Every value as JSON."""
+    """Every value as one JSON document."""
 
     def _text(self, record: SinkRecord) -> str:
         return to_json(record.value)
 
 
 class CsvFormatter(Formatter):
-    """Structs and maps as rows; the first one's fields are the columns unless they are named."""
+    """Structs and maps as rows; the columns are configured, or the fields of the first record."""
 
     def __init__(self, encoding: str, delimiter: str, columns: Sequence[str]) -> None:
         super().__init__(encoding)
@@ -69,12 +69,12 @@ class CsvFormatter(Formatter):
         self.columns = tuple(columns)
 
     def header(self, first: SinkRecord) -> bytes:
-        """The line that names the columns."""
+        """The header line with the columns' names."""
         self._choose_columns(first)
         return self._encoded([self._row(self.columns)])
 
     def read_header(self, line: bytes) -> None:
-        """Take the columns of a file that is there already."""
+        """Take the columns from the header of an existing file."""
         text = line.decode(self._encoding).strip("\r\n")
         self.columns = tuple(next(csv.reader([text], delimiter=self._delimiter), ()))
 
@@ -86,14 +86,12 @@ class CsvFormatter(Formatter):
 
     def _text(self, record: SinkRecord) -> str:
         if not isinstance(record.value, dict):
-            raise ValueError(
-                f"A row of CSV is made of a struct or map, not of {record.value!r:.80}"
-            )
+            raise ValueError(f"A CSV row needs a struct or a map, not {record.value!r:.80}")
         self._choose_columns(record)
         unknown = [name for name in record.value if name not in self.columns]
         if unknown:
             raise ValueError(
-                f"The file has no column {', '.join(map(str, unknown))}; it has "
+                f"The file has no column {', '.join(map(str, unknown))}; its columns are "
                 f"{', '.join(self.columns)}"
             )
         return self._row([_cell(record.value.get(name)) for name in self.columns])

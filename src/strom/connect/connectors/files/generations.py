@@ -1,10 +1,10 @@
-"""Which file is which: a log file is renamed, copied, compressed and begun anew while it is read.
+"""Identifies a log file while it is renamed, copied, compressed and recreated.
 
-A file's **generations** are what its path has held over time. The newest is at the path itself,
-older ones lie beside it under rotated names (`app.log.1`, `app.log-20261115.gz`). A generation is
-known by its inode, by its **head**, the first bytes, and by its **tail**, the last bytes that were read:
-they do not change in a file that only grows. A copied or compressed one has another inode, but still the
-same head and tail. Another file may have the same head, such as a header and a licence.
+A file's **generations** are what its path has held over time. The newest is at the path itself, older
+ones are beside it under rotated names (`app.log.1`, `app.log-20261115.gz`). A generation is identified
+by its inode, by its **head**, the first bytes, and by its **tail**, the last bytes that were read: they
+do not change in a file that only grows. A copied or compressed one has another inode, but the same head
+and tail. Another file may have the same head, such as a header and a licence.
 """
 
 import gzip
@@ -28,14 +28,14 @@ GZIP = ".gz"
 _HEAD = re.compile(r"\d{1,6}:[0-9a-f]+")
 _TAIL = re.compile(r"\d{1,19}:\d{1,6}:[0-9a-f]+")
 _ROTATED = re.compile(r"[.-](\d[\w.:-]*?|old)(\.gz)?")
-"""What follows a log file's name when it was rotated: a number, a date, `.old`."""
+"""The suffix of a rotated log file: a number, a date, `.old`."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """How far a generation was read, as it is kept in source offsets.
+    """The position in a generation, as stored in source offsets.
 
-    Kafka's own file source keeps the position alone: such a mark fits any file that is long enough.
+    Kafka's FileStreamSource stores the position alone: such a mark matches any file that is long enough.
     """
 
     position: int
@@ -43,13 +43,13 @@ class Mark:
     head: str | None = None
     """`LENGTH:DIGEST` of the first bytes."""
     tail: str | None = None
-    """`END:LENGTH:DIGEST` of the last bytes that were read, up to END. Version 0.1.0 had none."""
+    """`END:LENGTH:DIGEST` of the last bytes that were read, up to END. Version 0.1.0 did not store it."""
     rotates: bool = False
-    """Whether the file was seen to be rotated under the usual names."""
+    """Whether the file was seen rotated under the usual names."""
 
     @classmethod
     def of_offset(cls, offset: Mapping[str, Any]) -> "Mark":
-        """The mark in a source offset; ConnectError if someone has put nonsense there."""
+        """The mark in a source offset; ConnectError if the offset is invalid."""
         names = ("position", "inode", "head", "tail")
         position, inode, head, tail = (offset.get(name) for name in names)
         good = isinstance(position, int) and position >= 0
@@ -57,16 +57,18 @@ class Mark:
         good = good and (head is None or _HEAD.fullmatch(str(head)) is not None)
         good = good and (tail is None or _TAIL.fullmatch(str(tail)) is not None)
         if not good or not isinstance(position, int):
-            raise ConnectError(f"A file's offset holds a position, not {dict(offset)}: reset it.")
+            raise ConnectError(
+                f"Invalid source offset of a file: {dict(offset)}. Reset the connector's offsets."
+            )
         return cls(position, inode, head, tail, offset.get("rotates") is True)
 
     def identity(self) -> dict[str, Any]:
-        """What a source offset holds beside the position."""
+        """The part of a source offset that identifies the file."""
         identity: dict[str, Any] = {"inode": self.inode, "head": self.head, "tail": self.tail}
         return identity | {"rotates": True} if self.rotates else identity
 
     def fits(self, generation: "Generation") -> bool:
-        """Whether the generation can be the marked one, going by its length, head and tail."""
+        """Whether the generation can be the marked one, by its length, head and tail."""
         if self.head is not None:
             length = int(self.head.partition(":")[0])
             if head_digest(generation.first(length)) != self.head:
@@ -79,17 +81,17 @@ class Mark:
         return self.position <= end or not generation.shorter_than(self.position)
 
     def is_proof_for(self, generation: "Generation") -> bool:
-        """Whether a generation that fits is surely the marked one."""
+        """Whether a matching generation is certainly the marked one."""
         return self.inode == generation.inode or (self.tail is not None and self.position > 0)
 
 
 def head_digest(head: bytes) -> str:
-    """The short form in which a head is kept."""
+    """The length and digest of a head."""
     return f"{len(head)}:{blake2b(head, digest_size=8).hexdigest()}"
 
 
 class Tail:
-    """The last bytes that were given out of a generation, by which it is known again."""
+    """The last bytes that were delivered of a generation, which identify it."""
 
     def __init__(self, end: int, data: bytes) -> None:
         """`data` ends at the position `end`."""
@@ -97,9 +99,9 @@ class Tail:
         self._fed, self._fed_end = data, end
 
     def feed(self, block: bytes, given: int) -> None:
-        """Take note of the next block, of which all up to the position `given` was given out."""
+        """Add the next block, which was delivered up to the position `given`."""
         start = self._fed_end
-        if given >= start:  # else the bytes before it are no longer known: the old tail still holds
+        if given >= start:  # else the bytes before it are unknown: the old tail remains valid
             inside = given - start
             part = block[max(0, inside - TAIL_BYTES) : inside]
             self._end, self._data = given, (self._fed + part)[-TAIL_BYTES:]
@@ -107,20 +109,20 @@ class Tail:
         self._fed_end = start + len(block)
 
     def is_in(self, generation: "Generation") -> bool:
-        """Whether these bytes are still where they were read."""
+        """Whether the generation still has these bytes at their position."""
         return generation.read(self._end - len(self._data), len(self._data)) == self._data
 
     def digest(self) -> str:
-        """The short form in which a tail is kept."""
+        """The stored form of the tail."""
         return f"{self._end}:{head_digest(self._data)}"
 
 
 class Generation:
-    """A file opened for reading; it stays the same one when it is renamed or removed."""
+    """A file opened for reading; it remains the same file when it is renamed or removed."""
 
     compressed = False
     whole = True
-    """Whether all that it holds can be read; not so for a compressed one that is still copied."""
+    """Whether all its content can be read; false for a compressed file that is still being copied."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -128,42 +130,39 @@ class Generation:
         status = os.fstat(self._file.fileno())
         self.inode = status.st_ino
         self.head = b""
-        """Its first bytes as they were when they were read."""
+        """Its first bytes as of when they were read."""
 
     @property
     def modified_ns(self) -> int:
-        """When it was last written."""
         return os.fstat(self._file.fileno()).st_mtime_ns
 
     @property
     def size(self) -> int:
-        """Its length at present."""
         return os.fstat(self._file.fileno()).st_size
 
     def age_s(self, now: float) -> float:
-        """The time since it was last written, renamed or made."""
+        """The time since it was last written, renamed or created."""
         return now - os.fstat(self._file.fileno()).st_ctime
 
     def shorter_than(self, length: int) -> bool:
-        """Whether it has not even this many bytes."""
+        """Whether it has fewer bytes than this."""
         return self.size < length
 
     def first(self, length: int) -> bytes:
-        """Up to so many of its first bytes."""
+        """At most this many of its first bytes."""
         return self.read(0, length)
 
     def read(self, position: int, size: int) -> bytes:
-        """The bytes at a position; fewer at its end."""
+        """The bytes at a position; fewer at the end."""
         self._file.seek(position)
         return self._file.read(size)
 
     def tail_before(self, position: int) -> Tail:
-        """The bytes before a position."""
         length = min(position, TAIL_BYTES)
         return Tail(position, self.read(position - length, length))
 
     def note_head(self) -> bool:
-        """Take over more of the head while it is short; False if it is no longer what it was."""
+        """Extend the known head while it is short; False if the head has changed."""
         now = self.first(HEAD_BYTES)
         if now[: len(self.head)] != self.head:
             return False
@@ -171,12 +170,11 @@ class Generation:
         return True
 
     def close(self) -> None:
-        """Let go of the file."""
         self._file.close()
 
 
 class CompressedGeneration(Generation):
-    """A gzip file; positions count the bytes that it holds uncompressed."""
+    """A gzip file; positions refer to the uncompressed content."""
 
     compressed = True
 
@@ -189,13 +187,13 @@ class CompressedGeneration(Generation):
         self._plain = cast("BinaryIO", gzip.GzipFile(fileobj=self._file, mode="rb"))
 
     def read(self, position: int, size: int) -> bytes:
-        """The bytes at a position; fewer at its end, and where the file is not whole yet."""
+        """The bytes at a position; fewer at the end, and if the file is incomplete."""
         try:
-            self._plain.seek(position)  # backwards means to begin anew, which gzip does by itself
+            self._plain.seek(position)  # gzip rewinds and decompresses again to seek backwards
             block = self._plain.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             if self.whole:
-                _log.warning("%s cannot be decompressed (yet): %s", self.path, error)
+                _log.warning("%s cannot be decompressed yet: %s", self.path, error)
             self.whole = False
             self._begin()
             return b""
@@ -203,30 +201,29 @@ class CompressedGeneration(Generation):
         return block
 
     def note_head(self) -> bool:
-        """Take over the head, once: a compressed file does not change any more."""
+        """Read the head once: a compressed file does not change."""
         self.head = self.head or self.first(HEAD_BYTES)
         return True
 
     def shorter_than(self, length: int) -> bool:
-        """Whether it has not even this many bytes."""
+        """Whether it has fewer bytes than this."""
         return length > 0 and not self.read(length - 1, 1)
 
     @property
     def size(self) -> int:
-        """Its uncompressed length, modulo 4 GiB: the last four bytes say it."""
+        """Its uncompressed length modulo 4 GiB, from the last four bytes."""
         self._file.seek(-4, os.SEEK_END)
         length = int.from_bytes(self._file.read(4), "little")
         self._begin()
         return length
 
     def close(self) -> None:
-        """Let go of the file."""
         self._plain.close()
         super().close()
 
 
 def open_generation(path: Path) -> Generation | None:
-    """The file at a path; None if there is none, or it may not be read."""
+    """The file at a path; None if it does not exist or is not readable."""
     try:
         return (CompressedGeneration if path.name.endswith(GZIP) else Generation)(path)
     except OSError:
@@ -234,12 +231,11 @@ def open_generation(path: Path) -> Generation | None:
 
 
 def is_rotated(name: str, of: str) -> bool:
-    """Whether one file's name is a rotated form of another's."""
     return name.startswith(of) and _ROTATED.fullmatch(name[len(of) :]) is not None
 
 
 class Generations:
-    """All that a path has held, as far as it is still there."""
+    """The existing generations of a path."""
 
     def __init__(
         self,
@@ -250,33 +246,33 @@ class Generations:
         beside: str | None = None,
         is_foreign: Callable[[Path], bool] = lambda path: False,
     ) -> None:
-        """`pattern` says what the rotated ones are called, where they are called otherwise.
+        """`pattern` matches the names of rotated files, if they are not the usual ones.
 
-        Without `by_name` a name makes no generation, until the marked one is found under such a name.
-        `beside` is another file whose rotated names this one may have got, and `is_foreign` says
-        which paths hold what belongs to another file.
+        Without `by_name`, names make no generations until the marked one is found under a rotated name.
+        `beside` is another file whose rotated names this one may have been given, and `is_foreign`
+        tells paths that belong to another file.
         """
         self.path = path
         self.rotates = False
-        """Whether the marked one was found under a rotated name, where names do not count."""
+        """Whether the marked file was found under a rotated name (without `by_name`)."""
         self._by_name = by_name
         self._pattern = pattern
         self._beside = beside
         self._is_foreign = is_foreign
 
     def newest(self) -> Generation | None:
-        """The one at the path itself; None if there is none."""
+        """The file at the path itself; None if there is none."""
         return None if self._is_foreign(self.path) else open_generation(self.path)
 
     def marked(self, mark: Mark) -> Generation | None:
-        """The one that a mark was made in; None if it is not there any more."""
+        """The file that a mark refers to; None if it no longer exists."""
         if mark.inode is not None and (present := open_generation(self.path)) is not None:
-            # Mostly it is where it was: then the folder, which may be large, need not be listed.
+            # Usually it is still in place: then the folder, which may be large, need not be listed.
             if present.inode == mark.inode and mark.fits(present):
                 return present
             present.close()
-        # The same inode is the best sign. Without one, an older file comes first: to begin in it and
-        # read some lines twice is better than to lose what follows in it.
+        # The same inode is the best evidence. Without one, an older file comes first: reading some
+        # lines twice is better than losing the lines behind them.
         paths = [*self._rotated(), self.path]
         if mark.inode is None:
             paths.insert(0, paths.pop())
@@ -293,13 +289,13 @@ class Generations:
         return None
 
     def after(self, current: Generation, mark: Mark) -> Generation | None:
-        """The one that followed one that is no longer at the path; None if none is there yet.
+        """The successor of a generation that is no longer at the path; None if there is none yet.
 
-        A new file at the path that is still empty does not count: its writer may still be writing to
-        the old one. Once it has written to the new one, the old one is finished.
+        An empty new file at the path does not count: its writer may still append to the old one. Once
+        it has written to the new one, the old one is complete.
         """
         if not self._by_name and not self.rotates and (old := self.marked(mark)) is not None:
-            old.close()  # it was only to be seen where it is
+            old.close()  # only its position among the others matters
         rotated = self._rotated() if self._by_name or self.rotates else []
         for where in (*rotated, self.path):
             generation = None if self._is_foreign(where) else open_generation(where)
@@ -316,7 +312,7 @@ class Generations:
         return None
 
     def _rotated(self) -> list[Path]:
-        """The rotated ones, oldest first."""
+        """The rotated files, oldest first."""
         found = []
         try:
             entries = list(os.scandir(self.path.parent))
@@ -346,7 +342,7 @@ def _inode(path: Path) -> int | None:
 
 
 def _same(generation: Generation, current: Generation, mark: Mark) -> bool:
-    """Whether a rotated file is the current one, perhaps compressed meanwhile."""
+    """Whether a rotated file is the current one, possibly compressed meanwhile."""
     if generation.inode == current.inode:
         return True
     if not generation.compressed or current.compressed:

@@ -1,4 +1,4 @@
-"""Cutting bytes into lines, block by block, knowing where in the file each line ends."""
+"""Splits blocks of bytes into lines, with the position of each line's end."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Lines(NamedTuple):
-    """Lines without their ends; None stands for one that is too long."""
+    """Lines without their ends; None represents a line that exceeds the limit."""
 
     texts: list[bytes | None]
     ends: list[int]
@@ -20,23 +20,26 @@ NO_LINES = Lines([], [])
 
 
 class LineSplitter:
-    """Takes a file's blocks in order, gives its whole lines; the last, unfinished one waits."""
+    """Takes a file's blocks in order and returns complete lines; the unfinished last one is kept."""
 
     def __init__(self, position: int, longest: int) -> None:
         self.position = position
-        """Where the unfinished line begins."""
+        """Where the unfinished line starts."""
         self._longest = longest
         self._rest = b""
-        self._skipped = 0  # bytes already dropped of a line that is too long
+        self._skipped = 0  # bytes dropped of a line that exceeds the limit
 
     @property
     def given(self) -> int:
-        """Up to where everything was given out: to begin anew there loses and repeats nothing."""
+        """The position up to which everything was returned.
+
+        Restarting there loses and repeats nothing.
+        """
         return self.position
 
     @property
     def fed(self) -> int:
-        """Where the next block must begin."""
+        """Where the next block must start."""
         return self.position + self._skipped + len(self._rest)
 
     def feed(self, block: bytes) -> Lines:
@@ -50,7 +53,7 @@ class LineSplitter:
         return lines
 
     def last(self) -> Lines:
-        """The unfinished line, because nothing will follow it."""
+        """The unfinished line, when nothing will follow it."""
         if not self._rest and not self._skipped:
             return NO_LINES
         text = None if self._skipped else self._rest
@@ -59,12 +62,12 @@ class LineSplitter:
         return Lines([text], [end])
 
     def give_up(self) -> Lines:
-        """Lines that were waited with, now that the file has not grown for a while."""
+        """The lines that were held back, when the file has not grown for a while."""
         return NO_LINES
 
     @property
     def may_give_up(self) -> bool:
-        """Whether `give_up` would give anything."""
+        """Whether `give_up` would return lines."""
         return False
 
     def _measured(self, pieces: list[bytes]) -> Lines:
@@ -87,18 +90,18 @@ class LineSplitter:
 
 
 class _End(Enum):
-    """How a line of CSV ends."""
+    """How a CSV line ends."""
 
     CLOSED = auto()
     OPEN = auto()
-    """Within a quoted field, which goes on in the next line."""
+    """Within a quoted field, which continues on the next line."""
     MALFORMED = auto()
     """There is text between a closing quote and the next delimiter."""
 
 
 @cache
 def _closed_line(delimiter: bytes) -> re.Pattern[bytes]:
-    """Matches lines of CSV in which every quoted field is closed."""
+    """Matches CSV lines in which every quoted field is closed."""
     mark = re.escape(delimiter)
     field = rb'(?:"[^"]*+(?:""[^"]*+)*+"|(?!")(?:(?!%b).)*+)' % mark
     if len(delimiter) == 1:
@@ -107,12 +110,12 @@ def _closed_line(delimiter: bytes) -> re.Pattern[bytes]:
 
 
 class CsvSplitter(LineSplitter):
-    """Gives whole records of CSV: a quoted field may hold newlines, so one may span lines.
+    """Returns complete CSV records: a quoted field may contain newlines, so a record may span lines.
 
-    A quote that is never closed would hold back all that follows. It is noticed when the lines become
-    longer than a record may be, when a later quote cannot be its end, or when nothing follows. If
-    most of the lines that it holds back are rows by themselves they are given as such, and the line with
-    the quote alone; else all of them as one. What still holds the open quote is malformed.
+    A quote that is never closed would hold back everything behind it. It is detected when the lines
+    exceed the limit on a record, when a later quote cannot close it, or when nothing follows. If most
+    of the lines that it holds back are rows by themselves, they are returned as such, and the line with
+    the quote alone; else all of them as one. The part with the open quote is malformed.
     """
 
     def __init__(
@@ -122,19 +125,19 @@ class CsvSplitter(LineSplitter):
         delimiter: bytes = b",",
         is_row: Callable[[bytes, int], bool] = lambda line, columns: False,
     ) -> None:
-        """`is_row` says whether a line is a row of the file, and has at least so many columns."""
+        """`is_row` checks that a line is a row of the file with at least this many columns."""
         super().__init__(position, longest)
         self._delimiter = delimiter
         self._closed = _closed_line(delimiter)
         self._is_row = is_row
-        self._open: list[tuple[bytes, int]] = []  # lines of an open record, and where they end
+        self._open: list[tuple[bytes, int]] = []  # the lines of an open record, and their ends
         self._open_size = 0
         self._given = position
         self._judged: tuple[int, bool] | None = None
 
     @property
     def given(self) -> int:
-        """Up to where everything was given out; an open record is not."""
+        """The position up to which everything was returned; an open record was not."""
         return self._given if self._open else self.position
 
     def feed(self, block: bytes) -> Lines:
@@ -142,16 +145,16 @@ class CsvSplitter(LineSplitter):
         return self._joined(super().feed(block))
 
     def last(self) -> Lines:
-        """What is left, because nothing will follow it."""
+        """The remaining lines, when nothing will follow."""
         lines = self._joined(super().last())
         self._reject(lines)
         return lines
 
     @property
     def may_give_up(self) -> bool:
-        """Whether an open record is one by mistake: what follows it is rows, to the last line.
+        """Whether an open record is probably a mistake: the lines behind it, to the last one, are rows.
 
-        With a single column every line could be a row, so nothing is known.
+        With a single column every line could be a row, so this cannot be decided.
         """
         if not self._open or self._rest:
             return False
@@ -160,7 +163,7 @@ class CsvSplitter(LineSplitter):
         return self._judged[1]
 
     def give_up(self) -> Lines:
-        """The lines of a record that is open by mistake; none if it may still be completed."""
+        """The lines of a mistakenly open record; none if it may still be completed."""
         lines = Lines([], [])
         if self.may_give_up:
             self._reject(lines)
@@ -203,14 +206,14 @@ class CsvSplitter(LineSplitter):
         self._given = end
 
     def _reject(self, joined: Lines) -> None:
-        """Give the lines of an open record, which is malformed, one by one or as one."""
+        """Return the lines of an open, malformed record, one by one or as one."""
         if not self._open:
             return
         rejected = self._open
         if not self._is_mistake(columns=1):
             rejected = [(b"\n".join(line for line, _ in rejected), rejected[-1][1])]
         self._open, self._open_size = [], 0
-        # Each for itself, also if it opens a quote: joining them again takes quadratic time.
+        # Each by itself, even if it opens a quote: joining them again would take quadratic time.
         for text, end in rejected:
             self._give(text, end, joined)
 
@@ -223,7 +226,7 @@ class CsvSplitter(LineSplitter):
         return rows * 2 > len(following)
 
     def _end_of(self, text: bytes, *, within: bool) -> _End:
-        """How a line ends that begins within a quoted field, or a record."""
+        """How a line ends that starts within a quoted field, or at a record."""
         delimiter, opening = self._delimiter, self._delimiter + b'"'
         place = 0
         if not within:
@@ -232,7 +235,7 @@ class CsvSplitter(LineSplitter):
             if text.startswith(b'"'):
                 within, place = True, 1
         while True:
-            if not within:  # only at the beginning of a field a quote opens anything
+            if not within:  # a quote opens a field only at its beginning
                 place = text.find(opening, place)
                 if place < 0:
                     return _End.CLOSED
@@ -240,7 +243,7 @@ class CsvSplitter(LineSplitter):
             place = text.find(b'"', place) + 1
             if not place:
                 return _End.OPEN
-            if text.startswith(b'"', place):  # two of them are one that belongs to the text
+            if text.startswith(b'"', place):  # a doubled quote is an escaped one
                 within, place = True, place + 1
             elif text.startswith(delimiter, place):
                 within = False

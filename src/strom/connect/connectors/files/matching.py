@@ -1,8 +1,8 @@
-"""The files that match a pattern: which of them a task reads, each as a file of its own.
+"""The files that match a pattern: which of them a task reads as independent files.
 
 Files with names like rotated ones are distinguished from rotated generations by what was read
-(`families.py`). Every task looks at the files and at the stored offsets by itself and comes to the same
-result, so the files can be assigned to tasks by their names.
+(`families.py`). Every task examines the files and the stored offsets and comes to the same result, so the
+files can be assigned to tasks by their names.
 """
 
 import glob
@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from strom.connect.connectors.files.families import (
     Family,
-    Relation,
+    FileRelation,
     is_of_0_1_0,
     possible_bases,
 )
@@ -25,9 +25,9 @@ _ESCAPE = re.compile(r"\[([\[*?])\]")
 
 
 def literal_path(pattern: str) -> str | None:
-    """The single path that a pattern stands for; None if it stands for many.
+    """The single path that a pattern denotes; None if it can match several.
 
-    What is special in a pattern can be written in brackets: `a[[]1].csv` is `a[1].csv`.
+    Special characters are escaped by brackets: `a[[]1].csv` is `a[1].csv`.
     """
     if glob.has_magic(_ESCAPE.sub("", pattern)):
         return None
@@ -35,7 +35,7 @@ def literal_path(pattern: str) -> str | None:
 
 
 def matching_files(pattern: str) -> list[str]:
-    """The files that match a pattern, sorted; a file with exactly this name is one of them."""
+    """The files that match a pattern, sorted, including one with exactly this name."""
     found = [path for path in glob.glob(pattern, recursive=True) if os.path.isfile(path)]
     if os.path.isfile(pattern):
         itself = os.path.normpath(pattern)  # as `logs//a?` the pattern itself is found as `logs/a?`
@@ -45,25 +45,25 @@ def matching_files(pattern: str) -> list[str]:
 
 
 class ReadFile(Protocol):
-    """What reads a file."""
+    """The reader of one file."""
 
     @property
     def mark(self) -> Mark | None:
-        """How far it was read."""
+        """The current position."""
 
     @property
-    def is_over(self) -> bool:
-        """Whether all was given of what was read, and the path does not hold it any more."""
+    def is_finished(self) -> bool:
+        """Whether everything read was delivered, and the file is no longer at the path."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the file."""
 
 
 ReaderT = TypeVar("ReaderT", bound=ReadFile)
 
 
 class MatchingReaders(Generic[ReaderT]):
-    """The readers of a task's share of a pattern's files, by path."""
+    """The readers of the files that are assigned to a task, by path."""
 
     def __init__(
         self,
@@ -71,7 +71,10 @@ class MatchingReaders(Generic[ReaderT]):
         offset: Callable[[str], Mapping[str, Any] | None],
         make: Callable[[str, Mapping[str, Any] | None, Generations], ReaderT],
     ) -> None:
-        """`share` says which task this is and of how many, `offset` how far a path was read."""
+        """`share` is the task's number and the number of tasks.
+
+        `offset` returns a path's stored offset.
+        """
         self._index, self._count = share
         self._offset = offset
         self._make = make
@@ -83,29 +86,29 @@ class MatchingReaders(Generic[ReaderT]):
         self._claims: dict[int, list[tuple[str, Mark]]] | None = None
 
     def look(self, found: Iterable[str]) -> None:
-        """Bring the readers in line with the files that are there now."""
+        """Create and close readers for the files that exist now."""
         self._found = set(found)
         self._unread -= self._found
         self._families.clear()
         self._claims = None
         for path in sorted(self._found):
             for base in self._bases(path):
-                # Its file was renamed, and no new one is there yet: the rest of it is still to read.
+                # The file was renamed, and no new one exists yet: the rest of it is still to be read.
                 if base not in self._found and self._family(base).rotates:
                     self._ensure(base)
             self._ensure(path)
-        for path in [path for path, reader in self.readers.items() if reader.is_over]:
-            if self._relation(path) is Relation.GENERATION:
+        for path in [path for path, reader in self.readers.items() if reader.is_finished]:
+            if self._relation(path) is FileRelation.GENERATION:
                 self.readers.pop(path).close()
                 self._over.add(path)
 
     def _ensure(self, path: str) -> None:
-        """Have a reader for a path, if it is this task's and a file of its own."""
+        """Create a reader for a path, if it is this task's and an independent file."""
         if path in self.readers or path in self._over or not self._is_mine(path):
             return
         offset = self._offset(path)
         relation = self._relation(path)
-        if relation is Relation.OWN:
+        if relation is FileRelation.OWN:
             generations = Generations(
                 Path(path),
                 by_name=False,
@@ -113,8 +116,8 @@ class MatchingReaders(Generic[ReaderT]):
             )
             generations.rotates = self._was_rotated(path, offset)
             self.readers[path] = self._make(path, offset, generations)
-        elif relation is Relation.GENERATION and offset is not None:
-            # It was a file of its own before that: what was begun is read to its end.
+        elif relation is FileRelation.GENERATION and offset is not None:
+            # It was an independent file before: it is read to its end.
             beside = Path(self._bases(path)[0]).name
             generations = Generations(
                 Path(path), by_name=False, beside=beside, is_foreign=lambda where: True
@@ -125,7 +128,7 @@ class MatchingReaders(Generic[ReaderT]):
         return zlib.crc32(os.fsencode(path)) % self._count == self._index
 
     def _bases(self, path: str) -> list[str]:
-        """The files, there or read before, of which a file could be a rotated generation."""
+        """The files, existing or read before, of which a file could be a rotated generation."""
         return [
             base
             for base in possible_bases(path)
@@ -133,25 +136,25 @@ class MatchingReaders(Generic[ReaderT]):
         ]
 
     def _was_read(self, path: str) -> bool:
-        """Whether there is an offset of a file that is not there; none comes while it is not."""
+        """Whether a missing file has an offset; none is added while it is missing."""
         if path not in self._unread and self._offset(path) is None:
             self._unread.add(path)
         return path not in self._unread
 
-    def _relation(self, path: str, besides: str | None = None) -> Relation:
-        """What a file is to those of which it could be a generation."""
+    def _relation(self, path: str, besides: str | None = None) -> FileRelation:
+        """The relation of a file to those of which it could be a generation."""
         relations = {
             self._family(base).relation(path) for base in self._bases(path) if base != besides
         }
-        for relation in (Relation.GENERATION, Relation.UNKNOWN):
+        for relation in (FileRelation.GENERATION, FileRelation.UNKNOWN):
             if relation in relations:
                 return relation
-        return Relation.OWN
+        return FileRelation.OWN
 
     def _is_foreign(self, where: str, path: str) -> bool:
-        """Whether a file belongs to another one than that of the path, as things are now."""
+        """Whether a file currently belongs to another file than the path's."""
         self._families.clear()
-        if self._relation(where, besides=path) is not Relation.OWN:
+        if self._relation(where, besides=path) is not FileRelation.OWN:
             return True
         generation = open_generation(Path(where))
         if generation is None:
@@ -163,7 +166,7 @@ class MatchingReaders(Generic[ReaderT]):
             generation.close()
 
     def _claims_by_inode(self) -> dict[int, list[tuple[str, Mark]]]:
-        """Which inodes are being read under which paths, among those with names like rotated ones."""
+        """The paths under which inodes are being read, among those with names like rotated ones."""
         if self._claims is None:
             self._claims = {}
             for path in self._found:
@@ -178,14 +181,14 @@ class MatchingReaders(Generic[ReaderT]):
         return self._families[base]
 
     def _mark(self, path: str) -> Mark | None:
-        """How far a path was read, by this task or another."""
+        """The position in a path's file, of this task or another."""
         if path in self.readers:
             return self.readers[path].mark
         offset = self._offset(path)
         return Mark.of_offset(offset) if offset else None
 
     def _was_rotated(self, path: str, offset: Mapping[str, Any] | None) -> bool:
-        """Whether version 0.1.0 has read a file, and perhaps others as its generations."""
+        """Whether version 0.1.0 has read a file, and possibly others as its generations."""
         if offset is None or not is_of_0_1_0(Mark.of_offset(offset)):
             return False
         return any(path in possible_bases(other) for other in self._found)

@@ -1,4 +1,4 @@
-"""What a line says: a text, a row of CSV, or a JSON value."""
+"""Parses lines: text, CSV or JSON."""
 
 import csv
 import json
@@ -10,21 +10,21 @@ from strom.connect.api import Schema
 from strom.connect.api.schema import OPTIONAL_STRING, STRING, struct
 from strom.model.settings import INT_MAX
 
-# Lines are bounded by `max.line.bytes`; the csv module's own bound on fields is lower than that.
+# `max.line.bytes` limits lines; the csv module's limit on fields is lower than that.
 csv.field_size_limit(INT_MAX)
 
 _NOT_CLOSED = "unexpected end of data"
 
 
 class Malformed(Exception):
-    """A line that does not say anything; the text says why."""
+    """A line that cannot be parsed; the message has the reason."""
 
 
 class Parser(ABC):
-    """From lines to values."""
+    """Converts lines to values."""
 
     schema: Schema | None = None
-    """Of the values; None for those without a declared shape."""
+    """The schema of the values; None for schemaless values."""
     skips_empty_lines = True
 
     def __init__(self, encoding: str) -> None:
@@ -32,14 +32,14 @@ class Parser(ABC):
 
     @abstractmethod
     def value(self, line: bytes) -> Any:
-        """What one line says, or Malformed."""
+        """The value of a line; raises Malformed."""
 
     def values(self, lines: Sequence[bytes]) -> list[Any]:
-        """What many lines say, quickly, or any error if one of them is malformed."""
+        """The values of many lines, quickly; any error if one of them is malformed."""
         return [self.value(line) for line in lines]
 
     def text(self, line: bytes) -> str:
-        """The line's characters, or Malformed."""
+        """The decoded line; raises Malformed."""
         try:
             return line.decode(self.encoding)
         except UnicodeDecodeError as error:
@@ -47,26 +47,24 @@ class Parser(ABC):
 
 
 class TextParser(Parser):
-    """Every line is a string."""
+    """Each line is a string."""
 
     schema = STRING
     skips_empty_lines = False
 
     def value(self, line: bytes) -> str:
-        """The line's characters."""
         return self.text(line)
 
     def values(self, lines: Sequence[bytes]) -> list[Any]:
-        """The lines' characters."""
         encoding = self.encoding
         return [line.decode(encoding) for line in lines]
 
 
 class JsonParser(Parser):
-    """Every line is a JSON value."""
+    """Each line is a JSON value."""
 
     def value(self, line: bytes) -> Any:
-        """The value, without a schema."""
+        """The value, which has no schema."""
         try:
             return json.loads(self.text(line))
         except (ValueError, RecursionError) as error:
@@ -74,7 +72,7 @@ class JsonParser(Parser):
 
 
 class CsvParser(Parser):
-    """Every record is a struct of strings, by the columns' names."""
+    """Each record is a struct of strings, by column."""
 
     def __init__(
         self, encoding: str, delimiter: str, columns: Sequence[str], null: str | None
@@ -87,15 +85,15 @@ class CsvParser(Parser):
             self.name_columns(columns)
 
     def name_columns(self, columns: Sequence[str]) -> None:
-        """Say what the fields of a row are called; ValueError if two are called the same."""
+        """Set the columns' names; ValueError if they are empty or not unique."""
         if len(set(columns)) != len(columns) or not all(columns):
-            raise ValueError(f"columns need names, and different ones: {', '.join(columns)}")
+            raise ValueError(f"column names must be unique and not empty: {', '.join(columns)}")
         if tuple(columns) != self._columns:
             self._columns = tuple(columns)
             self.schema = struct(dict.fromkeys(columns, OPTIONAL_STRING))
 
     def row(self, line: bytes) -> list[str]:
-        """The fields of a record, or Malformed."""
+        """The fields of a record; raises Malformed."""
         text = self.text(line)
         try:
             rows = list(csv.reader([text], delimiter=self._delimiter, strict=True))
@@ -105,7 +103,7 @@ class CsvParser(Parser):
         return rows[0] if rows else []
 
     def is_row(self, line: bytes, columns: int) -> bool:
-        """Whether a line is a whole row of the file, and has at least so many columns."""
+        """Whether a line is a complete row of the file with at least this many columns."""
         if len(self._columns) < columns:
             return False
         try:
@@ -114,11 +112,9 @@ class CsvParser(Parser):
             return False
 
     def value(self, line: bytes) -> dict[str, str | None]:
-        """The row by its columns' names."""
         return self._named(self.row(line))
 
     def values(self, lines: Sequence[bytes]) -> list[Any]:
-        """The rows by their columns' names."""
         texts = [line.decode(self.encoding) for line in lines]
         rows = list(csv.reader(texts, delimiter=self._delimiter, strict=True))
         if len(rows) != len(lines):
@@ -128,7 +124,7 @@ class CsvParser(Parser):
     def _named(self, row: list[str]) -> dict[str, str | None]:
         if len(row) != len(self._columns):
             raise Malformed(
-                f"it has {len(row)} fields, and there are {len(self._columns)} columns: "
+                f"it has {len(row)} fields instead of {len(self._columns)} columns: "
                 f"{', '.join(self._columns)}"
             )
         named: dict[str, str | None] = dict(zip(self._columns, row, strict=True))

@@ -1,9 +1,8 @@
-"""A file that is written exactly once, with the positions of what is in it kept beside it.
+"""A file that is written exactly once, with the offsets of its content stored beside it.
 
-`FILE.positions` says how long the file was when it was last made safe, and which offsets of which
-topics, by their ids, come next.
-Whatever a crash has left behind that length is cut off when the file is opened again, and reading
-goes on from those offsets.
+`FILE.positions` contains the length of the file at the last flush, and the next offset of each
+partition with its topic's id. When the file is opened again, everything behind that length, left by a
+crash, is truncated, and reading continues from those offsets.
 """
 
 import contextlib
@@ -21,26 +20,26 @@ _log = logging.getLogger(__name__)
 
 
 class PositionedFile:
-    """A file to append to, in steps that are all there or not at all."""
+    """A file that grows by atomic appends."""
 
     def __init__(self, path: Path) -> None:
-        """Open it, and cut off what was not made safe."""
+        """Open it, and truncate what was not flushed."""
         self.path = path
         self._beside = path.with_name(path.name + ".positions")
         self.positions: dict[tuple[str, int], int] = {}
-        """The next offset of each partition, including what is not safe yet."""
+        """The next offset of each partition, including what is not flushed yet."""
         self.topic_ids: dict[tuple[str, int], str] = {}
-        """Of which topic each of them is; strom 0.1.0 did not store it."""
+        """The topic ids of these positions; strom 0.1.0 did not store them."""
         safe = self._read_positions()
         self._file: BinaryIO = self._open()
         self.length = os.fstat(self._file.fileno()).st_size
-        """How long the file is, including what is not safe yet."""
+        """The length of the file, including what is not flushed yet."""
         if safe is not None and self.length > safe:
             self._file.truncate(safe)
             self.length = safe
         elif safe is not None and 0 < self.length < safe:
             _log.warning(
-                "%s was cut by someone else, from %d bytes to %d: going on at its end",
+                "%s was truncated by another process, from %d bytes to %d: appending at its end",
                 path,
                 safe,
                 self.length,
@@ -49,7 +48,7 @@ class PositionedFile:
             self._begin_at_end()
 
     def append(self, data: bytes, positions: Mapping[tuple[str, int], int]) -> None:
-        """Write behind what is there; RetriableError, and nothing written, if that fails."""
+        """Append to the file; RetriableError, and nothing written, if that fails."""
         try:
             self._file.seek(self.length)
             rest = memoryview(data)
@@ -58,42 +57,41 @@ class PositionedFile:
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.truncate(self.length)
-            raise RetriableError(f"{self.path} cannot be written: {error}") from error
+            raise RetriableError(f"{self.path} is not writable: {error}") from error
         self.length += len(data)
         self.positions.update(positions)
 
     def _begin_at_end(self) -> None:
-        """Store where the file begins to grow: a crash before the first flush is cut off there."""
+        """Store the initial length: after a crash before the first flush, the file is truncated to it."""
         try:
             self._write_positions(self.length)
         except OSError as error:
             self.close()
-            raise RetriableError(f"{self._beside} cannot be written: {error}") from error
+            raise RetriableError(f"{self._beside} is not writable: {error}") from error
 
-    def make_safe(self) -> None:
-        """Bring file and positions to the disk."""
+    def flush(self) -> None:
+        """Sync the file and its positions to disk."""
         try:
             os.fsync(self._file.fileno())
             self._write_positions(self.length)
         except OSError as error:
-            raise RetriableError(f"{self.path} cannot be made safe: {error}") from error
+            raise RetriableError(f"{self.path} cannot be flushed: {error}") from error
 
     def rotate(self, name: str) -> None:
-        """Give the file, which must be safe, another name, and begin it anew."""
+        """Rename the file, which must be flushed, and start a new one."""
         self._file.close()
         self.path.rename(self.path.with_name(name))
-        # After a crash right here there is no file, and that is as good as an empty one.
+        # After a crash at this point there is no file, which is equivalent to an empty one.
         self._write_positions(0)
         self._file = self._open()
         self.length = 0
 
     def first_line(self) -> bytes:
-        """The line that it begins with."""
         with self.path.open("rb") as file:
             return file.readline()
 
     def close(self) -> None:
-        """Let go of it; what is not safe will be cut off by whoever opens it next."""
+        """Close it; the next owner truncates what is not flushed."""
         self._file.close()
 
     def _open(self) -> BinaryIO:
@@ -132,8 +130,8 @@ class PositionedFile:
             return int(stored["length"])
         except (ValueError, KeyError, AttributeError) as error:
             raise ConnectError(
-                f"{self._beside} does not hold positions ({error!r}); move it away to write "
-                f"behind the end of {self.path}, from the consumer group's offsets on."
+                f"{self._beside} does not contain valid positions ({error!r}); remove it to append "
+                f"to {self.path} from the consumer group's offsets."
             ) from None
 
     def _write_positions(self, length: int) -> None:
@@ -154,7 +152,7 @@ class PositionedFile:
 
 def _sync_folder(folder: Path) -> None:
     if os.name == "nt":
-        return  # folders cannot be synced there
+        return  # Windows cannot sync folders
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,6 +1,6 @@
-"""FileStreamSink: records become lines of a file, each exactly once.
+"""FileStreamSink: writes records as lines of a file, exactly once.
 
-Knows Kafka's settings; beyond it: CSV and JSON, rotation, and positions kept beside the file.
+It supports Kafka's settings, and beyond them CSV and JSON, rotation, and offsets stored beside the file.
 """
 
 import sys
@@ -35,50 +35,50 @@ from strom.connect.connectors.local_paths import path_problem
 
 @dataclass(frozen=True, kw_only=True)
 class FileSinkSettings(ConnectorSettings):
-    """What a file sink can be told."""
+    """Settings of the FileStreamSink."""
 
     file: str | None = setting(
         "file",
         Kind.STRING,
-        "The file to write, by its plain name; the worker's standard output if there is none.",
+        "The path of the file; the worker's standard output if empty.",
     )
     format: str = setting(
         "format",
         Kind.STRING,
-        "What becomes of a value: its text, a row of CSV, or JSON.",
+        "The format of a line: the value's text, CSV, or JSON.",
         "lines",
         choices=("lines", "csv", "json"),
     )
-    encoding: str = setting("encoding", Kind.STRING, "How characters are written.", "utf-8")
-    csv_delimiter: str = setting("csv.delimiter", Kind.STRING, "What stands between fields.", ",")
+    encoding: str = setting("encoding", Kind.STRING, "The character encoding.", "utf-8")
+    csv_delimiter: str = setting("csv.delimiter", Kind.STRING, "The separator of fields.", ",")
     csv_columns: tuple[str, ...] = setting(
-        "csv.columns", Kind.LIST, "The columns; without it, the fields of the first record.", ()
+        "csv.columns", Kind.LIST, "The columns; by default the fields of the first record.", ()
     )
     csv_header: bool = setting(
-        "csv.header", Kind.BOOLEAN, "Whether a CSV file begins with the columns' names.", True
+        "csv.header", Kind.BOOLEAN, "Whether a CSV file starts with a header line.", True
     )
     rotate_bytes: int | None = setting(
         "rotate.bytes",
         Kind.LONG,
-        "A file of this length is renamed, and a new one begun.",
+        "Rotate the file when it reaches this size.",
         minimum=1,
     )
     rotate_interval_ms: int | None = setting(
         "rotate.interval.ms",
         Kind.LONG,
-        "A file of this age is renamed, and a new one begun.",
+        "Rotate the file when it reaches this age.",
         minimum=1,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Settings that do not go together."""
+        """The encoding and delimiter must be valid, and rotation needs a file."""
         problems = {}
         if self.file is not None and (problem := path_problem(self.file)) is not None:
             problems["file"] = problem
         try:
             "\n".encode(self.encoding)
         except LookupError:
-            problems["encoding"] = f"There is no encoding {self.encoding}."
+            problems["encoding"] = f"Unknown encoding {self.encoding}."
         if len(self.csv_delimiter) != 1:
             problems["csv.delimiter"] = "csv.delimiter must be a single character."
         for name in ("rotate.bytes", "rotate.interval.ms"):
@@ -96,7 +96,7 @@ def _formatter(settings: FileSinkSettings) -> Formatter:
 
 
 class FileSinkTask(SinkTask[FileSinkSettings]):
-    """Appends lines, and keeps the positions of what it has appended."""
+    """Appends lines, and stores the offsets of what it has appended."""
 
     def __init__(self, settings: FileSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
@@ -105,7 +105,6 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
         self._begun_at = time.monotonic()
 
     def start(self) -> None:
-        """Open the file."""
         if self.settings.file is not None:
             self._file = PositionedFile(Path(self.settings.file))
             begun = self._file.length > 0 and self.settings.csv_header
@@ -113,7 +112,7 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
                 self._formatter.read_header(self._file.first_line())
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Go on behind what is in the file; a topic that was recreated begins again."""
+        """Continue from the stored offsets; a recreated topic starts from its beginning."""
         file = self._file
         if file is None:
             return {}
@@ -129,19 +128,19 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
             if topic_id is not None:
                 file.topic_ids[partition] = topic_id
         if is_changed:
-            file.make_safe()
+            file.flush()
         known = file.positions
         return {partition: known[partition] for partition in partitions if partition in known}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Append those that are not in the file yet."""
+        """Append the records that the file does not contain yet."""
         if self._file is None:
             sys.stdout.write(self._formatter.lines(records).decode(self.settings.encoding))
             return
         known = self._file.positions
         origins = [(record.original_topic or record.topic, record.partition) for record in records]
         places: Sequence[int] = range(len(records))
-        if known:  # after a failure the runtime may bring again what is in the file
+        if known:  # after a failure the runtime may put records again that are in the file
             places = [
                 place for place in places if records[place].offset >= known.get(origins[place], 0)
             ]
@@ -156,24 +155,23 @@ class FileSinkTask(SinkTask[FileSinkSettings]):
         self._file.append(self._header(fresh[0]) + data, positions)
 
     def advance(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Go on behind records that became no line, too."""
+        """Advance the positions behind skipped records, too."""
         if self._file is not None:
             known = self._file.positions
             known.update({one: max(at, known.get(one, 0)) for one, at in positions.items()})
 
     def flush(self) -> None:
-        """Make it safe, and begin a new file if it is time to."""
+        """Flush the file, and rotate it if it is due."""
         if self._file is None:
             sys.stdout.flush()
             return
-        self._file.make_safe()
+        self._file.flush()
         if self._file.length and self._is_full(self._file.length):
             stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
             self._file.rotate(f"{self._file.path.name}.{stamp}")
             self._begun_at = time.monotonic()
 
     def stop(self) -> None:
-        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -197,21 +195,23 @@ class FileStreamSink(SinkConnector[FileSinkSettings]):
     task_class = FileSinkTask
 
     def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Note them beside the file; what it holds stays."""
+        """Store the positions; the content of the file stays."""
         if self.settings.file is not None:
             file = PositionedFile(Path(self.settings.file))
             try:
                 for partition, position in positions.items():
                     file.positions[partition] = position
-                    file.topic_ids.pop(partition, None)  # of whichever topic it is when it starts
-                file.make_safe()
+                    file.topic_ids.pop(
+                        partition, None
+                    )  # adopted from the topic when the connector starts
+                file.flush()
             finally:
                 file.close()
 
     def check(self) -> Mapping[str, str]:
-        """Whether the file's folder is there."""
+        """Check that the file's folder exists."""
         if self.settings.file is not None and not Path(self.settings.file).parent.is_dir():
-            return {"file": f"There is no folder {Path(self.settings.file).parent}."}
+            return {"file": f"The folder {Path(self.settings.file).parent} does not exist."}
         return {}
 
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

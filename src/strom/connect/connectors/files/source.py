@@ -1,7 +1,7 @@
-"""FileStreamSource: the lines of files, as they grow, become records.
+"""FileStreamSource: reads the lines of growing files.
 
-Knows Kafka's settings and keeps its source partitions and positions, so that a connector can move
-over with its offsets. Beyond it: patterns, rotation, CSV and JSON lines, gzip.
+It supports Kafka's settings and stores its source partitions and positions, so that a connector can be
+migrated with its offsets; beyond them: patterns, rotation, CSV and JSON lines, gzip.
 """
 
 import codecs
@@ -45,49 +45,49 @@ from strom.connect.connectors.local_paths import path_problem, scheme_of
 LOOK_FOR_FILES_S = 1.0
 IDLE_S = 0.1
 MOST_OPEN = 50
-"""Of more files than this, only those are held open that are being read."""
+"""With more files than this, only those being read are kept open."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSourceSettings(ConnectorSettings):
-    """What a file source can be told."""
+    """Settings of the FileStreamSource."""
 
     file: str = setting(
         "file",
         Kind.STRING,
-        "The file to read, or a pattern of files as shells have them: logs/*.log, logs/**/*.csv.gz. "
-        "A *, ? or [ that is part of a name is written [*], [?] or [[].",
+        "The file to read, or a glob pattern of files: logs/*.log, logs/**/*.csv.gz. "
+        "A *, ? or [ in a name is escaped as [*], [?] or [[].",
         required=True,
     )
-    topic: str = setting("topic", Kind.STRING, "Where the records go.", required=True)
+    topic: str = setting("topic", Kind.STRING, "The topic of the records.", required=True)
     batch_size: int = setting(
-        "batch.size", Kind.INT, "How many records are read at once, at most.", 20_000, minimum=1
+        "batch.size", Kind.INT, "The maximum number of records per poll.", 20_000, minimum=1
     )
     format: str = setting(
         "format",
         Kind.STRING,
-        "What a line is: a string, a row of CSV (with a struct as the value), or a JSON value.",
+        "The format of a line: a string, a CSV row (a struct as the value), or a JSON value.",
         "lines",
         choices=("lines", "csv", "json"),
     )
-    encoding: str = setting("encoding", Kind.STRING, "How characters are written.", "utf-8")
+    encoding: str = setting("encoding", Kind.STRING, "The character encoding.", "utf-8")
     max_line_bytes: int = setting(
         "max.line.bytes",
         Kind.INT,
-        "A line longer than this is a malformed record.",
+        "The limit on a line's length: a longer line is a malformed record.",
         1024 * 1024,
         minimum=1,
     )
     rotated_pattern: str | None = setting(
         "rotated.pattern",
         Kind.STRING,
-        "What the file is called after its rotation, as a pattern of names beside it: app-*.log. "
-        "Without it: its name with a number, a date or .old behind it, with or without .gz.",
+        "The pattern of the names of rotated files beside it: app-*.log. "
+        "By default: its name followed by a number, a date or .old, with or without .gz.",
     )
     key_field: str | None = setting(
-        "key.field", Kind.STRING, "The field of CSV or JSON values that becomes the record's key."
+        "key.field", Kind.STRING, "The field of CSV or JSON values to use as the record's key."
     )
-    csv_delimiter: str = setting("csv.delimiter", Kind.STRING, "What stands between fields.", ",")
+    csv_delimiter: str = setting("csv.delimiter", Kind.STRING, "The separator of fields.", ",")
     csv_columns: tuple[str, ...] = setting(
         "csv.columns",
         Kind.LIST,
@@ -95,53 +95,56 @@ class FileSourceSettings(ConnectorSettings):
         (),
     )
     csv_null: str | None = setting(
-        "csv.null", Kind.STRING, "The text that stands for null in CSV; without it there is none."
+        "csv.null", Kind.STRING, "The text that represents null in CSV; none by default."
     )
     csv_unclosed_quote_ms: int = setting(
         "csv.unclosed.quote.ms",
         Kind.LONG,
-        "A quoted field of CSV that is still open when the file has not grown for this time, while most "
-        "lines after it are rows by themselves, is a malformed record. Counts from two columns on.",
+        "A quoted CSV field that is still open after the file has not grown for this time, while "
+        "most lines "
+        "behind it are rows by themselves, is a malformed record. Applies to two columns or more.",
         10_000,
         minimum=0,
     )
     task_index: int = setting(
         "task.index",
         Kind.INT,
-        "Which share of a pattern's files a task reads; set by the connector.",
+        "The share of the pattern's files that a task reads; set by the connector.",
         0,
         importance=Importance.LOW,
     )
     task_count: int = setting(
         "task.count",
         Kind.INT,
-        "How many tasks share a pattern's files; set by the connector.",
+        "The number of tasks that share a pattern's files; set by the connector.",
         1,
         importance=Importance.LOW,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Settings that do not go together."""
+        """Path, encoding, delimiter and the combination of settings must be valid."""
         problems = {}
         if (problem := path_problem(self.file)) is not None:
             problems["file"] = problem
         if (scheme := scheme_of(self.file)) is not None:
             problems["file"] = (
-                f"The scheme {scheme}: of {self.file} is not supported. Give the path of a local file."
+                f"The scheme {scheme}: of {self.file} is not supported. Use the path of a local file."
             )
         if not _is_splittable(self.encoding):
             problems["encoding"] = (
-                f"{self.encoding} is not an encoding whose lines end with a single newline byte; "
-                "utf-8, latin-1 and cp1252 are."
+                f"{self.encoding} is unsupported: lines must end with a single newline byte, as in "
+                "utf-8, latin-1 and cp1252."
             )
         if len(self.csv_delimiter) != 1:
             problems["csv.delimiter"] = "csv.delimiter must be a single character."
         elif "encoding" not in problems and not _is_in(self.csv_delimiter, self.encoding):
-            problems["csv.delimiter"] = f"{self.encoding} has no character {self.csv_delimiter!r}."
+            problems["csv.delimiter"] = (
+                f"The delimiter {self.csv_delimiter!r} cannot be encoded as {self.encoding}."
+            )
         if self.key_field and self.format == "lines":
             problems["key.field"] = "key.field needs format=csv or format=json."
         if self.rotated_pattern and self.path is None:
-            problems["rotated.pattern"] = "rotated.pattern goes with a single file, not with many."
+            problems["rotated.pattern"] = "rotated.pattern needs a single file, not a pattern."
         return problems
 
     @property
@@ -179,7 +182,7 @@ def _parser_and_splitter(
 
 
 class FileReader:
-    """One file of a task: its lines, and what they say."""
+    """Reads and parses the lines of one file."""
 
     def __init__(
         self,
@@ -202,7 +205,7 @@ class FileReader:
         self._identity: dict[str, Any] = {}
         self._texts: list[bytes | None] = []
         self._ends: list[int] = []
-        self._problem: str | None = None  # what is wrong with the first of the texts
+        self._problem: str | None = None  # the problem of the first line in the buffer
 
     def records(self) -> list[SourceRecord]:
         """The next records; PoisonRecord, once, for a malformed line."""
@@ -225,27 +228,24 @@ class FileReader:
         return self._parsed(*self._take(self._settings.batch_size))
 
     def rest(self) -> None:
-        """Let go of the file until it changes, if it was read to its end."""
+        """Close the file until it changes, if it was read to its end."""
         if not self._texts:
             self._followed.rest()
 
     @property
     def is_resting(self) -> bool:
-        """Whether there is nothing to do until the file changes."""
         return self._followed.is_resting
 
     @property
-    def is_over(self) -> bool:
-        """Whether all was given of what was read, and the path does not hold it any more."""
-        return not self._texts and self._followed.is_over
+    def is_finished(self) -> bool:
+        """Whether everything read was delivered, and the file is no longer at the path."""
+        return not self._texts and self._followed.is_finished
 
     @property
     def mark(self) -> Mark | None:
-        """How far the file was read."""
         return self._followed.mark
 
     def close(self) -> None:
-        """Let go of the file."""
         self._followed.close()
 
     def _take(self, count: int) -> tuple[list[bytes | None], list[int]]:
@@ -263,17 +263,19 @@ class FileReader:
             lines = [line for line in lines if line]
         try:
             values = self._parser.values(lines)
-        except Exception:  # noqa: BLE001 - whatever it was, line by line it is told exactly
+        except Exception:  # noqa: BLE001 - parsing line by line finds the exact error
             return self._parsed_one_by_one(texts, ends)
         return self._made(values, kept)
 
     def _parsed_one_by_one(self, texts: list[bytes | None], ends: list[int]) -> list[SourceRecord]:
-        """The records before the first malformed line, which is then the first of those to come."""
+        """The records before the first malformed line, which stays in the buffer."""
         values, kept = [], []
         for place, (text, end) in enumerate(zip(texts, ends, strict=True)):
             try:
                 if text is None:
-                    raise Malformed(f"it is longer than {self._settings.max_line_bytes} bytes")
+                    raise Malformed(
+                        f"it exceeds the limit of {self._settings.max_line_bytes} bytes (max.line.bytes)"
+                    )
                 line = text.removesuffix(b"\r")
                 if line or not self._parser.skips_empty_lines:
                     values.append(self._parser.value(line))
@@ -291,7 +293,7 @@ class FileReader:
         topic, schema = self._settings.topic, self._parser.schema
         field = self._settings.key_field
         if field is None:
-            new, kind = tuple.__new__, SourceRecord  # as its call does it, in half of the time
+            new, kind = tuple.__new__, SourceRecord  # takes half the time of calling the class
             return [
                 new(
                     kind,
@@ -302,7 +304,7 @@ class FileReader:
                 )
                 for value, end in zip(values, ends, strict=True)
             ]  # fmt: skip
-        # Only CSV has declared fields, and they are strings.
+        # Only CSV has a schema, with fields of strings.
         key_schema = OPTIONAL_STRING if schema is not None else None
         return [
             SourceRecord(
@@ -318,7 +320,7 @@ class FileReader:
         ]
 
     def _first_line_at(self, generation: Generation) -> int | None:
-        """Where a file's lines begin, after a byte order mark and a header; None: not known yet."""
+        """Where the lines start, after a byte order mark and a header; None: not known yet."""
         longest = self._settings.max_line_bytes
         mark = 0
         if codecs.lookup(self._settings.encoding).name == "utf-8":
@@ -330,21 +332,19 @@ class FileReader:
         if not header.texts:
             if len(start) - mark > longest:
                 raise ConnectError(
-                    f"The header of {generation.path} is longer than {longest} bytes; "
-                    "raise max.line.bytes if that is right."
+                    f"The header of {generation.path} exceeds the limit of {longest} bytes; "
+                    "raise max.line.bytes."
                 )
             return None
         try:
             self._parser.name_columns(self._parser.row((header.texts[0] or b"").rstrip(b"\r")))
         except (Malformed, ValueError) as problem:
-            raise ConnectError(
-                f"The header of {generation.path} is of no use: {problem}."
-            ) from None
+            raise ConnectError(f"The header of {generation.path} is invalid: {problem}.") from None
         return header.ends[0]
 
 
 class FileSourceTask(SourceTask[FileSourceSettings]):
-    """Reads its share of the files, in turns."""
+    """Reads the files that are assigned to it, in turns."""
 
     def __init__(self, settings: FileSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
@@ -358,7 +358,7 @@ class FileSourceTask(SourceTask[FileSourceSettings]):
         self._looked = float("-inf")
 
     def poll(self) -> Sequence[SourceRecord]:
-        """The next records of the first file that has any, the one after the last read first."""
+        """The next records of the next file in turn that has any."""
         self._look_for_files()
         for _ in range(len(self._turns)):
             path = self._turns.pop(0)
@@ -368,12 +368,11 @@ class FileSourceTask(SourceTask[FileSourceSettings]):
                 return records
             if len(self._turns) > MOST_OPEN:
                 self._readers[path].rest()
-        # To look at many files takes time too.
+        # Examining many files takes time too.
         self.context.stopping.wait(min(1.0, IDLE_S * (1 + len(self._turns) / 100)))
         return []
 
     def stop(self) -> None:
-        """Close all files."""
         for reader in self._readers.values():
             reader.close()
 
@@ -406,7 +405,7 @@ class FileStreamSource(SourceConnector[FileSourceSettings]):
     task_class = FileSourceTask
 
     def task_settings(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One task for one file; a pattern's files are shared out by their names."""
+        """One task for one file; a pattern's files are assigned to tasks by their names."""
         if self.settings.path is not None:
             return [{}]
         return [

@@ -1,4 +1,4 @@
-"""Records become columns: Connect's schemas as Arrow's, values as arrays. Pure."""
+"""Converts records to columns: Connect schemas to Arrow schemas, values to arrays. Pure."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TIME = "__time"
-"""The column that tables are split by on their way to files; it is in no file."""
+"""The temporary column that tables are partitioned by; it is in no file."""
 
 
-class Wanted(NamedTuple):
-    """Which columns a table gets beside those of the records' values."""
+class ColumnSelection(NamedTuple):
+    """The columns of a table beside those of the records' values."""
 
     record_columns: Sequence[str] = ()
     levels: Sequence[str] = ()
-    """The levels of time that the table is split by; without any, nobody asks for the times."""
+    """The time levels that the table is partitioned by; if empty, timestamps are not read."""
     timestamp_field: str | None = None
 
 
@@ -46,7 +46,7 @@ def arrow_type(schema: Schema) -> "pa.DataType":
     if schema.name == DATE_NAME:
         return pa.date32()
     if schema.name == TIME_NAME:
-        # Delta has no time of day: it is stored as it travels, in milliseconds.
+        # Delta has no time of day: it is stored in milliseconds.
         return pa.int32()
     if schema.type is Type.STRUCT:
         return pa.struct([(field.name, arrow_type(field.schema)) for field in schema.fields])
@@ -68,37 +68,39 @@ def arrow_type(schema: Schema) -> "pa.DataType":
     return plain[schema.type]
 
 
-def make_tables(records: RecordBatch, wanted: Wanted) -> "list[tuple[int, pa.Table]]":
-    """One row for each record; PoisonRecord names one that cannot be a row.
+def make_tables(records: RecordBatch, wanted: ColumnSelection) -> "list[tuple[int, pa.Table]]":
+    """One row per record; PoisonRecord identifies a record that cannot be a row.
 
-    A record whose value is a struct or a map gets a column for each field, any other the one column
-    `value`. Records whose values Arrow has no common type for are in several tables, each with the
-    place of its first record: which of them fit their table is decided by its columns.
+    A record whose value is a struct or a map gets a column for each field, any other the single column
+    `value`. Records whose values have no common Arrow type are in several tables, each with the index
+    of its first record: the table's columns decide which of them fit.
     """
     return _make_tables(records, wanted, 0)
 
 
-def _make_tables(records: RecordBatch, wanted: Wanted, start: int) -> "list[tuple[int, pa.Table]]":
+def _make_tables(
+    records: RecordBatch, wanted: ColumnSelection, start: int
+) -> "list[tuple[int, pa.Table]]":
     import pyarrow as pa
 
     try:
         return [(start, _make_table(records, wanted))]
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as reason:
         if len(records) == 1:
-            raise PoisonRecord(f"It does not fit a table: {reason}", start) from None
+            raise PoisonRecord(f"The record cannot be a row: {reason}", start) from None
     middle = len(records) // 2
     first, second = records.part(0, middle), records.part(middle, len(records))
     return _make_tables(first, wanted, start) + _make_tables(second, wanted, start + middle)
 
 
-def _make_table(records: RecordBatch, wanted: Wanted) -> "pa.Table":
+def _make_table(records: RecordBatch, wanted: ColumnSelection) -> "pa.Table":
     import pyarrow as pa
 
     columns = _value_columns(records)
     for name in columns:
         if name == TIME or name.lower() in wanted.levels:
             raise ValueError(
-                f"the name of its field {name} is reserved ({TIME}, and the levels of "
+                f"the field name {name} is reserved ({TIME}, and the levels of "
                 "time.partition): rename it with the transform ReplaceField"
             )
     for name in wanted.record_columns:
@@ -140,7 +142,7 @@ def _value_columns(records: RecordBatch) -> "dict[str, pa.Array]":
 
 
 def _inferred(name: str, values: Sequence[Any]) -> "pa.Array":
-    """Values without a schema, in the type that holds them all."""
+    """An array of values without a schema, in the type that holds them all."""
     import pyarrow as pa
 
     try:
@@ -153,10 +155,10 @@ def _inferred(name: str, values: Sequence[Any]) -> "pa.Array":
 
 
 def _is_uniform(values: Sequence[Any], inferred: "pa.DataType") -> bool:
-    """Whether the values have the type, or Arrow has cast some to that of the others.
+    """Whether all values have this type, rather than Arrow having cast some of them.
 
-    It takes false for 0.0, text for bytes or bytes for text, a number for a time, cuts times to their
-    dates, and drops or makes up time zones. An integer as a float it takes only if that is exact.
+    Arrow casts false to 0.0, text to bytes or bytes to text, a number to a time, truncates times to
+    dates, and drops or adds time zones. It casts an integer to a float only if that is exact.
     """
     import pyarrow as pa
 
@@ -190,12 +192,14 @@ def _milliseconds(of_day: Any) -> int:
     if isinstance(of_day, int):
         return of_day
     if of_day.microsecond % 1000:
-        raise ValueError(f"{of_day} has microseconds, and a time of day is stored in milliseconds")
+        raise ValueError(f"{of_day} has microseconds, but a time of day is stored in milliseconds")
     seconds = of_day.hour * 3600 + of_day.minute * 60 + of_day.second
     return int(seconds * 1000 + of_day.microsecond // 1000)
 
 
-def _times(records: RecordBatch, columns: "dict[str, pa.Array]", wanted: Wanted) -> "pa.Array":
+def _times(
+    records: RecordBatch, columns: "dict[str, pa.Array]", wanted: ColumnSelection
+) -> "pa.Array":
     import pyarrow as pa
 
     timestamp_field = wanted.timestamp_field
@@ -204,11 +208,11 @@ def _times(records: RecordBatch, columns: "dict[str, pa.Array]", wanted: Wanted)
     if timestamp_field is None:
         times = pa.array([stamp or 0 for stamp in records.timestamps], pa.int64())
     elif timestamp_field not in columns:
-        raise ValueError(f"it has no field {timestamp_field} (timestamp.field)")
+        raise ValueError(f"the record has no field {timestamp_field} (timestamp.field)")
     else:
         times = columns[timestamp_field]
         if times.null_count:
-            raise ValueError(f"its field {timestamp_field} is null (timestamp.field)")
+            raise ValueError(f"the field {timestamp_field} is null (timestamp.field)")
         if pa.types.is_string(times.type):
             times = times.cast(pa.timestamp("us", "UTC"))
         if pa.types.is_timestamp(times.type) or pa.types.is_date(times.type):

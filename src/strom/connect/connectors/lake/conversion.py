@@ -1,4 +1,7 @@
-"""Rows in the types of a table's columns: every value equal to what it was, or `Misfit`. Pure."""
+"""Converts rows to the types of a table's columns.
+
+Every value stays equal, or `Misfit` is raised. Pure.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SHOWN = 100
-"""So many characters of a value are in a message."""
+"""The limit on the characters of a value in a message."""
 _WAY_OUT = (
     "Convert it with a transform (Cast), correct it at the producer, or write to a new table "
     "(table.name.format)."
@@ -27,14 +30,15 @@ class Misfit(Exception):
 
 
 def fit(rows: "pa.Table", columns: TableColumns) -> "pa.Table":
-    """The rows with all columns, in the table's order, and the column of times if they have it."""
+    """The rows with all columns of the table, in its order, and the time column if they have it."""
     import pyarrow as pa
 
     fields = list(columns.schema)
     if not fields:
         raise Misfit(
-            "The record has no field whose type is known, and the table has no columns yet: "
-            "a row needs one. Declare the fields with a schema (value.converter)."
+            "The record has no field of a known type, and the table has no columns yet, but a "
+            "row needs one. "
+            "Declare the fields with a schema (value.converter)."
         )
     times = [field for field in rows.schema if field.name == TIME]
     schema = pa.schema([*fields, *times])
@@ -51,7 +55,7 @@ def fit(rows: "pa.Table", columns: TableColumns) -> "pa.Table":
 
 
 def fits(tables: "Iterable[pa.Table]", columns: TableColumns) -> bool:
-    """Whether all these rows can be brought into the columns."""
+    """Whether all these rows can be converted to the columns."""
     try:
         for table in tables:
             fit(table, columns)
@@ -77,7 +81,7 @@ def first_misfit(rows: "pa.Table", columns: TableColumns) -> tuple[int, Misfit]:
 
 
 class _Fitting:
-    """Converts arrays for one format, which the messages name."""
+    """Converts arrays for one format, which its messages name."""
 
     def __init__(self, table_format: TableFormat) -> None:
         self._format = table_format
@@ -110,7 +114,7 @@ class _Fitting:
         return fitted
 
     def array(self, array: "pa.Array", field: "pa.Field", path: str) -> "pa.Array":
-        """The values in the field's type."""
+        """The values converted to the field's type."""
         import pyarrow as pa
 
         wanted, given = field.type, array.type
@@ -158,7 +162,7 @@ class _Fitting:
         return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=array.is_null())
 
     def _no_column(self, path: str, values: "pa.Array", same: str | None, prefix: str) -> Misfit:
-        """Why there is no column for these values."""
+        """Why these values have no column."""
         if same is not None:
             return Misfit(
                 f"Field {path} differs from column {prefix}{same} only in case, which readers do "
@@ -167,9 +171,9 @@ class _Fitting:
         if is_unknown(values.type):
             return Misfit(
                 f"Field {path} is empty ({_shown(values)}), and the table has no column for it yet: "
-                "nothing has shown the type of what it contains. Declare it with a schema "
-                "(value.converter), leave it out at the producer, or drop the whole field with the "
-                "transform ReplaceField."
+                "its type is unknown. Declare it with a schema (value.converter), omit it at the "
+                "producer, or "
+                "drop the whole field with the transform ReplaceField."
             )
         if storable(self._format, values.type) is not None:
             return Misfit(
@@ -183,7 +187,7 @@ class _Fitting:
 
 
 def _offsets(array: "pa.Array") -> "tuple[pa.Array, int, int]":
-    """The offsets of a list or map counted from its first item, where that is, and how many follow."""
+    """The offsets of a list or map relative to its first item, the index of that, and the length."""
     import pyarrow.compute as pc
 
     offsets = array.offsets
@@ -192,7 +196,7 @@ def _offsets(array: "pa.Array") -> "tuple[pa.Array, int, int]":
 
 
 def _converted(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array | None":
-    """The same values in another type; None if one of them would not be equal."""
+    """The same values in another type; None if one of them would change."""
     import pyarrow as pa
 
     convert = _conversion(array.type, wanted)
@@ -208,7 +212,7 @@ _Convert = Callable[["pa.Array", "pa.DataType"], "pa.Array | None"]
 
 
 def _conversion(given: "pa.DataType", wanted: "pa.DataType") -> _Convert | None:
-    """How values may be converted; None if these types have no value in common."""
+    """The conversion between two types; None if they have no values in common."""
     import pyarrow as pa
 
     types = pa.types
@@ -219,26 +223,26 @@ def _conversion(given: "pa.DataType", wanted: "pa.DataType") -> _Convert | None:
     if types.is_floating(given):
         return _exact_float if types.is_integer(wanted) or types.is_floating(wanted) else None
     if types.is_timestamp(given) and types.is_timestamp(wanted):
-        # With a time zone it is an instant, without one what a clock shows: neither is the other.
+        # With a time zone it is an instant, without one a wall-clock time: they are not comparable.
         return _checked_cast if (given.tz is None) == (wanted.tz is None) else None
     both = (types.is_decimal, types.is_time)
     return _checked_cast if any(is_kind(given) and is_kind(wanted) for is_kind in both) else None
 
 
 def _checked_cast(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array":
-    """Arrow's own check: it raises where a number, a decimal or a time would be cut."""
+    """Arrow's checked cast: it raises if a number, a decimal or a time would be truncated."""
     return array.cast(wanted)
 
 
 def _integer_to_decimal(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array":
     import pyarrow as pa
 
-    # In one step Arrow asks for room for the largest integer, not for those that there are.
+    # In one step Arrow requires precision for the largest integer, not for the actual ones.
     return array.cast(pa.int64()).cast(pa.decimal128(19, 0)).cast(wanted)
 
 
 def _exact_float(array: "pa.Array", wanted: "pa.DataType") -> "pa.Array | None":
-    """Check by the way back, to the bit: Arrow rounds to float32, and forgets the sign of -0.0."""
+    """Checked by casting back, bit by bit: Arrow rounds to float32, and drops the sign of -0.0."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -258,8 +262,8 @@ def _check_no_nulls(array: "pa.Array", path: str, parent: "pa.Array | None" = No
         missing = pc.and_(missing, parent.is_valid())
     if pc.any(missing).as_py():
         raise Misfit(
-            f"Field {path} is null or missing, and its column is declared NOT NULL. Supply a value, or "
-            "let the column accept null (ALTER COLUMN … DROP NOT NULL)."
+            f"Field {path} is null or missing, but its column is declared NOT NULL. Supply a value, or "
+            "make the column nullable (ALTER COLUMN … DROP NOT NULL)."
         )
 
 

@@ -1,8 +1,8 @@
-"""Delta tables: a commit to the table's log adds files, and notes the positions with them.
+"""Delta tables: a commit to the table's log adds files together with the offsets.
 
-Delta's log takes each version once. A commit is tried for exactly the version after the one whose
-positions were checked, so two owners of a partition cannot both store the same records. Beside a
-position is noted which topic it is of: one that was deleted and recreated begins again.
+Delta's log accepts each version once. A commit targets exactly the version after the one whose offsets
+were checked, so two owners of a partition cannot both store the same records. The topic's id is stored
+with the offset: a topic that was deleted and recreated starts from its beginning.
 """
 
 import hashlib
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from strom.connect.api import ConnectError, RetriableError, SinkContext, TopicPartition
 from strom.connect.connectors.lake.evolution import DELTA, TableColumns
-from strom.connect.connectors.lake.files import Files
+from strom.connect.connectors.lake.files import FileStore
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
 from strom.connect.connectors.lake.tables import (
-    Batch,
     DataFile,
     FencedError,
+    PartitionBatch,
     check_adoption,
     fit_again,
     plan_files,
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable as Table
 
 _ATTEMPTS = 50
-"""Other tasks commit to the same table: so often the next version is tried."""
+"""Other tasks commit to the same table: the maximum number of attempts for a commit."""
 
 
 class DeltaTable:
-    """One table, as one connector writes it."""
+    """A Delta table as written by one connector."""
 
     def __init__(
-        self, files: Files, folder: str, context: SinkContext, settings: LakeSettings
+        self, files: FileStore, folder: str, context: SinkContext, settings: LakeSettings
     ) -> None:
         self._files = files
         self._folder = folder
@@ -47,23 +47,23 @@ class DeltaTable:
         self._uri = f"{settings.path.rstrip('/')}/{folder}"
 
     def position(self, partition: TopicPartition) -> int | None:
-        """What the table's log has noted for the partition."""
+        """The partition's offset in the table's log."""
         table = self._open()
         stored = None if table is None else table.transaction_version(self._mark(partition))
         if table is None or stored is None or self._is_same_topic(table, partition):
             return stored
         if table.transaction_version(self._topic_mark(partition)) is not None:
             return None
-        # strom 0.1.0 has stored it: from here on it is this topic's.
+        # strom 0.1.0 stored it without an id: it is adopted for this topic.
         check_adoption(stored, partition, self._context)
-        self._commit([], [], {partition: Batch(None, stored, stored)})
+        self._commit([], [], {partition: PartitionBatch(None, stored, stored)})
         return stored
 
     def columns(self) -> TableColumns:
-        """What the table's schema says, without the columns of time."""
+        """The columns of the table's schema, without the time levels."""
         return self._columns(self._open())
 
-    def store(self, batches: Mapping[TopicPartition, Batch]) -> TableColumns:
+    def store(self, batches: Mapping[TopicPartition, PartitionBatch]) -> TableColumns:
         """Write the files of all partitions, and add them in one commit."""
         import pyarrow as pa
 
@@ -76,15 +76,18 @@ class DeltaTable:
             table = self._open()
             columns = self._columns(table)
             if table is None:
-                return columns  # nothing to keep a position with; these records are read again
+                return columns  # no table to store the offset in; these records are read again
         sizes = [write_file(self._files, self._folder, file, self._settings) for file in planned]
-        # Whatever fails from here on, the files stay: a commit whose answer was lost may list them.
-        # Files that no version lists harm nobody, and Delta's VACUUM removes them.
+        # After a failure from here on, the files stay: a commit whose response was lost may list them.
+        # Files that no version lists are harmless, and Delta's VACUUM removes them.
         self._commit(planned, sizes, batches)
         return columns
 
     def _commit(
-        self, planned: list[DataFile], sizes: list[int], batches: Mapping[TopicPartition, Batch]
+        self,
+        planned: list[DataFile],
+        sizes: list[int],
+        batches: Mapping[TopicPartition, PartitionBatch],
     ) -> None:
         from deltalake import CommitProperties, Transaction
         from deltalake.exceptions import CommitFailedError
@@ -110,7 +113,7 @@ class DeltaTable:
         for _ in range(_ATTEMPTS):
             table = self._open()
             if table is None:
-                raise ConnectError(f"The table {self._uri} was removed while it was written to.")
+                raise ConnectError(f"The table {self._uri} was removed during the write.")
             self._check_owner(table, batches)
             try:
                 table.create_write_transaction(
@@ -126,13 +129,15 @@ class DeltaTable:
                 continue
             except OSError as error:
                 raise self._away(error) from None
-            self._files.safe(self._log_entry(table.version() + 1))
+            self._files.sync(self._log_entry(table.version() + 1))
             return
         raise RetriableError(
-            f"Others wrote to {self._uri} all the time: {_ATTEMPTS} attempts failed."
+            f"Commit to {self._uri} failed {_ATTEMPTS} times because of concurrent writers."
         )
 
-    def _check_owner(self, table: "Table", batches: Mapping[TopicPartition, Batch]) -> None:
+    def _check_owner(
+        self, table: "Table", batches: Mapping[TopicPartition, PartitionBatch]
+    ) -> None:
         for partition, batch in batches.items():
             stored = table.transaction_version(self._mark(partition))
             known = table.transaction_version(self._topic_mark(partition))
@@ -140,13 +145,13 @@ class DeltaTable:
             if stored is not None and stored > batch.first and not is_other:
                 raise FencedError(
                     f"Another task has stored {partition.topic}-{partition.partition} "
-                    f"up to offset {stored}; this one wanted to go on from {batch.first}."
+                    f"up to offset {stored}; this task expected {batch.first}."
                 )
 
     def _evolved(self, rows: "pa.Table") -> "tuple[pa.Table, TableColumns]":
-        """Give the table the columns of these rows; returns the rows in its types.
+        """Add the columns of these rows to the table; returns the rows in its types.
 
-        Other tasks may do so at the same time: every attempt begins with what the table has.
+        Other tasks may do so at the same time: every attempt starts from the table's current columns.
         """
         for _ in range(_ATTEMPTS):
             table = self._open()
@@ -157,12 +162,11 @@ class DeltaTable:
             elif columns.schema == columns.stored or self._add_columns(table, columns):
                 return rows, TableColumns.of_table(DELTA, columns.schema)
         raise RetriableError(
-            f"Columns could not be added to {self._uri}: others changed it all the time, "
-            f"{_ATTEMPTS} attempts failed."
+            f"Adding columns to {self._uri} failed {_ATTEMPTS} times because of concurrent writers."
         )
 
     def _create(self, columns: TableColumns) -> None:
-        """Begin the table with these columns, and those of time; another may be faster."""
+        """Create the table with these columns and the time levels; another task may be faster."""
         import pyarrow as pa
         from deltalake import DeltaTable as Table
         from deltalake.exceptions import CommitFailedError
@@ -178,10 +182,10 @@ class DeltaTable:
                 storage_options=self._options,
             )
         except CommitFailedError:
-            pass  # another task has created it at the same moment
+            pass  # another task has created it concurrently
         except OSError as error:
             raise self._away(error) from None
-        self._files.safe(self._log_entry(0))
+        self._files.sync(self._log_entry(0))
 
     def _add_columns(self, table: "Table", columns: TableColumns) -> bool:
         """Add columns and nested fields; False if another task has changed the table meanwhile."""
@@ -192,13 +196,13 @@ class DeltaTable:
         stored = list(columns.stored)
         changed = [field for field in columns.schema if field not in stored]
         try:
-            # add_columns merges a struct, at any depth, with the one that is there.
+            # add_columns merges a struct with the existing one, at any depth.
             table.alter.add_columns(Schema.from_arrow(pa.schema(changed)).fields)
         except CommitFailedError:
             return False
         except OSError as error:
             raise self._away(error) from None
-        self._files.safe(self._log_entry(table.version()))
+        self._files.sync(self._log_entry(table.version()))
         return True
 
     def _columns(self, table: "Table | None") -> TableColumns:
@@ -220,7 +224,7 @@ class DeltaTable:
             raise self._away(error) from None
 
     def _away(self, error: OSError) -> RetriableError:
-        return RetriableError(f"The table {self._uri} could not be reached: {error}")
+        return RetriableError(f"The table {self._uri} is not reachable: {error}")
 
     def _log_entry(self, version: int) -> str:
         return f"{self._folder}/_delta_log/{version:020d}.json"
@@ -232,20 +236,20 @@ class DeltaTable:
         return f"{self._mark(partition)}/topic-id"
 
     def _topic_number(self, partition: TopicPartition) -> int | None:
-        """The topic's id as Delta's log can note it: as a number of 63 bits."""
+        """The topic's id as Delta's log can store it: a number of 63 bits."""
         topic_id = self._context.topic_id(partition.topic)
         if topic_id is None:
             return None
         return int.from_bytes(hashlib.sha256(topic_id.encode()).digest()[:8], "big") >> 1
 
     def _is_same_topic(self, table: "Table", partition: TopicPartition) -> bool:
-        """Whether the position that is noted is of the topic as it is now, as far as can be known."""
+        """Whether the stored offset belongs to the current topic, as far as this is known."""
         number = self._topic_number(partition)
         return number is None or number == table.transaction_version(self._topic_mark(partition))
 
 
 def storage_options(settings: LakeSettings) -> dict[str, str] | None:
-    """What Delta's own access to S3 needs to know."""
+    """The options of delta-rs for S3."""
     if not settings.path.startswith(S3_SCHEME):
         return None
     options = {"AWS_REGION": settings.s3_region, "aws_conditional_put": "etag"}

@@ -1,20 +1,16 @@
-"""Schema evolution: which types a table's columns get, and which records are refused. Pure.
+"""Schema evolution: which types a table's columns get, and which records are rejected. Pure.
 
-The only place of this decision, for both formats. A value that is stored reads back equal, or it is
-refused:
+Both formats decide it here. A stored value reads back equal, or the record is rejected:
 
-- A column that is in the table keeps its type. delta-rs cannot widen a column of a Delta table, and a
-  folder of Parquet files with several types of one column is an error to DuckDB, Spark and Arrow, or
-  worse, is cast by them.
-- Fields may be added, at any depth; readers fill them with null where they are missing. Only inside
-  the maps of a Delta table not all readers do, so there it is refused.
-- Columns that so far only rows in memory have may still be widened.
-- A list of which only empty ones were seen gets items when it is stored: of the type string, as Spark
-  infers it.
-- A value of another type is stored if it is equal after conversion.
-- Names that differ only in case are one name to Delta, Spark and DuckDB.
+- An existing column keeps its type. delta-rs cannot widen a column of a Delta table, and a folder of
+Parquet files with several types of one column is an error in DuckDB, Spark and Arrow, or worse, is cast
+by them. - Fields may be added, at any depth; readers fill them with null where they are missing. Not
+all readers do so inside the maps of a Delta table, so this is rejected. - Columns of rows in memory
+that are not stored yet may still be widened. - A list that was only seen empty gets items of type
+string when it is stored, as Spark infers it. - A value of another type is stored if it is equal after
+conversion. - Names that differ only in case are the same name for Delta, Spark and DuckDB.
 
-`TableColumns.with_rows` says which columns a table gets, `conversion.fit` brings rows into them.
+`TableColumns.with_rows` decides which columns a table gets, `conversion.fit` converts rows to them.
 """
 
 from collections.abc import Iterable
@@ -32,11 +28,11 @@ _INTEGER_BITS = (8, 16, 32, 64)
 
 
 class TableFormat(NamedTuple):
-    """What a format can store."""
+    """The capabilities of a table format."""
 
     name: str
     timestamp_unit: str | None = None
-    """The one unit of its timestamps; None if it has several."""
+    """The unit of its timestamps; None if it has several."""
     has_time_of_day: bool = True
     has_evolving_maps: bool = True
     """Whether readers can fill in a field that was added to structs inside a map."""
@@ -49,13 +45,13 @@ PARQUET = TableFormat("Parquet")
 
 @dataclass(frozen=True)
 class TableColumns:
-    """The columns of a table, together with those that rows in memory will add."""
+    """The columns of a table, and those that rows in memory will add."""
 
     format: TableFormat
     stored: "pa.Schema"
-    """What the table has: these types are final."""
+    """The stored columns: their types are final."""
     schema: "pa.Schema"
-    """The same, and what rows add that are not stored yet."""
+    """The stored columns, and those of rows that are not stored yet."""
 
     @classmethod
     def of_table(cls, table_format: TableFormat, stored: "Iterable[pa.Field]") -> "TableColumns":
@@ -66,18 +62,18 @@ class TableColumns:
         return cls(table_format, schema, schema)
 
     def with_rows(self, incoming: "pa.Schema") -> "TableColumns":
-        """The columns for these rows, too; columns that are not stored yet may get a wider type.
+        """The columns including these rows; columns that are not stored yet may be widened.
 
-        What cannot become a column is left out. Whether that matters is seen by the values.
+        What cannot become a column is omitted; the values decide whether that matters.
         """
         return self._merged(self.stored, incoming)
 
     def with_new_fields(self, incoming: "pa.Schema") -> "TableColumns":
-        """The same, but no type changes, not even of a column that is not stored yet."""
+        """The same, but without changing any type, not even of a column that is not stored yet."""
         return self._merged(self.schema, incoming)
 
     def settled(self) -> "TableColumns":
-        """The columns to store: what only empty lists were seen of becomes a list of strings."""
+        """The columns to store: lists that were only seen empty become lists of strings."""
         import pyarrow as pa
 
         return replace(self, schema=pa.schema(_resolved_fields(self.schema, pa.string())))
@@ -95,8 +91,8 @@ class TableColumns:
 def storable(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType | None":
     """The type of a new column for such values.
 
-    None if there is none: the format has no such type, or it is not known yet what an empty struct may
-    contain. The items of an empty list have the type null until `TableColumns.settled`.
+    None if there is none: the format has no such type, or the fields of an empty struct are still
+    unknown. The items of an empty list have the type null until `TableColumns.settled`.
     """
     import pyarrow as pa
 
@@ -116,7 +112,7 @@ def storable(table_format: TableFormat, incoming: "pa.DataType") -> "pa.DataType
 
 
 def is_unknown(incoming: "pa.DataType") -> bool:
-    """Whether a type lacks a column because nothing has shown yet what is in it."""
+    """Whether a type has no column because its content is still unknown."""
     import pyarrow as pa
 
     if pa.types.is_nested(incoming):
@@ -125,7 +121,7 @@ def is_unknown(incoming: "pa.DataType") -> bool:
 
 
 def typed_fields(fields: "Iterable[pa.Field]") -> "list[pa.Field]":
-    """The fields without lists of which only empty ones were stored: they have no type yet."""
+    """The fields without lists that were only stored empty: their item type is unknown."""
     return _resolved_fields(fields, None)
 
 
@@ -135,7 +131,7 @@ def _resolved_fields(fields: "Iterable[pa.Field]", items: "pa.DataType | None") 
 
 
 def _resolved(kind: "pa.DataType", items: "pa.DataType | None") -> "pa.DataType | None":
-    """The type with these items for lists of null; None if `items` is, and nothing else is left."""
+    """The type with these items for lists of null; None if `items` is None and nothing else is left."""
     import pyarrow as pa
 
     if pa.types.is_struct(kind):
@@ -154,7 +150,7 @@ def _storable_leaf(table_format: TableFormat, incoming: "pa.DataType") -> "pa.Da
     import pyarrow as pa
 
     if pa.types.is_timestamp(incoming):
-        # A time zone says how to show an instant, and both formats keep the instant only.
+        # A time zone only affects how an instant is shown, and both formats store just the instant.
         zone = None if incoming.tz is None else "UTC"
         return pa.timestamp(table_format.timestamp_unit or incoming.unit, zone)
     if pa.types.is_time(incoming):
@@ -178,7 +174,7 @@ def _merge_fields(
     present: "list[pa.Field]",
     incoming: "list[pa.Field]",
 ) -> "list[pa.Field]":
-    """The present fields in their order, then the new ones."""
+    """The present fields in their order, followed by the new ones."""
     import pyarrow as pa
 
     types = {field.name: field.type for field in incoming}
@@ -206,7 +202,7 @@ def _merge(
     present: "pa.DataType",
     incoming: "pa.DataType",
 ) -> "pa.DataType":
-    """The type for values of both; that of the present if there is none."""
+    """The type for values of both; the present one if there is none."""
     import pyarrow as pa
 
     if pa.types.is_struct(present) and pa.types.is_struct(incoming):

@@ -1,4 +1,4 @@
-"""Where files are kept: a folder of this machine, or an S3-compatible store."""
+"""Stores for files: a local folder, or an S3-compatible object store."""
 
 import contextlib
 import os
@@ -13,83 +13,81 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class AlreadyThereError(Exception):
-    """Somebody else has written the file that only one may write."""
+class AlreadyExistsError(Exception):
+    """The file that only one task may write exists already."""
 
 
-class Files(Protocol):
-    """The few things that tables need of a file system. Paths are relative, with slashes."""
+class FileStore(Protocol):
+    """The file operations that tables need. Paths are relative, with slashes."""
 
     def write(self, path: str, data: bytes) -> None:
-        """Put a file there, whole and safe when the call returns."""
+        """Write a file atomically; it is durable when the call returns."""
         ...
 
     def write_once(self, path: str, data: bytes) -> None:
-        """The same, but AlreadyThereError if there is one."""
+        """Write a new file; AlreadyExistsError if it exists."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """What a file holds; None if there is none."""
+        """The content of a file; None if it does not exist."""
         ...
 
     def open(self, path: str) -> "pa.NativeFile | None":
-        """A file to read parts of; None if there is none."""
+        """A file for random access; None if it does not exist."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in a folder, sorted; empty if there is none."""
+        """The names of the files in a folder, sorted; empty if the folder does not exist."""
         ...
 
     def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         ...
 
-    def safe(self, path: str) -> None:
-        """Make sure that a file which something else has written survives a power loss."""
+    def sync(self, path: str) -> None:
+        """Make a file durable that another program has written."""
         ...
 
 
-def open_files(settings: LakeSettings) -> Files:
-    """The files that the setting `path` names."""
+def open_files(settings: LakeSettings) -> FileStore:
+    """The store that the setting `path` denotes."""
     if settings.path.startswith(S3_SCHEME):
-        return S3Files(settings)
-    return FolderFiles(Path(settings.path))
+        return S3FileStore(settings)
+    return LocalFileStore(Path(settings.path))
 
 
-class FolderFiles:
-    """Files of this machine, synced to disk."""
+class LocalFileStore:
+    """A local folder, synced to disk."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def write(self, path: str, data: bytes) -> None:
-        """Write beside, sync, and rename: nobody ever sees half a file."""
+        """Write to a temporary file, sync and rename: readers never see a partial file."""
         target = self._root / path
         beside = self._written_beside(target, data)
         beside.replace(target)
         _sync_folder(target.parent)
 
     def write_once(self, path: str, data: bytes) -> None:
-        """Write beside, sync, and link: the link fails if the name is taken."""
+        """Write to a temporary file, sync and link: the link fails if the name exists."""
         target = self._root / path
         beside = self._written_beside(target, data)
         try:
             os.link(beside, target)
         except FileExistsError:
-            raise AlreadyThereError(path) from None
+            raise AlreadyExistsError(path) from None
         finally:
             beside.unlink()
         _sync_folder(target.parent)
 
     def read(self, path: str) -> bytes | None:
-        """What a file holds; None if there is none."""
         try:
             return (self._root / path).read_bytes()
         except FileNotFoundError:
             return None
 
     def open(self, path: str) -> "pa.NativeFile | None":
-        """A file to read parts of; None if there is none."""
         import pyarrow as pa
 
         try:
@@ -98,17 +96,16 @@ class FolderFiles:
             return None
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, but for files that are being written."""
+        """The names in a folder, without temporary files."""
         try:
             return sorted(n for n in os.listdir(self._root / folder) if not n.startswith("."))
         except FileNotFoundError:
             return []
 
     def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
         (self._root / path).unlink(missing_ok=True)
 
-    def safe(self, path: str) -> None:
+    def sync(self, path: str) -> None:
         """Sync a file and its folder."""
         target = self._root / path
         with target.open("rb") as file:
@@ -123,15 +120,15 @@ class FolderFiles:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError as error:  # a full disk, say: half a file must not fill it further
+        except OSError as error:  # on a full disk, a partial file must not stay
             with contextlib.suppress(OSError):
                 beside.unlink()
-            raise RetriableError(f"{target} cannot be written: {error.strerror}") from None
+            raise RetriableError(f"{target} is not writable: {error.strerror}") from None
         return beside
 
 
 def _make_folders(folder: Path) -> None:
-    """Make a folder, and sync those that now list a new one."""
+    """Create a folder, and sync the parents of new ones."""
     if folder.is_dir():
         return
     _make_folders(folder.parent)
@@ -141,7 +138,7 @@ def _make_folders(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows cannot open folders, and writes names through
+    if os.name == "nt":  # Windows cannot open folders, and persists names itself
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -150,8 +147,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-class S3Files:
-    """Objects of an S3-compatible store: whole and safe once the store has said so."""
+class S3FileStore:
+    """An S3-compatible object store: objects are atomic, and durable once the store has responded."""
 
     def __init__(self, settings: LakeSettings) -> None:
         from pyarrow.fs import S3FileSystem
@@ -170,18 +167,16 @@ class S3Files:
         )
 
     def write(self, path: str, data: bytes) -> None:
-        """Put an object."""
         with _away(self._root), self._fs.open_output_stream(self._at(path)) as stream:
             stream.write(data)
 
     def write_once(self, path: str, data: bytes) -> None:
-        """Put an object unless there is one; between looking and putting, another may do so too."""
+        """Put an object unless it exists; without atomicity between the check and the put."""
         if self.read(path) is not None:
-            raise AlreadyThereError(path)
+            raise AlreadyExistsError(path)
         self.write(path, data)
 
     def read(self, path: str) -> bytes | None:
-        """What an object holds; None if there is none."""
         try:
             with _away(self._root), self._fs.open_input_stream(self._at(path)) as stream:
                 data: bytes = stream.read()
@@ -190,7 +185,6 @@ class S3Files:
             return None
 
     def open(self, path: str) -> "pa.NativeFile | None":
-        """An object to read parts of; None if there is none."""
         try:
             with _away(self._root):
                 return self._fs.open_input_file(self._at(path))
@@ -206,12 +200,11 @@ class S3Files:
         return sorted(info.base_name for info in found)
 
     def remove(self, path: str) -> None:
-        """Remove an object, if it is there."""
         with _away(self._root), contextlib.suppress(FileNotFoundError):
             self._fs.delete_file(self._at(path))
 
-    def safe(self, path: str) -> None:
-        """Nothing: what the store has taken is safe."""
+    def sync(self, path: str) -> None:
+        """Nothing to do: objects are durable."""
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -219,10 +212,10 @@ class S3Files:
 
 @contextlib.contextmanager
 def _away(where: str) -> Iterator[None]:
-    """An error of the store is one to try again after, unless something is just not there."""
+    """Translate errors of the store to RetriableError, except for missing objects."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise RetriableError(f"The store at {S3_SCHEME}{where} did not answer: {error}") from None
+        raise RetriableError(f"The store at {S3_SCHEME}{where} is not available: {error}") from None

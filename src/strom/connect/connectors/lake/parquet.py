@@ -1,13 +1,13 @@
 """Parquet tables: files in folders, and a chain of small commit files beside them.
 
-A commit is a file `_strom/CONNECTOR+TOPIC+PARTITION/FIRST.json`, named by its first offset, that can
-be written only once: it says where the next one begins and which files it added. What is about to be
-written is noted first (`….intent`), so that the files of a crash are found and removed when the
-partition is opened again. Readers (Spark, DuckDB, Arrow) leave out folders that begin with an underscore.
+A commit is a file `_strom/CONNECTOR+TOPIC+PARTITION/FIRST.json`, named by its first offset, that can be
+written only once: it contains the next offset and the files that it added. The planned files are stored
+before (`….intent`), so that the files of a crashed attempt are removed when the partition is opened
+again. Readers (Spark, DuckDB, Arrow) ignore folders that start with an underscore.
 
-A chain is of one topic, whose id is in its file `topic.id`: a topic that was deleted and recreated gets
-another chain, `CONNECTOR+TOPIC+PARTITION+ID`. The columns that the files agree on are beside the chains
-(`parquet_schemas.py`).
+A chain belongs to one topic, whose id is in its file `topic.id`: a topic that was deleted and recreated
+gets another chain, `CONNECTOR+TOPIC+PARTITION+ID`. The columns that all files share are stored beside
+the chains (`parquet_schemas.py`).
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 
 from strom.connect.api import SinkContext, TopicPartition
 from strom.connect.connectors.lake.evolution import TableColumns
-from strom.connect.connectors.lake.files import AlreadyThereError, Files
+from strom.connect.connectors.lake.files import AlreadyExistsError, FileStore
 from strom.connect.connectors.lake.parquet_schemas import ParquetSchemas
 from strom.connect.connectors.lake.settings import LakeSettings
 from strom.connect.connectors.lake.tables import (
-    Batch,
     DataFile,
     FencedError,
+    PartitionBatch,
     check_adoption,
     fit_again,
     plan_files,
@@ -31,14 +31,14 @@ from strom.connect.connectors.lake.tables import (
 
 _COMMIT, _INTENT, _TOPIC_ID = ".json", ".intent", "topic.id"
 _KEPT_COMMITS = 1000
-"""Older ones are removed; an owner that is so far behind would have been away for all of them."""
+"""The number of commit files to keep; an owner that is further behind was fenced long ago."""
 
 
 class ParquetTable:
-    """One table, as one connector writes it."""
+    """A Parquet table as written by one connector."""
 
     def __init__(
-        self, files: Files, folder: str, context: SinkContext, settings: LakeSettings
+        self, files: FileStore, folder: str, context: SinkContext, settings: LakeSettings
     ) -> None:
         self._files = files
         self._folder = folder
@@ -50,7 +50,7 @@ class ParquetTable:
         """The chains that are known to have their topic's id."""
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Where the last commit ends; removes what an unfinished one has left."""
+        """The end of the last commit; removes the files of an unfinished one."""
         chain = self._chains[partition] = self._open_chain(partition)
         names = self._files.names(chain)
         commits = [name for name in names if name.endswith(_COMMIT)]
@@ -62,7 +62,7 @@ class ParquetTable:
         return self._end(chain, commits)
 
     def _open_chain(self, partition: TopicPartition) -> str:
-        """The chain of the topic as it is now; one that strom 0.1.0 has begun is given its id."""
+        """The chain of the current topic; one that strom 0.1.0 has written gets the topic's id."""
         first = f"{self._folder}/_strom/{self._name(partition)}"
         topic_id = self._context.topic_id(partition.topic)
         if topic_id is None:
@@ -78,7 +78,7 @@ class ParquetTable:
         return first if noted == topic_id.encode() else f"{first}+{topic_id}"
 
     def _note_topic(self, chain: str, topic_id: str) -> None:
-        with contextlib.suppress(AlreadyThereError):
+        with contextlib.suppress(AlreadyExistsError):
             self._files.write_once(f"{chain}/{_TOPIC_ID}", topic_id.encode())
         self._noted.add(chain)
 
@@ -89,10 +89,10 @@ class ParquetTable:
         return int(json.loads(last)["next"])
 
     def columns(self) -> TableColumns:
-        """What the files have in common."""
+        """The columns that all files share."""
         return self._schemas.columns()
 
-    def store(self, batches: Mapping[TopicPartition, Batch]) -> TableColumns:
+    def store(self, batches: Mapping[TopicPartition, PartitionBatch]) -> TableColumns:
         """Write the files of each partition and commit them, one partition after the other."""
         tables = [batch.rows for batch in batches.values() if batch.rows is not None]
         columns = self._schemas.extend([table.schema for table in tables])
@@ -102,7 +102,7 @@ class ParquetTable:
             self._store(partition, batch)
         return columns
 
-    def _store(self, partition: TopicPartition, batch: Batch) -> None:
+    def _store(self, partition: TopicPartition, batch: PartitionBatch) -> None:
         chain = self._chains[partition]
         name = f"{chain}/{batch.first:020d}"
         topic_id = self._context.topic_id(partition.topic)
@@ -120,18 +120,18 @@ class ParquetTable:
             write_file(self._files, self._folder, file, self._settings)
         try:
             self._files.write_once(f"{name}{_COMMIT}", json.dumps(noted).encode())
-        except AlreadyThereError:
+        except AlreadyExistsError:
             for file in planned:
                 self._files.remove(f"{self._folder}/{file.path}")
             raise FencedError(
                 f"Another task has stored {partition.topic}-{partition.partition} "
-                f"from offset {batch.first} on."
+                f"from offset {batch.first}."
             ) from None
         if planned:
             self._files.remove(f"{name}{_INTENT}")
 
     def _clear_up(self, name: str) -> None:
-        """Remove the files of an attempt at this commit that came to no end, if there was one."""
+        """Remove the files of an unfinished attempt at this commit, if there was one."""
         intent = self._files.read(f"{name}{_INTENT}")
         if intent is None:
             return

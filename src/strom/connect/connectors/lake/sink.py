@@ -1,4 +1,4 @@
-"""LakeSink: records become rows of tables, exactly once."""
+"""LakeSink: writes records as rows of tables, exactly once."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from strom.connect.api import (
 )
 from strom.connect.api import record_batches as record_batches
 from strom.connect.api.record_batches import joined
-from strom.connect.connectors.lake.columns import Wanted
+from strom.connect.connectors.lake.columns import ColumnSelection
 from strom.connect.connectors.lake.conversion import fit
 from strom.connect.connectors.lake.delta import DeltaTable
 from strom.connect.connectors.lake.evolution import TableColumns
@@ -27,7 +27,7 @@ from strom.connect.connectors.lake.files import open_files
 from strom.connect.connectors.lake.parquet import ParquetTable
 from strom.connect.connectors.lake.rows import rows_of
 from strom.connect.connectors.lake.settings import S3_SCHEME, LakeSettings
-from strom.connect.connectors.lake.tables import Batch, LakeTable
+from strom.connect.connectors.lake.tables import LakeTable, PartitionBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,31 +35,31 @@ if TYPE_CHECKING:
 Place = tuple[str, TopicPartition]
 """The topic that names the table, and the partition that the records were read from.
 
-They differ where a transform has renamed the topic: a partition's records may then be in several
-tables, and each has a position of its own.
+They differ if a transform has renamed the topic: a partition's records may then be in several tables,
+each with its own offset.
 """
 
 
 @dataclass
 class _Taken:
-    """What was taken of one partition, and is not stored yet."""
+    """The rows of one partition that are not stored yet."""
 
     first: int
     next: int
     tables: "list[pa.Table]" = field(default_factory=list)
 
-    def batch(self, columns: TableColumns | None) -> Batch:
-        """All of it, in the columns that its table has got meanwhile."""
+    def batch(self, columns: TableColumns | None) -> PartitionBatch:
+        """All rows, converted to the current columns of the table."""
         import pyarrow as pa
 
         rows = None
         if columns is not None and self.tables:
             rows = pa.concat_tables([fit(table, columns) for table in self.tables])
-        return Batch(rows, self.first, self.next)
+        return PartitionBatch(rows, self.first, self.next)
 
 
 class _Made(NamedTuple):
-    """The rows of some records of one place, before they are taken."""
+    """The rows of some records of one destination, before they are buffered."""
 
     place: Place
     first: int
@@ -69,7 +69,7 @@ class _Made(NamedTuple):
 
 
 class LakeSinkTask(SinkTask[LakeSettings]):
-    """Collects rows in memory, and stores them with their offsets."""
+    """Buffers rows in memory, and stores them together with their offsets."""
 
     most_at_once: ClassVar = 20_000
 
@@ -80,23 +80,25 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         self._taken: dict[Place, _Taken] = {}
         self._stored: dict[Place, int | None] = {}
         self._columns: dict[str, TableColumns] = {}
-        """The columns of each topic's table, with those of the rows that were taken."""
+        """The columns of each topic's table, including those of buffered rows."""
         self._rows = 0
-        self._wanted = Wanted(settings.record_columns, settings.levels, settings.timestamp_field)
+        self._wanted = ColumnSelection(
+            settings.record_columns, settings.levels, settings.timestamp_field
+        )
 
     def open(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Look up how far the tables are.
+        """Look up the offsets of the tables.
 
-        Reading goes on from what the worker has committed, which is never ahead of the tables; what a
-        table has already is not stored again. No table is asked where to go on, for others may have
-        got less of the same partition.
+        Reading starts from the worker's committed offsets, which are never ahead of the tables; records
+        that a table already has are not stored again. No table's offset is returned, because other
+        tables may have less of the same partition.
         """
         for partition in partitions:
             self._position((partition.topic, partition))
         return {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Take records; nothing is taken if one of them cannot be a row."""
+        """Buffer records; none is buffered if one of them cannot be a row."""
         if self._rows >= self.settings.flush_size:
             self.flush()
         made: list[_Made] = []
@@ -112,8 +114,8 @@ class LakeSinkTask(SinkTask[LakeSettings]):
             self._take(one)
 
     def flush(self) -> None:
-        """Store everything taken so far."""
-        by_topic: dict[str, dict[TopicPartition, Batch]] = {}
+        """Store all buffered rows."""
+        by_topic: dict[str, dict[TopicPartition, PartitionBatch]] = {}
         for (topic, partition), taken in self._taken.items():
             if taken.next > taken.first:
                 columns = self._columns.get(topic)
@@ -127,7 +129,7 @@ class LakeSinkTask(SinkTask[LakeSettings]):
                 del self._taken[topic, partition]
 
     def close(self, partitions: Sequence[TopicPartition]) -> None:
-        """Forget them; what was not stored is read again by who has them next."""
+        """Discard buffered rows; the next owner of the partitions reads them again."""
         gone = set(partitions)
         self._stored = {place: at for place, at in self._stored.items() if place[1] not in gone}
         self._taken = {place: taken for place, taken in self._taken.items() if place[1] not in gone}
@@ -143,15 +145,17 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         columns: dict[str, TableColumns],
         before: Sequence[_Made],
     ) -> _Made:
-        """The rows of some records of one place; `indexes` says which of the call they are.
+        """The rows of some records of one destination; `indexes` are their indexes in the call.
 
-        `columns` gets what these rows add to the columns of the table.
+        Adds the new columns of these rows to `columns`.
         """
         taken = self._taken.get(place)
         already = taken.next if taken is not None else self._position(place) or 0
         if self.settings.on_null == "fail" and None in run.values:
             at = run.values.index(None)
-            raise PoisonRecord("It has no value (behavior.on.null.values=fail).", indexes[at])
+            raise PoisonRecord(
+                "The record has no value (behavior.on.null.values=fail).", indexes[at]
+            )
         places: Sequence[int] = range(len(run))
         if run.offsets[0] < already or None in run.values:
             places = [
@@ -172,7 +176,7 @@ class LakeSinkTask(SinkTask[LakeSettings]):
         return _Made(place, run.offsets[0], run.offsets[-1] + 1, tables)
 
     def _waiting(self, topic: str, before: Sequence[_Made]) -> "list[pa.Table]":
-        """The rows for a topic's table that are not stored yet."""
+        """The rows of a topic's table that are not stored yet."""
         taken = [one.tables for place, one in self._taken.items() if place[0] == topic]
         made = [one.tables for one in before if one.place[0] == topic]
         return list(chain.from_iterable(taken + made))
@@ -212,10 +216,10 @@ def _place(records: RecordBatch) -> Place:
 
 
 def _by_schema(parts: Sequence[RecordBatch], index: int) -> list[tuple[RecordBatch, Sequence[int]]]:
-    """Records of one place by their schemas, and which records of the call each are.
+    """The records of one destination by schema, with their indexes in the call.
 
-    `index` is the first of them. Records of several versions of a schema may alternate, and without a
-    schema a map would be taken for a struct, a decimal for one of just its own digits.
+    `index` is that of the first one. Records of several versions of a schema may alternate; without a
+    schema, a map would become a struct, and a decimal would get the scale of its own digits.
     """
     found: list[tuple[list[RecordBatch], list[int]]] = []
     for part in parts:
@@ -237,20 +241,22 @@ class LakeSink(SinkConnector[LakeSettings]):
     task_class = LakeSinkTask
 
     def set_positions(self, connector: str, positions: Mapping[TopicPartition, int]) -> None:
-        """Refuse: what is in a table would be stored a second time."""
+        """Always fails: the table's rows would be stored a second time."""
         raise ConnectError(
-            "The tables of a LakeSink know how far they are, and take no record twice. To store the "
+            "The tables of a LakeSink store their offsets, and take no record twice. To store the "
             "records again, write to other tables: change path or table.name.format."
         )
 
     def check(self) -> Mapping[str, str]:
-        """See that the folder can be made."""
+        """Check that the folder can be created."""
         if not re.fullmatch(r"[^/\\]+", self.settings.table_name.replace("${topic}", "t")):
-            return {"table.name.format": "A table's name has no slashes: it is one folder in path."}
+            return {
+                "table.name.format": "A table's name must not contain slashes: it is one folder in path."
+            }
         if self.settings.path.startswith(S3_SCHEME):
             return {}
         try:
             Path(self.settings.path).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            return {"path": f"The folder cannot be made: {error.strerror}."}
+            return {"path": f"The folder cannot be created: {error.strerror}."}
         return {}

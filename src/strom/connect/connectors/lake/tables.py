@@ -1,7 +1,7 @@
-"""A table of the lake: files are written first, then one commit makes them part of it.
+"""A table of the lake: files are written first, then one commit adds them to the table.
 
 Both formats write the same Parquet files. Files without a commit belong to no table, so a crash at any
-moment leaves either all rows of a commit, with the offsets to go on from, or none of it.
+moment leaves either all rows of a commit together with their offsets, or none.
 """
 
 import io
@@ -14,7 +14,7 @@ from strom.connect.api import ConnectError, RetriableError, SinkContext, TopicPa
 from strom.connect.connectors.lake.columns import TIME
 from strom.connect.connectors.lake.conversion import Misfit, fit
 from strom.connect.connectors.lake.evolution import TableColumns
-from strom.connect.connectors.lake.files import Files
+from strom.connect.connectors.lake.files import FileStore
 from strom.connect.connectors.lake.settings import LakeSettings
 
 if TYPE_CHECKING:
@@ -24,51 +24,51 @@ _LEVEL_FORMATS = {"year": "%Y", "month": "%m", "day": "%d", "hour": "%H"}
 
 
 class FencedError(ConnectError):
-    """Somebody else stores the same partition: this task is no longer its owner."""
+    """Another task stores the same partition: this task is no longer its owner."""
 
 
-class Batch(NamedTuple):
-    """What of one partition goes into a commit: its offsets from `first` up to before `next`."""
+class PartitionBatch(NamedTuple):
+    """One partition's part of a commit: the offsets from `first` up to, not including, `next`."""
 
     rows: "pa.Table | None"
-    """None if none of these records becomes a row."""
+    """None if none of these records is a row."""
     first: int
     next: int
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that is to be written, or was, and belongs to no table yet."""
+    """A planned or written file that does not belong to a table yet."""
 
     path: str
-    """Relative to the table."""
+    """The path, relative to the table."""
     partition: Mapping[str, str]
-    """The levels of time it belongs to."""
+    """Its values of the time levels."""
     rows: "pa.Table"
 
 
 class LakeTable(Protocol):
-    """What both formats can do."""
+    """The interface of both formats."""
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset to go on from; None if nothing of the topic, as it is now, was ever stored."""
+        """The offset to continue from; None if nothing of the current topic was ever stored."""
         ...
 
     def columns(self) -> TableColumns:
-        """The columns that it has; none if it does not exist."""
+        """The existing columns; none if the table does not exist."""
         ...
 
-    def store(self, batches: Mapping[TopicPartition, Batch]) -> TableColumns:
-        """Add rows and move positions, both or nothing for each partition; returns the columns.
+    def store(self, batches: Mapping[TopicPartition, PartitionBatch]) -> TableColumns:
+        """Add rows and advance offsets, atomically for each partition; returns the columns.
 
-        FencedError if another has moved them. RetriableError if another task has added columns
-        meanwhile that these rows do not fit: they have to be checked record by record again.
+        FencedError if another task has advanced them. RetriableError if another task has added columns
+        that these rows do not fit: they have to be validated again.
         """
         ...
 
 
 def check_adoption(position: int, partition: TopicPartition, context: SinkContext) -> None:
-    """Refuse a position of strom 0.1.0, which stored no topic ids, if it is not of this topic."""
+    """Reject an offset of strom 0.1.0, which stored no topic ids, if it cannot belong to this topic."""
     end = context.end_offset(partition)
     if end < position:
         raise ConnectError(
@@ -80,18 +80,18 @@ def check_adoption(position: int, partition: TopicPartition, context: SinkContex
 
 
 def fit_again(rows: "pa.Table", columns: TableColumns) -> "pa.Table":
-    """Rows that were fitted when they were taken, for a table that other tasks write to as well."""
+    """Convert rows again, because other tasks may have changed the table's columns."""
     try:
         return fit(rows, columns)
     except Misfit as misfit:
         raise RetriableError(
-            f"Another task has added columns, and records that were taken before do not fit them: "
+            f"Another task has added columns that buffered records do not fit: "
             f"{misfit} They are read again."
         ) from None
 
 
 def split(table: "pa.Table", levels: Sequence[str]) -> "list[tuple[dict[str, str], pa.Table]]":
-    """A table's rows by the levels of time, without the column of times."""
+    """A table's rows by time levels, without the time column."""
     import pyarrow.compute as pc
 
     rows = table.drop_columns([TIME])
@@ -106,7 +106,7 @@ def split(table: "pa.Table", levels: Sequence[str]) -> "list[tuple[dict[str, str
 
 
 def plan_files(prefix: str, rows: "pa.Table", levels: Sequence[str]) -> list[DataFile]:
-    """The new files that rows become, one for each folder of time."""
+    """The new files for these rows, one per folder of the time levels."""
     planned = []
     for partition, part in split(rows, levels):
         below = "".join(f"{level}={value}/" for level, value in partition.items())
@@ -115,7 +115,7 @@ def plan_files(prefix: str, rows: "pa.Table", levels: Sequence[str]) -> list[Dat
     return planned
 
 
-def write_file(files: Files, folder: str, file: DataFile, settings: LakeSettings) -> int:
+def write_file(files: FileStore, folder: str, file: DataFile, settings: LakeSettings) -> int:
     """Write one file; returns its size."""
     import pyarrow.parquet as pq
 

@@ -1,1 +1,1 @@
-"""MongoDB: changes of collections in, documents out."""
+"""MongoDB: collections as sources and sinks."""

@@ -1,4 +1,4 @@
-"""What both directions say about a MongoDB."""
+"""The settings of MongoSource and MongoSink."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,10 @@ from strom.connect.api import ConnectorSettings, Importance, Kind, setting
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSettings(ConnectorSettings):
-    """The server."""
-
     uri: str = setting(
         "connection.uri",
         Kind.PASSWORD,
-        "The server, as in mongodb://user:password@host:27017/?replicaSet=rs0.",
+        "The connection string, such as mongodb://user:password@host:27017/?replicaSet=rs0.",
         "mongodb://127.0.0.1:27017",
         importance=Importance.HIGH,
     )
@@ -21,60 +19,58 @@ class MongoSettings(ConnectorSettings):
     server_timeout_ms: int = setting(
         "server.selection.timeout.ms",
         Kind.INT,
-        "How long to look for a server before it counts as away.",
+        "The timeout for finding a server.",
         5000,
         minimum=100,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """See that the address is one."""
+        """The connection string must be valid."""
         from pymongo.errors import PyMongoError
         from pymongo.uri_parser import parse_uri
 
         if self.uri.startswith("mongodb+srv://"):
-            return {}  # would ask a name server
+            return {}  # parsing it needs a DNS lookup
         try:
             parse_uri(self.uri)
         except (PyMongoError, ValueError) as error:
-            return {"connection.uri": f"It is no address of a MongoDB: {error}"}
+            return {"connection.uri": f"Invalid connection string: {error}"}
         return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSourceSettings(MongoSettings):
-    """Settings of MongoSource."""
-
-    collection: str = setting("collection", Kind.STRING, "The collection to follow.", required=True)
+    collection: str = setting("collection", Kind.STRING, "The collection to read.", required=True)
     topic_prefix: str | None = setting(
         "topic.prefix", Kind.STRING, "The topic is PREFIX.DATABASE.COLLECTION. [no prefix]"
     )
     startup_mode: str = setting(
         "startup.mode",
         Kind.STRING,
-        "Where to begin: with changes from now on, or with all that is there.",
+        "Where to start: at new changes, or with a copy of all existing documents.",
         "latest",
         choices=("latest", "copy_existing"),
     )
     document_only: bool = setting(
         "publish.full.document.only",
         Kind.BOOLEAN,
-        "Send the document alone, and nothing for a deleted one, instead of the whole event.",
+        "Send only the document (a tombstone for a deleted one) instead of the change event.",
         False,
     )
     full_document: str = setting(
         "change.stream.full.document",
         Kind.STRING,
-        "What the event of an update holds of the document.",
+        "What the change event of an update contains of the document.",
         "updateLookup",
         choices=("default", "updateLookup", "whenAvailable", "required"),
     )
     batch_size: int = setting(
-        "poll.max.batch.size", Kind.INT, "Events to take at once.", 1000, minimum=1
+        "poll.max.batch.size", Kind.INT, "The maximum number of events per poll.", 1000, minimum=1
     )
     await_ms: int = setting(
         "poll.await.time.ms",
         Kind.INT,
-        "How long to wait for an event.",
+        "The maximum time to wait for an event.",
         500,
         minimum=1,
         maximum=1000,
@@ -82,15 +78,12 @@ class MongoSourceSettings(MongoSettings):
 
     @property
     def topic(self) -> str:
-        """Where the records go."""
         parts = (self.topic_prefix, self.database, self.collection)
         return ".".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MongoSinkSettings(MongoSettings):
-    """Settings of MongoSink."""
-
     collection: str = setting(
         "collection",
         Kind.STRING,
@@ -100,13 +93,13 @@ class MongoSinkSettings(MongoSettings):
     id_from: str = setting(
         "document.id.from",
         Kind.STRING,
-        "What a document's _id is: the record's key, a field of its value (document.id.field), or its "
-        "place in the topic.",
+        "The source of a document's _id: the record's key, a field of its value (document.id.field), or "
+        "topic, partition and offset.",
         "key",
         choices=("key", "field", "place"),
     )
     id_field: str = setting(
-        "document.id.field", Kind.STRING, "The field that document.id.from=field takes.", "_id"
+        "document.id.field", Kind.STRING, "The field for document.id.from=field.", "_id"
     )
     delete_on_null: bool = setting(
         "delete.on.null.values",
@@ -115,14 +108,14 @@ class MongoSinkSettings(MongoSettings):
         False,
     )
     batch_size: int = setting(
-        "max.batch.size", Kind.INT, "Documents to write at once.", 1000, minimum=1
+        "max.batch.size", Kind.INT, "The maximum number of documents per write.", 1000, minimum=1
     )
 
     def validate(self) -> Mapping[str, str]:
-        """Say which settings do not go together."""
+        """Deleting documents needs keys."""
         if self.delete_on_null and self.id_from != "key":
             return {
-                "delete.on.null.values": "A record without a value has only a key to find its "
-                "document by: set document.id.from=key."
+                "delete.on.null.values": "A record without a value identifies its "
+                "document by its key: set document.id.from=key."
             }
         return super().validate()

@@ -1,4 +1,4 @@
-"""MongoSink: records become documents. Writing the same records again changes nothing."""
+"""MongoSink: writes records as documents, idempotently."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from strom.connect.api import PoisonRecord, SinkConnector, SinkContext, SinkRecord, SinkTask
-from strom.connect.connectors.mongo.server import connect, in_plain_words
+from strom.connect.connectors.mongo.server import connect, translated_errors
 from strom.connect.connectors.mongo.settings import MongoSinkSettings
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ _LARGEST_INTEGER = 2**63
 
 
 class MongoSinkTask(SinkTask[MongoSinkSettings]):
-    """Writes documents, each by its id."""
+    """Replaces documents by their ids."""
 
     def __init__(self, settings: MongoSinkSettings, context: SinkContext) -> None:
         super().__init__(settings, context)
         self._client = connect(settings)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Write the documents; when it returns, the server has acknowledged them."""
+        """Write the documents; returns when the server has acknowledged them."""
         writes: dict[str, list[tuple[int, Write]]] = {}
         for index, record in enumerate(records):
             write = self._write(index, record)
@@ -37,7 +37,6 @@ class MongoSinkTask(SinkTask[MongoSinkSettings]):
                 self._send(name, indexed[start : start + self.settings.batch_size])
 
     def stop(self) -> None:
-        """Let go of the server."""
         self._client.close()
 
     def _write(self, index: int, record: SinkRecord) -> "Write | None":
@@ -61,11 +60,11 @@ class MongoSinkTask(SinkTask[MongoSinkSettings]):
             chosen = document.get(self.settings.id_field)
             if chosen is None:
                 raise PoisonRecord(
-                    f"Its value has no field {self.settings.id_field} (document.id.field).", index
+                    f"The value has no field {self.settings.id_field} (document.id.field).", index
                 )
             return chosen
         if record.key is None:
-            raise PoisonRecord("It has no key (document.id.from=key).", index)
+            raise PoisonRecord("The record has no key (document.id.from=key).", index)
         return to_document(record.key)
 
     def _send(self, name: str, indexed: "list[tuple[int, Write]]") -> None:
@@ -73,7 +72,7 @@ class MongoSinkTask(SinkTask[MongoSinkSettings]):
         from pymongo.errors import BulkWriteError, DocumentTooLarge
 
         collection = self._client[self.settings.database][name]
-        with in_plain_words():
+        with translated_errors():
             try:
                 collection.bulk_write([write for _, write in indexed], ordered=True)
             except BulkWriteError as error:
@@ -81,13 +80,17 @@ class MongoSinkTask(SinkTask[MongoSinkSettings]):
                 if not wrong:
                     raise
                 index = indexed[wrong[0]["index"]][0]
-                raise PoisonRecord(f"MongoDB refused it: {wrong[0]['errmsg']}", index) from None
+                raise PoisonRecord(
+                    f"MongoDB rejected the document: {wrong[0]['errmsg']}", index
+                ) from None
             except (InvalidDocument, DocumentTooLarge, OverflowError) as error:
                 if len(indexed) > 1:
                     for one in indexed:
                         self._send(name, [one])
                     return
-                raise PoisonRecord(f"It cannot be a document: {error}", indexed[0][0]) from None
+                raise PoisonRecord(
+                    f"The value cannot be stored as a document: {error}", indexed[0][0]
+                ) from None
 
 
 class MongoSink(SinkConnector[MongoSinkSettings]):
@@ -98,7 +101,7 @@ class MongoSink(SinkConnector[MongoSinkSettings]):
 
 
 def to_document(value: Any) -> Any:
-    """A value of Connect's as MongoDB has it: decimals, dates and large numbers have forms of its own."""
+    """A Connect value as a BSON value: decimals, dates and large integers have their own types."""
     from bson.decimal128 import Decimal128
 
     if isinstance(value, dict):

@@ -1,8 +1,8 @@
-"""MongoSource: what is in a collection, and every change of it, by a change stream.
+"""MongoSource: reads a collection and its changes, through a change stream.
 
-With `startup.mode=copy_existing` the documents are read in the order of their ids, and then the
-changes since before the reading began: a document that changed meanwhile comes again. Values and keys
-are texts of relaxed extended JSON.
+With `startup.mode=copy_existing` the documents are read in the order of their ids, then the changes since
+before the copy: a document that changed meanwhile is sent again. Keys and values are relaxed extended
+JSON.
 """
 
 import time
@@ -17,7 +17,7 @@ from strom.connect.api import (
     SourceTask,
 )
 from strom.connect.api.schema import STRING
-from strom.connect.connectors.mongo.server import connect, in_plain_words
+from strom.connect.connectors.mongo.server import connect, translated_errors
 from strom.connect.connectors.mongo.settings import MongoSourceSettings
 
 if TYPE_CHECKING:
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from pymongo.synchronous.change_stream import ChangeStream
 
 _SECONDS_BACK = 1
-"""A server that does not tell its time is asked for changes from so long before ours."""
+"""If a server does not report its time, changes are read from this long before the local time."""
 
 
 class MongoSourceTask(SourceTask[MongoSourceSettings]):
-    """Follows one collection."""
-
     def __init__(self, settings: MongoSourceSettings, context: SourceContext) -> None:
         super().__init__(settings, context)
         self._client = connect(settings)
@@ -39,12 +37,12 @@ class MongoSourceTask(SourceTask[MongoSourceSettings]):
         self._position: dict[str, Any] = {}
 
     def start(self) -> None:
-        """Find out where to go on."""
+        """Find the position to start from."""
         stored = self.context.offset(self._partition)
         if stored is not None:
             self._position = dict(stored)
             return
-        with in_plain_words():
+        with translated_errors():
             began = self._server_time()
         self._position = {"at": [began.time, began.inc]}
         if self.settings.startup_mode == "copy_existing":
@@ -54,7 +52,7 @@ class MongoSourceTask(SourceTask[MongoSourceSettings]):
         """The next documents of the copy, or the next changes."""
         before = self._position
         try:
-            with in_plain_words():
+            with translated_errors():
                 if "copied" in self._position:
                     copied = self._copy()
                     if copied:
@@ -62,14 +60,13 @@ class MongoSourceTask(SourceTask[MongoSourceSettings]):
                     self._position = {"at": self._position["at"]}
                 return self._changes()
         except RetriableError:
-            # What was read before the failure was not returned, so it is read again.
+            # Records read before the failure were not returned, so they are read again.
             if self._position != before:
                 self._position = before
                 self._close_stream()
             raise
 
     def stop(self) -> None:
-        """Let go of the server."""
         self._close_stream()
         self._client.close()
 

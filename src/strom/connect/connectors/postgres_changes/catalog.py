@@ -5,7 +5,12 @@ from typing import Any, Final
 from strom.connect.api import ConnectError
 from strom.connect.connectors.databases.dialect import TableId
 from strom.connect.connectors.databases.postgres import Postgres
-from strom.connect.connectors.databases.postgres_types import Mapped, TypeInfo, is_known, mapped
+from strom.connect.connectors.databases.postgres_types import (
+    PostgresMapping,
+    TypeInfo,
+    is_known,
+    mapped,
+)
 from strom.connect.connectors.postgres_changes.continuity import Slot
 from strom.connect.connectors.postgres_changes.pgoutput import Relation, RelationColumn
 from strom.connect.connectors.postgres_changes.protocol import parse_lsn
@@ -55,7 +60,7 @@ class Catalog:
     def __init__(self, database: Postgres, settings: PostgresChangesSettings) -> None:
         self._database = database
         self._settings = settings
-        self._types: dict[tuple[int, int, int], Mapped] = {}
+        self._types: dict[tuple[int, int, int], PostgresMapping] = {}
 
     def relation(self, table: TableId) -> Relation:
         """A table as the change stream would tell it; `identity` marks its key."""
@@ -85,14 +90,14 @@ class Catalog:
         rows = self._database.read(_DIMENSIONS, (oid,))
         return {name: max(dimensions, 1) for name, dimensions in rows}
 
-    def mapped(self, oid: int, modifier: int, dimensions: int = 1) -> Mapped:
+    def mapped(self, oid: int, modifier: int, dimensions: int = 1) -> PostgresMapping:
         """How values of a type travel; those of arrays with so many dimensions."""
         found = self._types.get((oid, modifier, dimensions))
         if found is None:
             found = self._types[oid, modifier, dimensions] = self._mapped(oid, modifier, dimensions)
         return found
 
-    def _mapped(self, oid: int, modifier: int, dimensions: int) -> Mapped:
+    def _mapped(self, oid: int, modifier: int, dimensions: int) -> PostgresMapping:
         info = TypeInfo(oid, dimensions=dimensions)
         if not is_known(oid):
             rows: list[Any] = self._database.read(_TYPE, (oid,))

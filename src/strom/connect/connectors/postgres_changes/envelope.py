@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from strom.connect.api import ConnectError, Field, Schema, Type
 from strom.connect.api.schema import INT64, OPTIONAL_STRING, STRING, struct
 from strom.connect.connectors.databases.dialect import TableId
-from strom.connect.connectors.databases.postgres_types import Mapped, optional
+from strom.connect.connectors.databases.postgres_types import PostgresMapping, optional
 from strom.connect.connectors.postgres_changes.keys import TableKey
 from strom.connect.connectors.postgres_changes.pgoutput import (
     UNCHANGED,
@@ -65,7 +65,7 @@ class TableForm:
         self,
         relation: Relation,
         key: TableKey,
-        mapped: Callable[[RelationColumn], Mapped],
+        mapped: Callable[[RelationColumn], PostgresMapping],
         *,
         topic: str,
         server: str,

@@ -1,1 +1,1 @@
-"""Avro: its types, its texts, its canonical form, and its rules of schema resolution."""
+"""Avro: types, parser, canonical forms, and schema resolution."""

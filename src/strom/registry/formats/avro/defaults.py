@@ -1,37 +1,45 @@
-"""Whether a JSON value can be the default of a field."""
+"""Whether a JSON value is valid as the default of a field."""
 
 from typing import Any
 
-from strom.registry.formats.avro.types import Array, AvroType, Field, Map, Primitive, Record, Union
+from strom.registry.formats.avro.types import (
+    AvroArray,
+    AvroField,
+    AvroMap,
+    AvroPrimitive,
+    AvroRecord,
+    AvroType,
+    AvroUnion,
+)
 
 BITS = {"int": 31, "long": 63}
 
 
-def default_fits(part: Field) -> bool:
-    """Tell whether a field's default is a value of its type, as far as Avro's Java library looks.
+def default_fits(part: AvroField) -> bool:
+    """Whether a field's default is a value of its type, as far as Avro's Java library checks it.
 
-    It takes any text for an enum, a fixed or bytes, and a value of any branch for a union
-    (the specification, before its version 1.12, of the first branch only).
+    The library accepts any string for an enum, a fixed or bytes, and a value of any branch for a union
+    (the specification before 1.12: of the first branch only).
     """
     return _fits(part.type, part.default, frozenset((id(part),)))
 
 
 def _fits(schema: AvroType, value: Any, within: frozenset[int]) -> bool:
-    """Check a value; `within` are the fields whose defaults are being filled in around it."""
+    """Check a value; `within` holds the fields whose defaults are being checked around it."""
     match schema:
-        case Primitive():
+        case AvroPrimitive():
             return _fits_primitive(schema.type, value)
-        case Array():
+        case AvroArray():
             return isinstance(value, list) and all(
                 _fits(schema.items, item, within) for item in value
             )
-        case Map():
+        case AvroMap():
             return isinstance(value, dict) and all(
                 _fits(schema.values, item, within) for item in value.values()
             )
-        case Union():
+        case AvroUnion():
             return any(_fits(branch, value, within) for branch in schema.branches)
-        case Record():
+        case AvroRecord():
             return isinstance(value, dict) and all(
                 _field_fits(part, value, within) for part in schema.fields
             )
@@ -39,10 +47,10 @@ def _fits(schema: AvroType, value: Any, within: frozenset[int]) -> bool:
             return isinstance(value, str)
 
 
-def _field_fits(part: Field, value: dict[str, Any], within: frozenset[int]) -> bool:
+def _field_fits(part: AvroField, value: dict[str, Any], within: frozenset[int]) -> bool:
     if part.name in value:
         return _fits(part.type, value[part.name], within)
-    # A default that is filled in with itself has no end.
+    # A default that contains itself would never end.
     endless = id(part) in within
     return part.has_default and not endless and _fits(part.type, part.default, within | {id(part)})
 

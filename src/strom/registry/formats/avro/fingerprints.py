@@ -1,10 +1,10 @@
-"""Short names for schemas: the specification's fingerprints of a canonical form."""
+"""The fingerprints of a canonical form that the Avro specification defines."""
 
 import hashlib
 from functools import cache
 
 EMPTY = 0xC15D213AA4D7A795
-"""The CRC of nothing, and the polynomial of CRC-64-AVRO."""
+"""The CRC of the empty string, and the polynomial of CRC-64-AVRO."""
 
 
 def crc_64_avro(form: str) -> int:

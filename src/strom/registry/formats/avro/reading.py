@@ -1,7 +1,7 @@
-"""From JSON to Avro types.
+"""Parses Avro schemas from JSON.
 
-What is refused is what Avro's own Java library refuses with strict names and checked defaults.
-A name may be used before it is defined, as that library allows since its version 1.12.
+It rejects what Avro's Java library rejects with strict names and validated defaults. A name may be used
+before it is defined, as that library allows since 1.12.
 """
 
 import re
@@ -12,18 +12,18 @@ from strom.registry.formats.avro.defaults import default_fits
 from strom.registry.formats.avro.types import (
     NO_DEFAULT,
     PRIMITIVES,
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroField,
+    AvroFixed,
+    AvroMap,
+    AvroName,
+    AvroPrimitive,
+    AvroRecord,
     AvroType,
-    Awaited,
-    Enumeration,
-    Field,
-    Fixed,
-    Map,
-    Name,
-    Named,
-    Primitive,
-    Record,
-    Union,
+    AvroUnion,
+    NamedType,
+    UnresolvedName,
 )
 from strom.registry.formats.schema import InvalidSchema
 
@@ -31,8 +31,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 ORDERS = ("ascending", "descending", "ignore")
 MAX_FIXED_SIZE = 2**31 - 1
 
-# What a type says about itself in words of the specification; all else is an attribute that a
-# program may give a meaning to, and is kept.
+# Keywords of the specification; every other key is a custom attribute and is preserved.
 TYPE_WORDS = frozenset(
     ("type", "name", "namespace", "doc", "fields", "items", "values", "size", "symbols", "aliases")
 )
@@ -40,16 +39,16 @@ ENUM_WORDS = TYPE_WORDS | {"default"}
 FIELD_WORDS = frozenset(("name", "type", "doc", "default", "order", "aliases"))
 
 
-class Reader:
-    """Reads texts one after the other; later ones may use the names of earlier ones."""
+class AvroParser:
+    """Parses schemas one after the other; later ones may use the named types of earlier ones."""
 
     def __init__(self) -> None:
-        self.names: dict[str, Named] = {}
-        self._fields: list[Field] = []
-        self._unions: list[tuple[Union, str]] = []
+        self.names: dict[str, NamedType] = {}
+        self._fields: list[AvroField] = []
+        self._unions: list[tuple[AvroUnion, str]] = []
 
     def read(self, text: str) -> AvroType:
-        """Read a schema and check it as a whole."""
+        """Parse a schema and validate it, references between its types included."""
         self._fields.clear()
         self._unions.clear()
         schema = self._resolved(self._type(bounded_json.read(text), "", "/"))
@@ -73,19 +72,21 @@ class Reader:
                     self._type(branch, space, _under(place, index))
                     for index, branch in enumerate(schema)
                 ]
-                union = Union(branches)
+                union = AvroUnion(branches)
                 self._unions.append((union, place))
                 return union
             case dict():
                 return self._by_object(schema, space, place)
             case _:
-                raise _invalid(place, "a schema is a text, an array or an object")
+                raise _invalid(place, "a schema must be a string, an array or an object")
 
     def _by_name(self, name: str, space: str, place: str) -> AvroType:
         if name in PRIMITIVES:
-            return Primitive(name)
-        full = Name.of(name, space)
-        return self.names.get(full.full) or self.names.get(full.simple) or Awaited(full, place)
+            return AvroPrimitive(name)
+        full = AvroName.of(name, space)
+        return (
+            self.names.get(full.full) or self.names.get(full.simple) or UnresolvedName(full, place)
+        )
 
     def _by_object(self, schema: dict[str, Any], space: str, place: str) -> AvroType:
         kind = schema.get("type")
@@ -98,29 +99,29 @@ class Reader:
                 return self._fixed(schema, space, place)
             case "array":
                 items = self._type(_part(schema, "items", place), space, _under(place, "items"))
-                return Array(items, _attributes(schema))
+                return AvroArray(items, _attributes(schema))
             case "map":
                 values = self._type(_part(schema, "values", place), space, _under(place, "values"))
-                return Map(values, _attributes(schema))
+                return AvroMap(values, _attributes(schema))
             case str():
                 if kind in PRIMITIVES:
-                    return Primitive(kind, _attributes(schema))
+                    return AvroPrimitive(kind, _attributes(schema))
                 return self._by_name(kind, space, place)
             case None:
                 raise _invalid(place, "the schema has no `type`")
             case _:
-                raise _invalid(place, "`type` has to be the name of a type here")
+                raise _invalid(place, "`type` must be the name of a type here")
 
-    def _record(self, schema: dict[str, Any], space: str, place: str) -> Record:
+    def _record(self, schema: dict[str, Any], space: str, place: str) -> AvroRecord:
         name = _name(schema, space, place)
-        record = Record(
+        record = AvroRecord(
             name=name,
             is_error=schema["type"] == "error",
             doc=_text(schema, "doc"),
-            aliases=[Name.of(alias, name.space) for alias in _aliases(schema, place)],
+            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
             attributes=_attributes(schema),
         )
-        self._define(record, place)  # before its fields, which may mention it
+        self._define(record, place)  # before its fields, which may refer to it
         fields = schema.get("fields")
         if not isinstance(fields, list):
             raise _invalid(place, f"the record {name.full} has no array of `fields`")
@@ -128,23 +129,25 @@ class Reader:
         for index, part in enumerate(fields):
             made = self._field(part, name.space, _under(_under(place, "fields"), index))
             if made.name in known:
-                raise _invalid(made.place, f"the record {name.full} has two fields {made.name}")
+                raise _invalid(
+                    made.place, f"the record {name.full} has the field {made.name} twice"
+                )
             known.add(made.name)
             record.fields.append(made)
         self._fields += record.fields
         return record
 
-    def _field(self, part: Any, space: str, place: str) -> Field:
+    def _field(self, part: Any, space: str, place: str) -> AvroField:
         if not isinstance(part, dict):
-            raise _invalid(place, "a field is an object")
+            raise _invalid(place, "a field must be an object")
         name = part.get("name")
         if not isinstance(name, str):
             raise _invalid(place, "the field has no `name`")
         _check_name(name, place)
         order = part.get("order", "ascending")
         if not isinstance(order, str) or order.lower() not in ORDERS:
-            raise _invalid(place, f"`order` is one of {', '.join(ORDERS)}")
-        return Field(
+            raise _invalid(place, f"`order` must be one of {', '.join(ORDERS)}")
+        return AvroField(
             name=name,
             type=self._type(_part(part, "type", place), space, _under(place, "type")),
             place=place,
@@ -155,7 +158,7 @@ class Reader:
             attributes=_attributes(part, FIELD_WORDS),
         )
 
-    def _enumeration(self, schema: dict[str, Any], space: str, place: str) -> Enumeration:
+    def _enumeration(self, schema: dict[str, Any], space: str, place: str) -> AvroEnum:
         name = _name(schema, space, place)
         symbols = schema.get("symbols")
         if not isinstance(symbols, list):
@@ -163,41 +166,44 @@ class Reader:
         known: set[str] = set()
         for symbol in symbols:
             if not isinstance(symbol, str):
-                raise _invalid(place, "a symbol is a text")
+                raise _invalid(place, "a symbol must be a string")
             _check_name(symbol, place)
             if symbol in known:
                 raise _invalid(place, f"the enum {name.full} has the symbol {symbol} twice")
             known.add(symbol)
         default = _text(schema, "default")
         if default is not None and default not in known:
-            raise _invalid(place, f"the default {default} is no symbol of the enum {name.full}")
-        enumeration = Enumeration(
+            raise _invalid(place, f"the default {default} is not a symbol of the enum {name.full}")
+        enumeration = AvroEnum(
             name=name,
             symbols=symbols,
             default=default,
             doc=_text(schema, "doc"),
-            aliases=[Name.of(alias, name.space) for alias in _aliases(schema, place)],
+            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
             attributes=_attributes(schema, ENUM_WORDS),
         )
         self._define(enumeration, place)
         return enumeration
 
-    def _fixed(self, schema: dict[str, Any], space: str, place: str) -> Fixed:
+    def _fixed(self, schema: dict[str, Any], space: str, place: str) -> AvroFixed:
         name = _name(schema, space, place)
         size = schema.get("size")
         if type(size) is not int or not 0 <= size <= MAX_FIXED_SIZE:
-            raise _invalid(place, f"the `size` of {name.full} is not a number of bytes")
-        fixed = Fixed(
+            raise _invalid(
+                place,
+                f"the `size` of {name.full} must be a number of bytes from 0 to {MAX_FIXED_SIZE}",
+            )
+        fixed = AvroFixed(
             name=name,
             size=size,
             doc=_text(schema, "doc"),
-            aliases=[Name.of(alias, name.space) for alias in _aliases(schema, place)],
+            aliases=[AvroName.of(alias, name.space) for alias in _aliases(schema, place)],
             attributes=_attributes(schema),
         )
         self._define(fixed, place)
         return fixed
 
-    def _define(self, named: Named, place: str) -> None:
+    def _define(self, named: NamedType, place: str) -> None:
         full = named.name.full
         if full in PRIMITIVES:
             raise _invalid(place, f"{full} is the name of a primitive type")
@@ -207,44 +213,44 @@ class Reader:
 
     def _resolve_names(self) -> None:
         for named in self.names.values():
-            if isinstance(named, Record):
+            if isinstance(named, AvroRecord):
                 for part in named.fields:
                     part.type = self._resolved(part.type)
         for union, _ in self._unions:
             union.branches = [self._resolved(branch) for branch in union.branches]
 
     def _resolved(self, schema: AvroType) -> AvroType:
-        """Put definitions where a type, or the items and values inside of it, still awaits them."""
+        """Replace the unresolved names in a type, its items and its values by their definitions."""
         match schema:
-            case Awaited(name, place):
+            case UnresolvedName(name, place):
                 found = self.names.get(name.full) or self.names.get(name.simple)
                 if found is None:
-                    raise _invalid(place, f"no type {name.full} is defined")
+                    raise _invalid(place, f"the type {name.full} is not defined")
                 return found
-            case Array():
+            case AvroArray():
                 schema.items = self._resolved(schema.items)
-            case Map():
+            case AvroMap():
                 schema.values = self._resolved(schema.values)
         return schema
 
 
-def _check_branches(union: Union, place: str) -> None:
+def _check_branches(union: AvroUnion, place: str) -> None:
     known: set[str] = set()
     for branch in union.branches:
-        if isinstance(branch, Union):
-            raise _invalid(place, "a union holds another union directly")
-        name = branch.name.full if isinstance(branch, Named) else branch.type
+        if isinstance(branch, AvroUnion):
+            raise _invalid(place, "a union must not directly contain another union")
+        name = branch.name.full if isinstance(branch, NamedType) else branch.type
         if name in known:
             raise _invalid(place, f"the union has two branches of type {name}")
         known.add(name)
 
 
-def _name(schema: dict[str, Any], space: str, place: str) -> Name:
+def _name(schema: dict[str, Any], space: str, place: str) -> AvroName:
     given = schema.get("name")
     if not isinstance(given, str):
         raise _invalid(place, f"the {schema['type']} has no `name`")
     inner = schema.get("namespace")
-    name = Name.of(given, inner if isinstance(inner, str) else space)
+    name = AvroName.of(given, inner if isinstance(inner, str) else space)
     for part in name.full.split("."):
         _check_name(part, place)
     return name
@@ -253,7 +259,7 @@ def _name(schema: dict[str, Any], space: str, place: str) -> Name:
 def _check_name(name: str, place: str) -> None:
     if not NAME.match(name):
         raise _invalid(
-            place, f"{name!r} is no name: letters, digits and _ are allowed, and no digit first"
+            place, f"invalid name {name!r}: use letters, digits and _, and no digit first"
         )
 
 
@@ -262,13 +268,13 @@ def _aliases(schema: dict[str, Any], place: str) -> list[str]:
     if aliases is None:
         return []
     if not isinstance(aliases, list) or not all(isinstance(alias, str) for alias in aliases):
-        raise _invalid(place, "`aliases` is an array of texts")
+        raise _invalid(place, "`aliases` must be an array of strings")
     return list(dict.fromkeys(aliases))
 
 
 def _part(schema: dict[str, Any], key: str, place: str) -> Any:
     if key not in schema:
-        raise _invalid(place, f"there is no `{key}`")
+        raise _invalid(place, f"`{key}` is missing")
     return schema[key]
 
 

@@ -1,20 +1,26 @@
-"""An Avro schema as the registry sees it."""
+"""The Avro implementation of a parsed schema."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Self
 
 from strom.registry.formats.avro import fingerprints, resolution
-from strom.registry.formats.avro.reading import Reader
+from strom.registry.formats.avro.reading import AvroParser
 from strom.registry.formats.avro.types import AvroType
 from strom.registry.formats.avro.writing import CanonicalText, parsing_canonical_form
-from strom.registry.formats.schema import InvalidSchema, Kind, Parsed, Problem, Referenced
+from strom.registry.formats.schema import (
+    InvalidSchema,
+    ParsedSchema,
+    Problem,
+    Referenced,
+    SchemaType,
+)
 
 
-class AvroSchema(Parsed):
-    """A valid Avro schema, with the names it takes from others."""
+class AvroSchema(ParsedSchema):
+    """A valid Avro schema, with the named types that it takes from its references."""
 
-    kind = Kind.AVRO
+    kind = SchemaType.AVRO
 
     def __init__(self, schema: AvroType, borrowed: frozenset[str]) -> None:
         self.type = schema
@@ -22,8 +28,8 @@ class AvroSchema(Parsed):
 
     @classmethod
     def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
-        """Read a text that may use the named types of its references."""
-        reader = Reader()
+        """Parse a text that may use the named types of its references."""
+        reader = AvroParser()
         for referenced in _in_order(references, []):
             try:
                 reader.read(referenced.text)
@@ -34,31 +40,31 @@ class AvroSchema(Parsed):
 
     @cached_property
     def canonical(self) -> str:
-        """The schema on one line, with everything its author said."""
+        """The schema on one line, with all attributes."""
         return CanonicalText(self._borrowed).write(self.type)
 
     @cached_property
     def normalized(self) -> str:
-        """The canonical text with aliases and attributes in order."""
+        """The canonical text with sorted aliases and attributes."""
         return CanonicalText(self._borrowed, sort=True).write(self.type)
 
     @cached_property
     def parsing_canonical_form(self) -> str:
-        """The form of the specification: what decides how bytes are read, and nothing else."""
+        """The specification's form: only what affects how bytes are read."""
         return parsing_canonical_form(self.type)
 
     @property
     def fingerprint(self) -> int:
-        """The 64 bits that single-object encoding names the schema by."""
+        """The 64-bit fingerprint of single-object encoding."""
         return fingerprints.crc_64_avro(self.parsing_canonical_form)
 
     def differences(self, written: Self) -> list[Problem]:
-        """Apply the rules of schema resolution."""
+        """The problems of schema resolution."""
         return resolution.problems(self.type, written.type)
 
 
 def _in_order(references: Iterable[Referenced], done: list[Referenced]) -> list[Referenced]:
-    """List references so that each comes after those it builds on, and only once."""
+    """References in dependency order, each once."""
     for referenced in references:
         _in_order(referenced.references, done)
         if all(referenced.text != other.text for other in done):

@@ -1,7 +1,7 @@
-"""The types of Avro as objects.
+"""Avro's types.
 
-Types refer to each other in circles (a list's node has a field of its own type), so they are
-compared by identity, and are filled in while a text is being read; nobody changes them later.
+Types may be recursive (a linked list's node has a field of its own type), so they compare by identity and
+are completed while a text is being parsed; afterwards they do not change.
 """
 
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ PRIMITIVES = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string"),
 )
 NO_DEFAULT = object()
-"""What a field has for a default that was not given; null is a default like any other."""
+"""Marks a field without a default; null is a valid default."""
 
 
-class Name(NamedTuple):
+class AvroName(NamedTuple):
     """The name of a record, an enum or a fixed."""
 
     space: str
@@ -22,79 +22,64 @@ class Name(NamedTuple):
 
     @property
     def full(self) -> str:
-        """The name with its namespace before it."""
         return f"{self.space}.{self.simple}" if self.space else self.simple
 
     @classmethod
-    def of(cls, name: str, space: str) -> "Name":
-        """Read a name as it stands in a text, `space` being the namespace around it."""
+    def of(cls, name: str, space: str) -> "AvroName":
+        """Parse a name; `space` is the enclosing namespace."""
         before, dot, simple = name.rpartition(".")
         return cls(before if dot else space, simple)
 
 
 @dataclass(eq=False, slots=True)
-class Primitive:
-    """One of the types without parts."""
-
+class AvroPrimitive:
     type: str
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)
-class Array:
-    """Any number of items of one type."""
-
+class AvroArray:
     items: "AvroType"
     attributes: dict[str, Any] = field(default_factory=dict)
     type = "array"
 
 
 @dataclass(eq=False, slots=True)
-class Map:
-    """Values of one type under texts as keys."""
-
+class AvroMap:
     values: "AvroType"
     attributes: dict[str, Any] = field(default_factory=dict)
     type = "map"
 
 
 @dataclass(eq=False, slots=True)
-class Union:
-    """One of several types."""
-
+class AvroUnion:
     branches: list["AvroType"]
     type = "union"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Fixed:
-    """A certain number of bytes."""
-
-    name: Name
+class AvroFixed:
+    name: AvroName
     size: int
     doc: str | None = None
-    aliases: list[Name] = field(default_factory=list)
+    aliases: list[AvroName] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     type = "fixed"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Enumeration:
-    """One of several symbols."""
-
-    name: Name
+class AvroEnum:
+    name: AvroName
     symbols: list[str]
     default: str | None = None
     doc: str | None = None
-    aliases: list[Name] = field(default_factory=list)
+    aliases: list[AvroName] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     type = "enum"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Field:
-    """A named part of a record."""
-
+class AvroField:
     name: str
     type: "AvroType"
     place: str
@@ -106,31 +91,30 @@ class Field:
 
     @property
     def has_default(self) -> bool:
-        """Whether a reader can do without the field in the data."""
         return self.default is not NO_DEFAULT
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Record:
-    """Fields under a name; an error is a record that is thrown."""
+class AvroRecord:
+    """A record, or an error, which has the same shape."""
 
-    name: Name
-    fields: list[Field] = field(default_factory=list)
+    name: AvroName
+    fields: list[AvroField] = field(default_factory=list)
     is_error: bool = False
     doc: str | None = None
-    aliases: list[Name] = field(default_factory=list)
+    aliases: list[AvroName] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
     type = "record"
 
 
 @dataclass(eq=False, slots=True)
-class Awaited:
-    """A name whose definition comes later in the text; none is left once the text is read."""
+class UnresolvedName:
+    """A name that is used before its definition; none is left after parsing."""
 
-    name: Name
+    name: AvroName
     place: str
     type = "awaited"
 
 
-Named: TypeAlias = Fixed | Enumeration | Record
-AvroType: TypeAlias = Primitive | Array | Map | Union | Named | Awaited
+NamedType: TypeAlias = AvroFixed | AvroEnum | AvroRecord
+AvroType: TypeAlias = AvroPrimitive | AvroArray | AvroMap | AvroUnion | NamedType | UnresolvedName

@@ -1,8 +1,8 @@
-"""From Avro types to text: the canonical text of a schema, and the specification's canonical form.
+"""Writes Avro types as text: the registry's canonical text, and the specification's canonical form.
 
-They are two things. The Parsing Canonical Form drops everything that does not change how bytes
-are read: docs, defaults, aliases. A registry must not take schemas for the same that differ in
-these, so the text it compares by keeps all of them, in the order Avro's Java library writes them.
+They differ. The Parsing Canonical Form drops everything that does not affect how bytes are read: docs,
+defaults, aliases. A registry must keep schemas apart that differ in these, so the text that it compares
+keeps them, in the order in which Avro's Java library writes them.
 """
 
 from collections.abc import Iterable
@@ -10,54 +10,54 @@ from typing import Any
 
 from strom.registry.formats import bounded_json
 from strom.registry.formats.avro.types import (
-    Array,
+    AvroArray,
+    AvroEnum,
+    AvroField,
+    AvroFixed,
+    AvroMap,
+    AvroName,
+    AvroPrimitive,
+    AvroRecord,
     AvroType,
-    Awaited,
-    Enumeration,
-    Field,
-    Fixed,
-    Map,
-    Name,
-    Named,
-    Primitive,
-    Record,
-    Union,
+    AvroUnion,
+    NamedType,
+    UnresolvedName,
 )
 
 LOGICAL_WORDS = ("logicalType", "precision", "scale")
 
 
 class CanonicalText:
-    """Writes a schema in full, each named type where it is met first."""
+    """Writes a schema in full; each named type is defined where it occurs first."""
 
     def __init__(self, known: Iterable[str] = (), *, sort: bool = False) -> None:
         self._known = set(known)
         self._sort = sort
 
     def write(self, schema: AvroType) -> str:
-        """Write a schema on one line; named types in `known` are mentioned, not defined."""
+        """The schema on one line; named types in `known` are referred to, not defined."""
         return bounded_json.write(self._type(schema, ""))
 
     def _type(self, schema: AvroType, space: str) -> Any:
         match schema:
-            case Union():
+            case AvroUnion():
                 return [self._type(branch, space) for branch in schema.branches]
-            case Primitive():
+            case AvroPrimitive():
                 if not schema.attributes:
                     return schema.type
                 return {"type": schema.type, **self._attributes(schema.attributes)}
-            case Array():
+            case AvroArray():
                 items = self._type(schema.items, space)
                 return {"type": "array", "items": items, **self._attributes(schema.attributes)}
-            case Map():
+            case AvroMap():
                 values = self._type(schema.values, space)
                 return {"type": "map", "values": values, **self._attributes(schema.attributes)}
-            case Awaited():
-                raise AssertionError("a schema that was read awaits no name")
+            case UnresolvedName():
+                raise AssertionError("a parsed schema has no unresolved names")
             case _:
                 return self._named(schema, space)
 
-    def _named(self, schema: Named, space: str) -> Any:
+    def _named(self, schema: NamedType, space: str) -> Any:
         name = schema.name
         if name.full in self._known:
             return name.simple if name.space == space else name.full
@@ -68,22 +68,22 @@ class CanonicalText:
         if schema.doc or (schema.doc is not None and not self._sort):
             written["doc"] = schema.doc
         match schema:
-            case Record():
+            case AvroRecord():
                 if schema.is_error:
                     written["type"] = "error"
                 written["fields"] = [self._field(part, name.space) for part in schema.fields]
-            case Enumeration():
+            case AvroEnum():
                 written["symbols"] = schema.symbols
                 if schema.default is not None:
                     written["default"] = schema.default
-            case Fixed():
+            case AvroFixed():
                 written["size"] = schema.size
         written |= self._attributes(schema.attributes)
         if schema.aliases:
             written["aliases"] = self._ordered(_relative(schema.aliases, name.space))
         return written
 
-    def _field(self, part: Field, space: str) -> dict[str, Any]:
+    def _field(self, part: AvroField, space: str) -> dict[str, Any]:
         written: dict[str, Any] = {"name": part.name, "type": self._type(part.type, space)}
         if part.doc is not None:
             written["doc"] = part.doc
@@ -105,43 +105,43 @@ class CanonicalText:
         return {key: attributes[key] for key in dict.fromkeys(first + sorted(attributes))}
 
 
-def _relative(aliases: list[Name], space: str) -> list[str]:
+def _relative(aliases: list[AvroName], space: str) -> list[str]:
     return [alias.simple if alias.space == space else alias.full for alias in aliases]
 
 
 def parsing_canonical_form(schema: AvroType) -> str:
-    """Write the specification's Parsing Canonical Form."""
+    """The specification's Parsing Canonical Form."""
     return bounded_json.write(_form(schema, set()))
 
 
 def _form(schema: AvroType, known: set[str]) -> Any:
     match schema:
-        case Primitive():
+        case AvroPrimitive():
             return schema.type
-        case Union():
+        case AvroUnion():
             return [_form(branch, known) for branch in schema.branches]
-        case Array():
+        case AvroArray():
             return {"type": "array", "items": _form(schema.items, known)}
-        case Map():
+        case AvroMap():
             return {"type": "map", "values": _form(schema.values, known)}
-        case Awaited():
-            raise AssertionError("a schema that was read awaits no name")
+        case UnresolvedName():
+            raise AssertionError("a parsed schema has no unresolved names")
         case _:
             return _named_form(schema, known)
 
 
-def _named_form(schema: Named, known: set[str]) -> Any:
+def _named_form(schema: NamedType, known: set[str]) -> Any:
     full = schema.name.full
     if full in known:
         return full
     known.add(full)
     match schema:
-        case Record():
+        case AvroRecord():
             fields = [
                 {"name": part.name, "type": _form(part.type, known)} for part in schema.fields
             ]
             return {"name": full, "type": "record", "fields": fields}
-        case Enumeration():
+        case AvroEnum():
             return {"name": full, "type": "enum", "symbols": schema.symbols}
-        case Fixed():
+        case AvroFixed():
             return {"name": full, "type": "fixed", "size": schema.size}

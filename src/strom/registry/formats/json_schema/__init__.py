@@ -1,1 +1,1 @@
-"""JSON Schema: drafts 4 to 2020-12, references between documents, and who accepts whose data."""
+"""JSON Schema: drafts 4 to 2020-12, references between documents, and compatibility."""

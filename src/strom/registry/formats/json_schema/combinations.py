@@ -1,32 +1,30 @@
-"""Comparing what all, any or one of several schemas accept."""
+"""Compares combined schemas: allOf, anyOf, oneOf."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from strom.registry.formats.json_schema.nodes import Combined, Criterion, Node, identity
+from strom.registry.formats.json_schema.nodes import Combined, Criterion, SchemaNode, identity
 from strom.registry.formats.schema import Problem
 
 
 class Comparer(Protocol):
-    """Compares two nodes."""
-
-    def compare(self, reader: Node, writer: Node, path: str = "") -> list[Problem]:
-        """List what is wrong with a pair of nodes."""
+    def compare(self, reader: SchemaNode, writer: SchemaNode, path: str = "") -> list[Problem]:
+        """The problems of a pair of nodes."""
         ...
 
 
 def is_choice(node: Combined) -> bool:
-    """Tell whether a value need not satisfy all parts."""
+    """Whether a value need not match all parts."""
     return node.criterion is not Criterion.ALL
 
 
 def singleton(node: Combined) -> bool:
-    """Tell whether there is one part, so that all, any and one mean the same."""
+    """Whether there is one part, so that allOf, anyOf and oneOf are equivalent."""
     return len(node.parts) == 1
 
 
 def combined(comparer: Comparer, reader: Combined, writer: Combined) -> Iterator[Problem]:
-    """Pair the parts of both sides off so that each pair fits."""
+    """Match the parts of both sides so that each pair is compatible."""
     if not _criterion_fits(reader, writer):
         text = f"the writer's {writer.criterion} cannot be read as {reader.criterion}"
         yield Problem("COMBINED_TYPE_CHANGED", "", text)
@@ -36,7 +34,7 @@ def combined(comparer: Comparer, reader: Combined, writer: Combined) -> Iterator
         yield Problem(
             "PRODUCT_TYPE_EXTENDED",
             "",
-            f"the reader demands {len(read)} schemas, the writer {len(wrote)}",
+            f"the reader requires {len(read)} schemas, the writer {len(wrote)}",
         )
     elif len(wrote) > len(read) and is_choice(writer):
         yield Problem(
@@ -49,7 +47,7 @@ def combined(comparer: Comparer, reader: Combined, writer: Combined) -> Iterator
         for other in wrote
     ]
     if _most_pairs(fitting, len(read)) < min(len(read), len(wrote)):
-        text = f"not every schema under the writer's {writer.criterion} has one that fits it"
+        text = f"not every schema under the writer's {writer.criterion} has a compatible one"
         yield Problem("COMBINED_TYPE_SUBSCHEMAS_CHANGED", "", text)
 
 
@@ -61,18 +59,18 @@ def _criterion_fits(reader: Combined, writer: Combined) -> bool:
     return singleton(reader) and writer.criterion is Criterion.ALL
 
 
-def _distinct(node: Combined) -> list[Node]:
-    """List the parts, those written twice only once."""
-    known: dict[object, Node] = {}
+def _distinct(node: Combined) -> list[SchemaNode]:
+    """The parts without duplicates."""
+    known: dict[object, SchemaNode] = {}
     for part in node.parts:
-        # Nodes that one schema object was taken apart into are different things of one source.
+        # One schema object may be split into several nodes with the same source: they are distinct.
         own = part.source is not node.source
         known.setdefault(identity(part.source) if own else id(part), part)
     return list(known.values())
 
 
 def _most_pairs(fitting: Sequence[Sequence[int]], others: int) -> int:
-    """Count how many on the left can each have a partner of their own (Kuhn's algorithm)."""
+    """The size of a maximum matching (Kuhn's algorithm)."""
     partner: list[int | None] = [None] * others
 
     def settle(left: int, asked: set[int]) -> bool:

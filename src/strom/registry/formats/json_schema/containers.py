@@ -1,9 +1,9 @@
-"""Comparing what is said about objects and arrays.
+"""Compares objects and arrays.
 
-What decides is the content model. An open one accepts properties that are not listed, whatever
-their values; a closed one refuses them; a partially open one accepts those that fit a schema. A
-property that is new in the reader restricts nothing if the writer's model was closed, for then no
-data has it; but with an open one anything may stand there already.
+The content model decides. An open one accepts unlisted properties with any value; a closed one rejects
+them; a partially open one accepts those that match a schema. A property that the reader adds restricts
+nothing if the writer's model was closed, because no data has it; with an open one, data may already have
+anything there.
 """
 
 import re
@@ -12,13 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 from strom.registry.formats.json_schema.combinations import Comparer
-from strom.registry.formats.json_schema.nodes import Anything, Array, Node, Nothing, Object
+from strom.registry.formats.json_schema.nodes import Anything, Array, Nothing, Object, SchemaNode
 from strom.registry.formats.json_schema.scalars import bounds
 from strom.registry.formats.schema import Problem
 
 
 def objects(comparer: Comparer, reader: Object, writer: Object) -> Iterator[Problem]:
-    """Compare two descriptions of objects."""
     yield from _required(reader, writer)
     for name in dict.fromkeys((*writer.properties, *reader.properties)):
         path = f"properties/{name}"
@@ -50,21 +49,21 @@ def _required(reader: Object, writer: Object) -> Iterator[Problem]:
 
 
 def _property_gone(
-    comparer: Comparer, reader: Object, name: str, other: Node, path: str
+    comparer: Comparer, reader: Object, name: str, other: SchemaNode, path: str
 ) -> Iterator[Problem]:
     rest = _rest(reader, name)
     if isinstance(rest, Nothing):
         if not isinstance(other, Nothing):
-            text = f"the reader has no property {name} and accepts no others"
+            text = f"the reader has no property {name} and rejects unlisted ones"
             yield Problem("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", path, text)
     elif rest is not None and (found := comparer.compare(rest, other, path)):
         yield from found
-        text = f"what the reader accepts besides its properties does not cover {name}"
+        text = f"the reader's schema for unlisted properties does not cover {name}"
         yield Problem("PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path, text)
 
 
 def _property_new(
-    comparer: Comparer, reader: Object, writer: Object, name: str, mine: Node, path: str
+    comparer: Comparer, reader: Object, writer: Object, name: str, mine: SchemaNode, path: str
 ) -> Iterator[Problem]:
     rest = _rest(writer, name)
     lacking = name in reader.required - writer.required and not mine.has_default
@@ -72,22 +71,20 @@ def _property_new(
         if isinstance(mine, Anything) and not lacking:
             return
         sort = "REQUIRED" if name in reader.required else "OPTIONAL"
-        text = (
-            f"the reader's property {name} is new, and the writer may have written anything there"
-        )
+        text = f"the reader's property {name} is new, but the writer accepts any value there"
         yield Problem(f"{sort}_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", path, text)
         return
     if not isinstance(rest, Nothing) and (found := comparer.compare(mine, rest, path)):
         yield from found
-        text = f"the reader's property {name} is new, and the writer may have written others there"
+        text = f"the reader's property {name} is new, but the writer accepts other values there"
         yield Problem("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path, text)
     if lacking:
-        text = f"the reader requires {name}, which the writer does not write"
+        text = f"the reader requires {name}, which the writer does not have"
         yield Problem("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path, text)
 
 
-def _rest(node: Object, name: str) -> Node | None:
-    """Tell what a property has to be that is not listed: nothing special if the model is open."""
+def _rest(node: Object, name: str) -> SchemaNode | None:
+    """The schema of an unlisted property: None if the model is open."""
     for pattern, schema in node.patterns.items():
         if _matches(pattern, name):
             return schema
@@ -100,7 +97,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _pattern(pattern: str) -> Any:
-    # The validator's expressions are JavaScript's, as they should be, and always come to an end.
+    # jsonschema-rs implements JavaScript's expressions, as the specification asks, in linear time.
     import jsonschema_rs
 
     return jsonschema_rs.Draft7Validator({"pattern": pattern})
@@ -117,7 +114,9 @@ def _patterns(comparer: Comparer, reader: Object, writer: Object) -> Iterator[Pr
             yield from _pattern_new(comparer, pattern, mine, writer)
 
 
-def _pattern_new(comparer: Comparer, pattern: str, mine: Node, writer: Object) -> Iterator[Problem]:
+def _pattern_new(
+    comparer: Comparer, pattern: str, mine: SchemaNode, writer: Object
+) -> Iterator[Problem]:
     path = f"patternProperties/{pattern}"
     for name, other in writer.properties.items():
         if _matches(pattern, name):
@@ -147,15 +146,17 @@ def _dependencies(comparer: Comparer, reader: Object, writer: Object) -> Iterato
 
 
 def _others(
-    comparer: Comparer, word: str, mine: Node | None, other: Node | None
+    comparer: Comparer, word: str, mine: SchemaNode | None, other: SchemaNode | None
 ) -> Iterator[Problem]:
-    """Compare what is said about properties or items that are not listed."""
+    """Compare the schemas of unlisted properties or items."""
     if mine is None:
         return
     rule = re.sub(r"(?=[A-Z])", "_", word).upper()
     if isinstance(mine, Nothing):
         if not isinstance(other, Nothing):
-            yield Problem(f"{rule}_REMOVED", word, f"the reader accepts no {word}, the writer does")
+            yield Problem(
+                f"{rule}_REMOVED", word, f"the reader rejects {word}, the writer accepts them"
+            )
     elif other is None:
         yield Problem(f"{rule}_NARROWED", word, f"the reader restricts {word}, the writer does not")
     else:
@@ -163,7 +164,6 @@ def _others(
 
 
 def arrays(comparer: Comparer, reader: Array, writer: Array) -> Iterator[Problem]:
-    """Compare two descriptions of arrays."""
     yield from _every_item(comparer, reader, writer)
     for index in range(max(len(reader.first), len(writer.first))):
         path = f"items/{index}"
@@ -176,11 +176,11 @@ def arrays(comparer: Comparer, reader: Array, writer: Array) -> Iterator[Problem
     yield from _others(comparer, "additionalItems", reader.additional, writer.additional)
     yield from _others(comparer, "unevaluatedItems", reader.unevaluated, writer.unevaluated)
     if reader.unique and not writer.unique:
-        text = "the reader refuses items that are the same, the writer does not"
+        text = "the reader rejects duplicate items, the writer does not"
         yield Problem("UNIQUE_ITEMS_ADDED", "uniqueItems", text)
     if reader.contains is not None:
         if writer.contains is None:
-            text = "the reader wants a certain item, the writer does not"
+            text = "the reader requires an item that the writer does not"
             yield Problem("CONTAINS_ADDED", "contains", text)
         else:
             yield from comparer.compare(reader.contains, writer.contains, "contains")
@@ -197,30 +197,32 @@ def _every_item(comparer: Comparer, reader: Array, writer: Array) -> Iterator[Pr
         yield from comparer.compare(reader.every, writer.every, "items")
 
 
-def _item_gone(comparer: Comparer, reader: Array, other: Node, path: str) -> Iterator[Problem]:
+def _item_gone(
+    comparer: Comparer, reader: Array, other: SchemaNode, path: str
+) -> Iterator[Problem]:
     rest = _rest_of_items(reader)
     if isinstance(rest, Nothing):
         if not isinstance(other, Nothing):
-            text = "the reader accepts no item here"
+            text = "the reader rejects an item here"
             yield Problem("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", path, text)
     elif rest is not None and (found := comparer.compare(rest, other, path)):
         yield from found
-        text = "what the reader accepts as further items does not cover this one"
+        text = "the reader's schema for additional items does not cover this one"
         yield Problem("ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path, text)
 
 
-def _item_new(comparer: Comparer, mine: Node, writer: Array, path: str) -> Iterator[Problem]:
+def _item_new(comparer: Comparer, mine: SchemaNode, writer: Array, path: str) -> Iterator[Problem]:
     rest = writer.every if writer.every is not None else _rest_of_items(writer)
     if rest is None:
         if not isinstance(mine, Anything):
-            text = "the reader restricts this item, and the writer may have written anything there"
+            text = "the reader restricts this item, but the writer accepts any value there"
             yield Problem("ITEM_ADDED_TO_OPEN_CONTENT_MODEL", path, text)
     elif not isinstance(rest, Nothing) and (found := comparer.compare(mine, rest, path)):
         yield from found
-        text = "the reader restricts this item, and the writer may have written others there"
+        text = "the reader restricts this item, but the writer accepts other values there"
         yield Problem("ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path, text)
 
 
-def _rest_of_items(node: Array) -> Node | None:
-    """Tell what an item has to be that is not listed."""
+def _rest_of_items(node: Array) -> SchemaNode | None:
+    """The schema of an unlisted item."""
     return node.additional if node.additional is not None else node.unevaluated

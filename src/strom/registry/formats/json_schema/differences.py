@@ -1,9 +1,9 @@
-"""Whether what one JSON Schema accepts, another accepts too, by the rules of Confluent's registry.
+"""Whether one JSON Schema accepts all that another accepts, by the rules of Confluent's registry.
 
-The names of the rules are Confluent's. It is stricter here where Confluent does not look:
-at patternProperties, propertyNames, contains and conditions, at required names that are not among
-the properties, and at a type that is named where none was. It is as strict elsewhere, which means
-that schemas are refused that a cleverer comparison would let pass.
+The rule names are Confluent's. This comparison is stricter where Confluent's ignores differences: in
+patternProperties, propertyNames, contains and conditions, in required names that are not among the
+properties, and in a type that is added. Elsewhere it is as strict, so it also rejects some schemas that
+a more precise comparison would accept.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,11 +19,11 @@ from strom.registry.formats.json_schema.nodes import (
     Criterion,
     Enum,
     Negation,
-    Node,
     Nothing,
     Number,
     Object,
     Pointer,
+    SchemaNode,
     String,
     Typed,
     identity,
@@ -34,10 +34,9 @@ Pair = tuple[int, int]
 
 
 def problems(reader: Pointer, writer: Pointer) -> list[Problem]:
-    """List why the reader's schema refuses some of what the writer's accepts."""
-    # Schemas refer to each other in circles. So at first every pair of places that a reference
-    # leads to counts as fitting; those that turn out not to are remembered, and all is done once
-    # more with that known, until nothing new turns up.
+    """Why the reader's schema rejects some of what the writer's accepts."""
+    # Schemas may be recursive. So every pair of referenced locations counts as compatible at first; those
+    # that turn out not to be are remembered, and the comparison is repeated until it finds no more.
     refused: dict[Pair, list[Problem]] = {}
     budget = Budget()
     while True:
@@ -52,24 +51,24 @@ def problems(reader: Pointer, writer: Pointer) -> list[Problem]:
 
 
 class Comparison:
-    """One walk over two schemas, in which every pair of nodes is compared once."""
+    """One walk over two schemas, which compares every pair of nodes once."""
 
     def __init__(self, refused: dict[Pair, list[Problem]], budget: Budget) -> None:
         self._refused = refused
         self._budget = budget
-        self._met: dict[Pair, tuple[Node, Node]] = {}
+        self._met: dict[Pair, tuple[SchemaNode, SchemaNode]] = {}
         self._found: dict[Pair, list[Problem]] = {}
 
-    def met(self) -> Iterator[tuple[Pair, tuple[Node, Node]]]:
-        """Give the pairs that references led to, those too that are met meanwhile."""
+    def met(self) -> Iterator[tuple[Pair, tuple[SchemaNode, SchemaNode]]]:
+        """The pairs that references lead to, including those found during the iteration."""
         done = 0
         while done < len(self._met):
             fresh = list(self._met.items())[done:]
             done += len(fresh)
             yield from fresh
 
-    def compare(self, reader: Node, writer: Node, path: str = "") -> list[Problem]:
-        """List what is wrong with a pair of nodes; paths begin with `path`."""
+    def compare(self, reader: SchemaNode, writer: SchemaNode, path: str = "") -> list[Problem]:
+        """The problems of a pair of nodes; paths start with `path`."""
         self._budget.spend()
         if isinstance(reader, Pointer) or isinstance(writer, Pointer):
             nodes = _followed(reader), _followed(writer)
@@ -80,25 +79,25 @@ class Comparison:
             found = self.examine(reader, writer)
         return [problem._replace(path=_joined(path, problem.path)) for problem in found]
 
-    def examine(self, reader: Node, writer: Node) -> list[Problem]:
-        """List what is wrong with two nodes that are no references."""
+    def examine(self, reader: SchemaNode, writer: SchemaNode) -> list[Problem]:
+        """The problems of two nodes that are not references."""
         pair = id(reader), id(writer)
         if pair not in self._found:
             self._found[pair] = list(dict.fromkeys(self._compare(reader, writer)))
         return self._found[pair]
 
-    def _compare(self, reader: Node, writer: Node) -> list[Problem]:
+    def _compare(self, reader: SchemaNode, writer: SchemaNode) -> list[Problem]:
         if self._passes_by_a_part(reader, writer):
             return []
         if isinstance(writer, Nothing) or isinstance(reader, Anything):
             return []
         if type(reader) is not type(writer):
-            text = f"what the writer accepts as {writer.word} is {reader.word} for the reader"
+            text = f"the writer's schema is {writer.word}, the reader's {reader.word}"
             return [Problem("TYPE_CHANGED", "", text)]
         return [*_other_types(reader, writer), *self._same_sort(reader, writer)]
 
-    def _passes_by_a_part(self, reader: Node, writer: Node) -> bool:
-        """Tell whether one part of a combination is enough to see that all is well."""
+    def _passes_by_a_part(self, reader: SchemaNode, writer: SchemaNode) -> bool:
+        """Whether a single part of a combination already makes the pair compatible."""
         match reader, writer:
             case Combined(), Combined():
                 return False
@@ -110,7 +109,7 @@ class Comparison:
                     return any(not self.compare(reader, part) for part in writer.parts)
         return False
 
-    def _same_sort(self, reader: Node, writer: Node) -> Iterable[Problem]:
+    def _same_sort(self, reader: SchemaNode, writer: SchemaNode) -> Iterable[Problem]:
         match reader, writer:
             case String(), String():
                 return scalars.strings(reader, writer)
@@ -132,11 +131,11 @@ class Comparison:
                     return [Problem("NOT_TYPE_EXTENDED", "not", text)]
             case Condition(), Condition():
                 if identity(reader.source) != identity(writer.source):
-                    return [Problem("CONDITION_CHANGED", "if", "the condition is another one")]
+                    return [Problem("CONDITION_CHANGED", "if", "the condition differs")]
         return []
 
 
-def _other_types(reader: Node, writer: Node) -> list[Problem]:
+def _other_types(reader: SchemaNode, writer: SchemaNode) -> list[Problem]:
     match reader, writer:
         case Typed(), Typed() if reader.excludes_others and not writer.excludes_others:
             text = f"the writer accepts values of any type, the reader {reader.word} only"
@@ -144,7 +143,7 @@ def _other_types(reader: Node, writer: Node) -> list[Problem]:
     return []
 
 
-def _followed(node: Node) -> Node:
+def _followed(node: SchemaNode) -> SchemaNode:
     return node.follow() if isinstance(node, Pointer) else node
 
 

@@ -1,4 +1,4 @@
-"""The JSON documents of a schema and its references, and finding a place in them by its URI."""
+"""The JSON documents of a schema and its references, and lookups in them by URI."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -7,24 +7,24 @@ from urllib.parse import unquote, urldefrag, urljoin
 from strom.registry.formats.schema import InvalidSchema
 
 ROOT = "http://schema.invalid/"
-"""Where a document lives that does not say where; relative references start here."""
+"""The base URI of a document without `$id`; relative references are resolved against it."""
 
 # Inside these, `$id` and `$ref` are data and not keywords.
 DATA_WORDS = frozenset(("enum", "const", "default", "examples"))
 
 
-class Place(NamedTuple):
-    """A value in a document, with the URI that references inside of it are relative to."""
+class SchemaLocation(NamedTuple):
+    """A value in a document, with the base URI of the references inside it."""
 
     value: Any
     base: str
 
 
 class Documents:
-    """A schema and what it refers to, by URI."""
+    """A schema and the documents that it refers to, by URI."""
 
     def __init__(self, root: Any, references: Mapping[str, Any]) -> None:
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, SchemaLocation] = {}
         self.base = base_inside(root, ROOT)
         for name, document in references.items():
             for uri in (urljoin(ROOT, name), urljoin(self.base, name)):
@@ -32,14 +32,14 @@ class Documents:
         self._index(root, ROOT)
 
     def retrieve(self, uri: str) -> Any:
-        """Return a whole document; this is how a validator asks for it."""
+        """A whole document; validators call this."""
         place = self._places.get(uri) or self._places.get(uri.rstrip("#"))
         if place is None:
             raise InvalidSchema(f"{uri.removeprefix(ROOT)} is not among the references")
         return place.value
 
-    def find(self, uri: str) -> Place:
-        """Find the value that a reference means."""
+    def find(self, uri: str) -> SchemaLocation:
+        """The value that a reference denotes."""
         if uri in self._places:
             return self._places[uri]
         document, fragment = urldefrag(uri)
@@ -50,20 +50,20 @@ class Documents:
         for step in unquote(fragment).split("/")[1:]:
             value = _child(value, step.replace("~1", "/").replace("~0", "~"), uri)
             base = base_inside(value, base)
-        return Place(value, base)
+        return SchemaLocation(value, base)
 
     def _index(self, document: Any, uri: str) -> None:
-        self._places.setdefault(uri, Place(document, base_inside(document, uri)))
+        self._places.setdefault(uri, SchemaLocation(document, base_inside(document, uri)))
         for value, base in _schemas(document, uri):
             inner = base_inside(value, base)
             if inner != base:
-                self._places.setdefault(inner.rstrip("#"), Place(value, inner))
+                self._places.setdefault(inner.rstrip("#"), SchemaLocation(value, inner))
             for word in ("$anchor", "$dynamicAnchor"):
                 if isinstance(value.get(word), str):
-                    self._places.setdefault(f"{inner}#{value[word]}", Place(value, inner))
+                    self._places.setdefault(f"{inner}#{value[word]}", SchemaLocation(value, inner))
             local = value.get("$id", value.get("id"))
             if isinstance(local, str) and local.startswith("#"):  # an anchor before 2019
-                self._places.setdefault(urljoin(base, local), Place(value, base))
+                self._places.setdefault(urljoin(base, local), SchemaLocation(value, base))
 
 
 def _schemas(document: Any, base: str) -> Iterator[tuple[dict[str, Any], str]]:
@@ -79,7 +79,7 @@ def _schemas(document: Any, base: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def base_inside(value: Any, base: str) -> str:
-    """Tell the base URI inside of a value, which may set one by `$id` (draft 4: `id`)."""
+    """The base URI inside a value, which may set it by `$id` (draft 4: `id`)."""
     if not isinstance(value, dict):
         return base
     own = value.get("$id", value.get("id"))
@@ -93,4 +93,4 @@ def _child(value: Any, step: str, uri: str) -> Any:
         return value[step]
     if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
         return value[int(step)]
-    raise InvalidSchema(f"{uri.removeprefix(ROOT)} leads nowhere")
+    raise InvalidSchema(f"{uri.removeprefix(ROOT)} does not exist")

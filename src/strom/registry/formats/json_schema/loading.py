@@ -1,12 +1,12 @@
-"""From JSON to nodes."""
+"""Builds nodes from the JSON of a schema."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urljoin
 
-from strom.registry.formats.json_schema.documents import Documents, Place, base_inside
-from strom.registry.formats.json_schema.drafts import Draft
+from strom.registry.formats.json_schema.documents import Documents, SchemaLocation, base_inside
+from strom.registry.formats.json_schema.drafts import JsonSchemaDraft
 from strom.registry.formats.json_schema.nodes import (
     Anything,
     Array,
@@ -17,18 +17,18 @@ from strom.registry.formats.json_schema.nodes import (
     Criterion,
     Enum,
     Negation,
-    Node,
     Nothing,
     Null,
     Number,
     Object,
     Pointer,
+    SchemaNode,
     String,
 )
 from strom.registry.formats.schema import InvalidSchema
 
 MAX_HOPS = 100
-"""How many references may lead from one straight to the next."""
+"""The limit on references that lead directly to other references."""
 
 STRING_BOUNDS = ("minLength", "maxLength")
 NUMBER_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -39,18 +39,18 @@ Json = Mapping[str, Any]
 
 
 class Loader:
-    """Makes nodes of the schemas in documents, one for each place, however often it is met."""
+    """Builds one node for each location in the documents, however often it is referred to."""
 
-    def __init__(self, documents: Documents, draft: Draft) -> None:
+    def __init__(self, documents: Documents, draft: JsonSchemaDraft) -> None:
         self._documents = documents
         self._draft = draft
-        # Nodes are known by their identity, so a place must always give the same one.
-        self._nodes: dict[int, Node] = {}
+        # Nodes compare by identity, so a location must always give the same one.
+        self._nodes: dict[int, SchemaNode] = {}
         self._anything = Anything(source=True)
         self._nothing = Nothing(source=False)
         self._pointers: list[Pointer] = []
-        self._places: dict[str, Place] = {}
-        self._makers: dict[str, Callable[[Json, str, bool], Node]] = {
+        self._places: dict[str, SchemaLocation] = {}
+        self._makers: dict[str, Callable[[Json, str, bool], SchemaNode]] = {
             "string": _string,
             "number": partial(_number, integer=False),
             "integer": partial(_number, integer=True),
@@ -61,14 +61,14 @@ class Loader:
         }
 
     def load(self) -> Pointer:
-        """Load the schema, and everything that it leads to; return the way to it."""
+        """Load the schema and all that it refers to; returns the pointer to it."""
         root = self._pointer(None, self._documents.base)
         try:
-            for pointer in self._pointers:  # there are more of them as we go
+            for pointer in self._pointers:  # the list grows during the loop
                 pointer.follow()
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            # A schema of schemas cannot say of a place that it is one: only references do.
-            raise InvalidSchema("A reference leads to something that is no schema.") from error
+            # The meta-schema cannot check the target of a reference: only loading it does.
+            raise InvalidSchema("A reference leads to a value that is not a schema.") from error
         return root
 
     def _pointer(self, source: Any, uri: str) -> Pointer:
@@ -76,7 +76,7 @@ class Loader:
         self._pointers.append(pointer)
         return pointer
 
-    def _follow(self, uri: str) -> Node:
+    def _follow(self, uri: str) -> SchemaNode:
         for _ in range(MAX_HOPS):
             if uri not in self._places:
                 self._places[uri] = self._documents.find(uri)
@@ -85,29 +85,32 @@ class Loader:
             if not isinstance(node, Pointer):
                 return node
             uri = urljoin(base_inside(*place), self._reference(place.value))
-        return self._anything  # references in a circle restrict nothing
+        return self._anything  # circular references restrict nothing
 
     def _reference(self, schema: Json) -> str:
-        """Return where a schema refers to, if it does; a dynamic reference means its static place."""
+        """The target of a schema's reference, if it has one.
+
+        A dynamic reference denotes its static target.
+        """
         for word in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(schema.get(word), str) and word not in self._draft.unknown:
                 return str(schema[word])
         return ""
 
-    def _load(self, schema: Any, base: str) -> Node:
+    def _load(self, schema: Any, base: str) -> SchemaNode:
         if not isinstance(schema, dict):
             return self._nothing if schema is False else self._anything
         if id(schema) not in self._nodes:
             self._nodes[id(schema)] = self._make(schema, base)
         return self._nodes[id(schema)]
 
-    def _make(self, schema: dict[str, Any], base: str) -> Node:
+    def _make(self, schema: dict[str, Any], base: str) -> SchemaNode:
         base = base_inside(schema, base)
         if not self._draft.unknown.isdisjoint(schema):
             schema = {word: schema[word] for word in schema if word not in self._draft.unknown}
         parts = self._parts(schema, base)
         if not parts:
-            node: Node = Anything(source=schema)
+            node: SchemaNode = Anything(source=schema)
         elif len(parts) == 1:
             node = parts[0]
         else:
@@ -115,8 +118,8 @@ class Loader:
         node.has_default = "default" in schema
         return node
 
-    def _parts(self, schema: dict[str, Any], base: str) -> list[Node]:
-        parts: list[Node] = []
+    def _parts(self, schema: dict[str, Any], base: str) -> list[SchemaNode]:
+        parts: list[SchemaNode] = []
         if reference := self._reference(schema):
             parts.append(self._pointer(schema, urljoin(base, reference)))
             if not self._draft.siblings_count:
@@ -141,8 +144,8 @@ class Loader:
             parts.append(Condition(source={word: schema.get(word, True) for word in words}))
         return parts + self._typed(schema, base)
 
-    def _typed(self, schema: dict[str, Any], base: str) -> list[Node]:
-        """Make nodes of the types that a schema names, or else speaks of by its keywords."""
+    def _typed(self, schema: dict[str, Any], base: str) -> list[SchemaNode]:
+        """Nodes for the types that a schema names, or else for those that its keywords imply."""
         match schema.get("type"):
             case str() as name:
                 return [self._makers[name](schema, base, True)]
@@ -176,7 +179,7 @@ class Loader:
 
     def _array(self, schema: Json, base: str, strict: bool) -> Array:
         items = schema.get("items")
-        if "prefixItems" in schema:  # since 2020; what is then called items are the others
+        if "prefixItems" in schema:  # since 2020-12, where `items` applies to the remaining ones
             first, every, others = schema["prefixItems"], None, "items"
         elif isinstance(items, list):
             first, every, others = items, None, "additionalItems"
@@ -194,11 +197,11 @@ class Loader:
             unique=bool(schema.get("uniqueItems")),
         )
 
-    def _each(self, schemas: Json, base: str) -> dict[str, Node]:
+    def _each(self, schemas: Json, base: str) -> dict[str, SchemaNode]:
         return {key: self._load(schema, base) for key, schema in schemas.items()}
 
-    def _restricting(self, schema: Json, word: str, base: str) -> Node | None:
-        """Load the schema under a keyword; one that accepts everything is as good as none."""
+    def _restricting(self, schema: Json, word: str, base: str) -> SchemaNode | None:
+        """The schema under a keyword; None if it accepts everything."""
         node = self._load(schema.get(word, True), base)
         return None if isinstance(node, Anything) else node
 
@@ -218,7 +221,7 @@ KEYWORDS = {
     "number": {*NUMBER_BOUNDS, "multipleOf"},
     "string": {*STRING_BOUNDS, "pattern"},
 }
-"""By which keywords a schema without a type speaks of one."""
+"""The keywords by which a schema without `type` implies one."""
 
 
 def _string(schema: Json, base: str, strict: bool) -> String:

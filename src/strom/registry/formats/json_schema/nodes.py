@@ -1,8 +1,8 @@
-"""A JSON Schema taken apart: each node restricts values of one sort.
+"""A JSON Schema split into nodes, each of which restricts values of one type.
 
-A schema object may speak of texts, numbers and objects at once. Taken apart it is an `allOf` of
-nodes, which can be compared one with the other. This is how Confluent's registry sees schemas,
-whose rules of compatibility are followed.
+A schema object may restrict strings, numbers and objects at once; split up, it is an `allOf` of nodes
+that can be compared with each other. Confluent's registry, whose compatibility rules are applied here,
+models schemas the same way.
 """
 
 from collections.abc import Callable
@@ -12,43 +12,43 @@ from typing import Any
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Node:
-    """What all nodes have; two are the same only if they are the same place of a document."""
+class SchemaNode:
+    """Base of all nodes; two are equal only if they are the same location of a document."""
 
     source: Any
-    """The JSON that the node was made of."""
+    """The JSON that the node was built from."""
     has_default: bool = False
 
     @property
     def word(self) -> str:
-        """The sort of node, for messages."""
+        """The node's type in messages."""
         return type(self).__name__.lower()
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Anything(Node):
-    """Accepts every value."""
+class Anything(SchemaNode):
+    """Accepts every value; the schema `true`."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Nothing(Node):
-    """Accepts no value."""
+class Nothing(SchemaNode):
+    """Accepts no value; the schema `false`."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Pointer(Node):
-    """Means a schema elsewhere."""
+class Pointer(SchemaNode):
+    """Refers to a schema elsewhere."""
 
-    follow: Callable[[], Node]
-    """Go there; what is there is no pointer."""
+    follow: Callable[[], SchemaNode]
+    """Returns the target, which is not a pointer itself."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Typed(Node):
+class Typed(SchemaNode):
     """Restricts values of one type."""
 
     excludes_others: bool
-    """Whether values of other types are refused, or just not spoken of."""
+    """Whether values of other types are rejected, or just not restricted."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -58,21 +58,17 @@ class Boolean(Typed):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Null(Typed):
-    """Accepts null."""
+    """Accepts only null; the schema of type `null`."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class String(Typed):
-    """Restricts texts."""
-
     bounds: dict[str, float]
     pattern: str | None = None
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Number(Typed):
-    """Restricts numbers."""
-
     bounds: dict[str, float]
     multiple_of: float | None = None
     integer: bool = False
@@ -80,48 +76,44 @@ class Number(Typed):
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Object(Typed):
-    """Restricts objects: which properties there may be, and must be."""
+    """Restricts objects: which properties may and must be present."""
 
     bounds: dict[str, float]
-    properties: dict[str, Node] = field(default_factory=dict)
-    patterns: dict[str, Node] = field(default_factory=dict)
+    properties: dict[str, SchemaNode] = field(default_factory=dict)
+    patterns: dict[str, SchemaNode] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
-    additional: Node | None = None
-    unevaluated: Node | None = None
-    names: Node | None = None
+    additional: SchemaNode | None = None
+    unevaluated: SchemaNode | None = None
+    names: SchemaNode | None = None
     dependent_names: dict[str, frozenset[str]] = field(default_factory=dict)
-    dependent_schemas: dict[str, Node] = field(default_factory=dict)
+    dependent_schemas: dict[str, SchemaNode] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Array(Typed):
-    """Restricts arrays: the first items one by one, and all others."""
+    """Restricts arrays: the first items one by one, and the remaining ones."""
 
     bounds: dict[str, float]
-    first: list[Node] = field(default_factory=list)
-    every: Node | None = None
-    additional: Node | None = None
-    unevaluated: Node | None = None
-    contains: Node | None = None
+    first: list[SchemaNode] = field(default_factory=list)
+    every: SchemaNode | None = None
+    additional: SchemaNode | None = None
+    unevaluated: SchemaNode | None = None
+    contains: SchemaNode | None = None
     unique: bool = False
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Enum(Node):
-    """Accepts certain values."""
-
+class Enum(SchemaNode):
     values: list[Any]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Const(Node):
-    """Accepts one value."""
-
+class Const(SchemaNode):
     value: Any
 
 
 class Criterion(StrEnum):
-    """How many of several schemas have to accept a value."""
+    """How many of several schemas must accept a value."""
 
     ALL = "allOf"
     ANY = "anyOf"
@@ -129,27 +121,27 @@ class Criterion(StrEnum):
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Combined(Node):
+class Combined(SchemaNode):
     """Accepts what all, any, or exactly one of its parts accept."""
 
     criterion: Criterion
-    parts: list[Node]
+    parts: list[SchemaNode]
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Negation(Node):
+class Negation(SchemaNode):
     """Accepts what its part does not."""
 
-    part: Node
+    part: SchemaNode
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
-class Condition(Node):
+class Condition(SchemaNode):
     """Chooses between two schemas by a third."""
 
 
 def identity(value: Any) -> Any:
-    """Make something hashable that is equal for equal JSON: 1 and 1.0 are, 1 and true are not."""
+    """A hashable value that is equal for equal JSON: 1 equals 1.0, but not true."""
     match value:
         case bool():
             return "boolean", value

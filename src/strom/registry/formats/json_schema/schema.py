@@ -1,4 +1,4 @@
-"""A JSON Schema as the registry sees it."""
+"""The JSON Schema implementation of a parsed schema."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -7,15 +7,21 @@ from typing import Any, Self
 from strom.registry.formats import bounded_json
 from strom.registry.formats.json_schema import differences
 from strom.registry.formats.json_schema.documents import ROOT, Documents
-from strom.registry.formats.json_schema.drafts import Draft, draft_of
+from strom.registry.formats.json_schema.drafts import JsonSchemaDraft, draft_of
 from strom.registry.formats.json_schema.loading import Loader
-from strom.registry.formats.schema import InvalidSchema, Kind, Parsed, Problem, Referenced
+from strom.registry.formats.schema import (
+    InvalidSchema,
+    ParsedSchema,
+    Problem,
+    Referenced,
+    SchemaType,
+)
 
 
-class JsonSchema(Parsed):
+class JsonSchema(ParsedSchema):
     """A valid JSON Schema, with the documents it refers to."""
 
-    kind = Kind.JSON
+    kind = SchemaType.JSON
 
     def __init__(self, document: Any, references: dict[str, Any]) -> None:
         self.document = document
@@ -26,7 +32,7 @@ class JsonSchema(Parsed):
 
     @classmethod
     def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
-        """Read a schema whose `$ref` may name its references."""
+        """Parse a schema whose `$ref`s may name its references."""
         known: dict[str, Any] = {}
         _add(references, known)
         return cls(bounded_json.read(text), known)
@@ -38,23 +44,22 @@ class JsonSchema(Parsed):
 
     @cached_property
     def normalized(self) -> str:
-        """The document on one line, its keys in order."""
+        """The document on one line, with sorted keys."""
         return bounded_json.write(self.document, sort_keys=True)
 
     def differences(self, written: Self) -> list[Problem]:
-        """Compare what both accept."""
         return differences.problems(self._root, written._root)
 
 
-def _check(document: Any, documents: Documents, draft: Draft) -> None:
-    """Check a document against the schema of schemas, and that its references lead somewhere."""
+def _check(document: Any, documents: Documents, draft: JsonSchemaDraft) -> None:
+    """Validate a document against its meta-schema, and check that its references exist."""
     import jsonschema_rs
 
     if not isinstance(document, dict | bool):
-        raise InvalidSchema("A JSON Schema is an object, or true, or false.")
+        raise InvalidSchema("A JSON Schema must be an object, true or false.")
     validator = getattr(jsonschema_rs, draft.validator)
     try:
-        # Without a retriever of ours it would fetch what is missing from the network.
+        # Without this retriever, jsonschema-rs fetches missing documents from the network.
         validator(document, base_uri=ROOT, retriever=documents.retrieve)
     except jsonschema_rs.ValidationError as error:
         place = "/".join(map(str, error.instance_path))

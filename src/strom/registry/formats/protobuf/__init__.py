@@ -1,1 +1,1 @@
-"""Protocol Buffers: texts and descriptors, one canonical text for both, and who can read what."""
+"""Protocol Buffers: texts and descriptors, one canonical text for both, and compatibility."""

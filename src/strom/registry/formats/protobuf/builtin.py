@@ -1,8 +1,8 @@
 """Files that a schema may import without a reference to them.
 
-Google's own come with the compiler, and `google/type` with the package googleapis-common-protos
-where that is installed. Confluent's serializers count on the ones below as well: the option for
-tags and rules, and two types that Protocol Buffers lack.
+Google's own come with the compiler, and `google/type` with the package googleapis-common-protos, if it is
+installed. Confluent's serializers rely on the files below: the option for tags and rules, and two types
+that Protocol Buffers lack.
 """
 
 from importlib import resources
@@ -54,7 +54,7 @@ _OF_CONFLUENT = {
 
 
 def builtin_text(path: str) -> str | None:
-    """Return the text of a built-in file that the compiler itself does not know."""
+    """The text of a built-in file that the compiler does not bring along."""
     if path in _OF_CONFLUENT:
         return _OF_CONFLUENT[path]
     folder, _, name = path.rpartition("/")
@@ -67,5 +67,5 @@ def builtin_text(path: str) -> str | None:
 
 
 def is_builtin(path: str) -> bool:
-    """Tell whether a file has the same content for everyone."""
+    """Whether a file is built in, so that its content is the same in every schema."""
     return path.startswith(("google/protobuf/", "google/type/", "confluent/"))

@@ -1,8 +1,8 @@
-"""From the text of a .proto file to its descriptor, by Google's compiler.
+"""Compiles the text of a .proto file to its descriptor, with Google's compiler.
 
-The compiler reads files from folders, so it gets a temporary one; nothing else here touches the
-disk. It runs inside this process, in about a millisecond: what grpcio-tools imports .proto files
-with gives errors with their places, and code in which the descriptor is one literal.
+The compiler reads files from a folder, so it gets a temporary one; this module touches the disk nowhere
+else. It runs inside this process, in about a millisecond: the import hook of grpcio-tools gives errors
+with their locations, and generated code in which the descriptor is one literal.
 """
 
 import ast
@@ -23,7 +23,7 @@ from strom.registry.formats.protobuf.scanning import (
     declares_syntax,
     deepest_nesting,
     imported_paths,
-    most_dots_of_a_name,
+    max_dots_in_name,
 )
 from strom.registry.formats.schema import InvalidSchema
 
@@ -31,17 +31,17 @@ DESCRIPTOR = re.compile(rb"AddSerializedFile\((b'.*')\)")
 PROTO2 = 'syntax = "proto2"; '
 SHOWN_ERRORS = 5
 
-# What the compiler follows by calling itself, until its stack is full and the process ends.
+# The compiler recurses on these until its stack overflows and the process ends.
 MAX_DEPTH = 100
 
-# Python's filters for warnings belong to the whole process.
+# Python's warning filters are global to the process.
 _warnings_are_off = threading.Lock()
 
 
 def compile_text(path: str, files: Mapping[str, str]) -> dict[str, FileDescriptorProto]:
-    """Compile the file at `path` among `files`; returns it and all it imports, by path.
+    """Compile the file at `path` among `files`.
 
-    Each file comes after those that it imports.
+    Returns it and its imports by path, in dependency order.
     """
     with TemporaryDirectory(prefix="strom-proto-") as folder:
         for name, text in _with_builtins(files).items():
@@ -53,7 +53,7 @@ def compile_text(path: str, files: Mapping[str, str]) -> dict[str, FileDescripto
     for code in generated:
         found = DESCRIPTOR.search(code)
         if found is None:
-            raise InvalidSchema("The protobuf compiler gave an answer that is not understood.")
+            raise InvalidSchema("The output of the protobuf compiler contains no descriptor.")
         descriptor = FileDescriptorProto.FromString(ast.literal_eval(found[1].decode("ascii")))
         descriptors[descriptor.name] = descriptor
     return descriptors
@@ -75,23 +75,23 @@ def _check_depth(name: str, text: str) -> None:
     code = code_of(text)
     if deepest_nesting(code) > MAX_DEPTH:
         raise InvalidSchema(f"{name} is nested more than {MAX_DEPTH} levels deep.")
-    if most_dots_of_a_name(code) >= MAX_DEPTH:
-        raise InvalidSchema(f"{name} has a name of more than {MAX_DEPTH} parts.")
+    if max_dots_in_name(code) >= MAX_DEPTH:
+        raise InvalidSchema(f"{name} contains a name of more than {MAX_DEPTH} parts.")
 
 
 def _write(folder: Path, name: str, text: str) -> None:
     parts = name.split("/")
     if any(part in ("", ".", "..") for part in parts) or re.search(r"[\\:\0]", name):
-        raise InvalidSchema(f"{name!r} cannot be the path of an import.")
+        raise InvalidSchema(f"{name!r} is not a valid import path.")
     path = folder.joinpath(*parts)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The compiler takes a text without a syntax for proto2, but writes a warning to the
-        # terminal; said on the first line, it changes no line number.
+        # Without a syntax the compiler assumes proto2, but prints a warning; adding it to the first
+        # line keeps the line numbers.
         path.write_text(text if declares_syntax(text) else PROTO2 + text, encoding="utf-8")
     except (OSError, UnicodeEncodeError) as error:
         raise InvalidSchema(
-            f"{name!r} cannot be given to the protobuf compiler: {error}"
+            f"{name!r} cannot be passed to the protobuf compiler: {error}"
         ) from error
 
 
@@ -100,7 +100,7 @@ def _run(path: str, folder: str, shift: int) -> list[bytes]:
 
     own = str(resources.files("grpc_tools").joinpath("_proto"))
     with _warnings_are_off, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an import that is not used is no mistake
+        warnings.simplefilter("ignore")  # an unused import is valid
         try:
             answer = _protoc_compiler.get_protos(path.encode(), [folder.encode(), own.encode()])
         except _protoc_compiler.ProtocErrors as error:
@@ -109,7 +109,7 @@ def _run(path: str, folder: str, shift: int) -> list[bytes]:
 
 
 def _explained(errors: list[Any], path: str, shift: int) -> str:
-    # The place of an import that was not found says nothing that the import itself does not say.
+    # A missing import is reported by its name: its location adds nothing.
     lines = [
         _one_error(error, path, shift)
         for error in errors

@@ -1,12 +1,12 @@
 """Whether data of one .proto file can be read with another, by the rules of Confluent's registry.
 
-Protocol Buffers data carries field numbers and wire types, no names. So a field may change its
-name, and its type within a family that is encoded alike; fields and enum values may come and go.
-Messages may not vanish, and fields that could be set side by side may not become alternatives.
+Protocol Buffers data carries field numbers and wire types, not names. So a field may change its name, and
+its type within those of the same encoding; fields and enum values may be added and removed. Messages must
+not be removed, and fields that can be set together must not become alternatives.
 
-In one thing this is stricter than Confluent: a number that becomes repeated, or ceases to be, is
-a change also in proto3, where no label is written. Repeated numbers are packed there, and a
-reader of a single number drops them.
+This is stricter than Confluent's registry in one respect: making a numeric field repeated, or single,
+is a change in proto3 too, where no label is written. Repeated numbers are packed there, and a reader of
+a single number drops them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ ENCODINGS = {
     "float": "a float",
     "double": "a double",
 }
-"""How a scalar is encoded: types of one encoding can be read as each other."""
+"""The encoding of each scalar type: types with the same encoding are compatible."""
 
 
 class _Type(NamedTuple):
@@ -60,7 +60,7 @@ def problems(
     writer_files: Files,
     writer: FileDescriptorProto,
 ) -> list[Problem]:
-    """List why `reader` cannot read what `writer` wrote; paths are of messages and field numbers."""
+    """Why `reader` cannot read data of `writer`; paths are made of messages and field numbers."""
     comparison = _Comparison(_types(reader_files.values()), _types(writer_files.values()))
     found = comparison.found
     if reader.package != writer.package:
@@ -76,20 +76,20 @@ class _Comparison:
         self.found: list[Problem] = []
         self._reader_types = reader_types
         self._writer_types = writer_types
-        # By identity, which holds only as long as the objects are kept: the library makes them
-        # when they are asked for.
+        # Keyed by identity, which is stable only while the objects are referenced: the library creates
+        # them on access.
         self._compared: dict[tuple[int, int], tuple[DescriptorProto, DescriptorProto]] = {}
         self._waiting: list[tuple[DescriptorProto, DescriptorProto, str]] = []
 
     def compare_waiting(self) -> None:
-        """Compare the messages that fields were found to be of, and those that they lead to."""
+        """Compare the messages that fields refer to, and those that these lead to."""
         while self._waiting:
             self._message(*self._waiting.pop())
 
     def messages(
         self, reader: Sequence[DescriptorProto], writer: Sequence[DescriptorProto], path: str
     ) -> None:
-        """Compare the messages of a file, or those inside of a message, by name."""
+        """Compare the messages of a file, or those nested in a message, by name."""
         read = {message.name: message for message in reader}
         for message in writer:
             if message.options.map_entry:
@@ -175,15 +175,15 @@ def _fields_gone_and_new(
             found.append(Problem("ONEOF_FIELD_REMOVED", f"{path}/{choice}/{field.number}", text))
     for field in reader.field:
         if field.number not in wrote and field.label == FieldDescriptorProto.LABEL_REQUIRED:
-            text = f"the reader requires {field.name}, which the writer does not write"
+            text = f"the reader requires {field.name}, which the writer does not have"
             found.append(Problem("REQUIRED_FIELD_ADDED", f"{path}/{field.number}", text))
     return found
 
 
 def _kept_choices(reader: DescriptorProto, writer: DescriptorProto) -> set[str]:
-    """Find the oneofs of the writer of which something is left: their name, or one of their fields.
+    """The oneofs of the writer that the reader keeps in part: by name, or by one of their fields.
 
-    One that is wholly gone was removed on purpose; of one that is not, a field is missed.
+    A oneof that is gone as a whole was removed on purpose; in a remaining one, every field is expected.
     """
     numbers = {field.number for field in reader.field}
     named = {choice.name for choice in reader.oneof_decl}
@@ -195,7 +195,7 @@ def _kept_choices(reader: DescriptorProto, writer: DescriptorProto) -> set[str]:
 
 
 def _choices_made(reader: DescriptorProto, writer: DescriptorProto, path: str) -> list[Problem]:
-    """Find fields that the writer may set together, and of which the reader keeps one."""
+    """Find fields that the writer may set together, but that are alternatives for the reader."""
     found = []
     written = {field.number: field for field in writer.field}
     for choice, members in _choices(reader).items():
@@ -205,7 +205,7 @@ def _choices_made(reader: DescriptorProto, writer: DescriptorProto, path: str) -
         if len(alone) + len(groups) < 2:
             continue
         names = ", ".join(field.name for field in known)
-        text = f"the writer can set {names} together; for the reader they exclude each other"
+        text = f"the writer can set {names} together; for the reader they are alternatives"
         several = len(alone) > 1
         rule = "MULTIPLE_FIELDS_MOVED_TO_ONEOF" if several else "FIELD_MOVED_TO_EXISTING_ONEOF"
         found.append(Problem(rule, f"{path}/{choice}", text))
@@ -213,7 +213,6 @@ def _choices_made(reader: DescriptorProto, writer: DescriptorProto, path: str) -
 
 
 def _choices(message: DescriptorProto) -> dict[str, list[FieldDescriptorProto]]:
-    """List the fields of each oneof."""
     choices: dict[str, list[FieldDescriptorProto]] = {}
     for field in message.field:
         if name := _choice(message, field):
@@ -222,7 +221,7 @@ def _choices(message: DescriptorProto) -> dict[str, list[FieldDescriptorProto]]:
 
 
 def _choice(message: DescriptorProto, field: FieldDescriptorProto) -> str:
-    """Return the name of the oneof that a field is in, or nothing."""
+    """The name of the oneof that a field belongs to, or an empty string."""
     if not field.HasField("oneof_index") or field.proto3_optional:
         return ""
     return message.oneof_decl[field.oneof_index].name
@@ -250,7 +249,7 @@ def _kind(field: FieldDescriptorProto) -> str:
 
 
 def _types(files: Iterable[FileDescriptorProto]) -> dict[str, _Type]:
-    """Collect the types of files by their full names, with the dot in front that fields write."""
+    """The types of files by their full names, with the leading dot that fields use."""
     types: dict[str, _Type] = {}
     for file in files:
         prefix = f".{file.package}" if file.package else ""

@@ -1,7 +1,7 @@
-"""Options as text, an author's own ones included.
+"""Prints options, custom ones included.
 
-An own option is an extension of a message of `descriptor.proto`, so its meaning is known only to
-the files that a schema imports: options are read anew with all of these at hand.
+A custom option is an extension of a message of `descriptor.proto`, and only the files that a schema
+imports define it: options are parsed again with all of these at hand.
 """
 
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ from google.protobuf.message_factory import GetMessageClass
 
 
 class Options:
-    """Writes the options of files, given in an order in which each comes after its imports."""
+    """Prints the options of files, which are given in dependency order."""
 
     def __init__(self, files: Iterable[descriptor_pb2.FileDescriptorProto]) -> None:
         self._files = list(files)
 
     def texts(self, options: Message) -> list[str]:
-        """Write each option as `name = value`."""
+        """Each option as `name = value`."""
         if not options.ByteSize():
             return []
         kind = self._pool.FindMessageTypeByName(options.DESCRIPTOR.full_name)
@@ -67,12 +67,12 @@ class Options:
 
 
 def quoted(text: str) -> str:
-    """Write a text as a literal."""
+    """A text as a string literal."""
     return '"' + "".join(_character(character) for character in text) + '"'
 
 
 def escaped(data: bytes) -> str:
-    """Write bytes as the inside of a literal."""
+    """Bytes as the content of a string literal."""
     return "".join(_character(chr(byte)) if byte < 0x80 else f"\\{byte:03o}" for byte in data)
 
 

@@ -1,7 +1,7 @@
-"""From a descriptor to the text of a .proto file.
+"""Prints a descriptor as the text of a .proto file.
 
-A text and a descriptor of the same schema give the same print, which makes it the canonical form.
-Comments and layout are not in a descriptor; names of types are written in full.
+A text and a descriptor of the same schema print alike, which makes the result the canonical form.
+Descriptors have no comments and no layout; type names are printed in full.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,10 +34,10 @@ LABELS = {
 def print_file(
     file: FileDescriptorProto, all_files: Iterable[FileDescriptorProto], *, sort: bool = False
 ) -> str:
-    """Print a file; `all_files` are it and what it imports, each after its own imports.
+    """Print a file; `all_files` are the file and its imports, in dependency order.
 
-    With `sort` everything whose order means nothing comes in one order. Messages stay where they
-    are: serialized data names them by their position.
+    With `sort`, everything whose order has no meaning is sorted. Messages keep their order: serialized
+    data refers to them by their index.
     """
     return _Printer(file, Options(all_files), sort).print()
 
@@ -125,8 +125,8 @@ class _Printer:
     def _fields_and_nested(
         self, fields: list[FieldDescriptorProto], message: DescriptorProto
     ) -> None:
-        # Maps and groups bring a nested type with them. They are declared where that type stands
-        # among the others: data of nested messages names them by position.
+        # Maps and groups declare a nested type. They are printed at the position of that type among the
+        # nested ones: serialized data refers to nested messages by their index.
         maps = {nested.name for nested in message.nested_type if nested.options.map_entry}
         choices: dict[int, list[FieldDescriptorProto]] = {}
         bringing: dict[str, FieldDescriptorProto] = {}
@@ -149,7 +149,7 @@ class _Printer:
                     self._message(nested)
             elif not _in_choice(bringer):
                 self._declaration(bringer, nested)
-            elif bringer.oneof_index in choices:  # with all that is in it, and so only once
+            elif bringer.oneof_index in choices:  # the oneof is printed once, with all its fields
                 self._choice(message, choices.pop(bringer.oneof_index))
 
     def _choice(self, message: DescriptorProto, members: list[FieldDescriptorProto]) -> None:
@@ -174,7 +174,7 @@ class _Printer:
         self._line(f"{self._label(field)}{_type(field)} {field.name} = {field.number}{texts};")
 
     def _declaration(self, field: FieldDescriptorProto, message: DescriptorProto) -> None:
-        """Write a map or a group, with the type that it brings."""
+        """Print a map or a group together with its nested type."""
         texts = self._in_brackets(self._field_options(field))
         if _is_group(field):
             self._open(f"{self._label(field)}group {message.name} = {field.number}{texts}")
@@ -199,7 +199,7 @@ class _Printer:
             if field.type == FieldDescriptorProto.TYPE_STRING:
                 value = quoted(value)
             elif field.type == FieldDescriptorProto.TYPE_BYTES:
-                value = f'"{value}"'  # it is stored as it is written
+                value = f'"{value}"'  # it is stored in its escaped form
             texts.append(f"default = {value}")
         if field.HasField("json_name") and field.json_name != _json_name(field.name):
             texts.append(f"json_name = {quoted(field.json_name)}")
@@ -221,7 +221,7 @@ class _Printer:
         self._reserved(spans, enum.reserved_name, ENUM_NUMBERS_LAST, 0)
         values = list(enum.value)
         if self._sort:
-            first = values[:1]  # the default of proto3 and of closed enums: its place has a meaning
+            first = values[:1]  # the default value of the enum: its position matters
             values = first + sorted(values[1:], key=lambda value: (value.number, value.name))
         for value in values:
             texts = self._in_brackets(self._options.texts(value.options))
@@ -269,12 +269,12 @@ def _is_group(field: FieldDescriptorProto) -> bool:
 
 
 def _last(field: FieldDescriptorProto) -> str:
-    """Return the name of a field's type without all that it is nested in."""
+    """The unqualified name of a field's type."""
     return field.type_name.rpartition(".")[2]
 
 
 def _span(start: int, end: int, limit: int, exclusive: int) -> str:
-    """Write a range of numbers; a message's end before `end`, an enum's at it."""
+    """Print a range of numbers; a message's ends before `end`, an enum's includes it."""
     last = end - exclusive
     if last == start:
         return str(start)
@@ -282,6 +282,6 @@ def _span(start: int, end: int, limit: int, exclusive: int) -> str:
 
 
 def _json_name(name: str) -> str:
-    """Derive the JSON name that a field has if it does not say another."""
+    """The JSON name of a field that does not set one."""
     head, *rest = name.split("_")
     return head + "".join(part[:1].upper() + part[1:] for part in rest)

@@ -1,9 +1,8 @@
-"""The little that has to be known of a .proto text before the compiler gets it, in linear time.
+"""What must be known of a .proto text before the compiler gets it, found in linear time.
 
-The text is any client's. All repetitions below are possessive (`++`, `*+`), and comments and strings
-match even if nothing closes them: they end with the text, the line or a NUL character, as they do for
-the compiler. So what was looked at is consumed, no pattern goes back to try it differently, and nothing
-that the compiler reads is hidden from the limits of nesting.
+The text is untrusted. All repetitions below are possessive (`++`, `*+`), and unterminated comments and
+strings match too: they end with the text, the line or a NUL character, as they do for the compiler. So no
+pattern backtracks, and nothing that the compiler reads escapes the limits on nesting.
 """
 
 import re
@@ -21,12 +20,11 @@ _NAME = re.compile(r"[\w()]++(?:\s*+\.\s*+[\w()]++)*+(?:\s*+\.)?+")
 
 
 def declares_syntax(text: str) -> bool:
-    """Whether the file begins with its `syntax` or `edition`."""
+    """Whether the file starts with `syntax` or `edition`."""
     return _SYNTAX.match(text) is not None
 
 
 def imported_paths(text: str) -> Iterator[str]:
-    """Yield the path of each import."""
     for found in _IMPORT.finditer(_without_comments(text)):
         path = (found["path"] or "")[1:-1]
         if path:
@@ -34,12 +32,12 @@ def imported_paths(text: str) -> Iterator[str]:
 
 
 def code_of(text: str) -> str:
-    """The text with a space in the place of each comment and string."""
+    """The text with each comment and string replaced by a space."""
     return _ANY_STRING.sub(" ", _without_comments(text))
 
 
 def deepest_nesting(code: str) -> int:
-    """How deeply brackets of any kind are nested."""
+    """The depth of the nesting of all kinds of brackets."""
     depth = deepest = 0
     for bracket in _BRACKET.findall(code):
         if bracket in "{<[":
@@ -50,7 +48,7 @@ def deepest_nesting(code: str) -> int:
     return deepest
 
 
-def most_dots_of_a_name(code: str) -> int:
+def max_dots_in_name(code: str) -> int:
     """The largest number of dots in one name, such as 2 in `(a.b).c`."""
     return max((found[0].count(".") for found in _NAME.finditer(code)), default=0)
 

@@ -1,4 +1,4 @@
-"""A Protocol Buffers schema as the registry sees it."""
+"""The Protocol Buffers implementation of a parsed schema."""
 
 import base64
 import binascii
@@ -12,13 +12,19 @@ from google.protobuf.message import DecodeError
 from strom.registry.formats.protobuf import differences
 from strom.registry.formats.protobuf.compiler import compile_text
 from strom.registry.formats.protobuf.printing import print_file
-from strom.registry.formats.schema import InvalidSchema, Kind, Parsed, Problem, Referenced
+from strom.registry.formats.schema import (
+    InvalidSchema,
+    ParsedSchema,
+    Problem,
+    Referenced,
+    SchemaType,
+)
 
 
-class ProtobufSchema(Parsed):
-    """A valid .proto file, with all the files that it imports."""
+class ProtobufSchema(ParsedSchema):
+    """A valid .proto file, with all its imports."""
 
-    kind = Kind.PROTOBUF
+    kind = SchemaType.PROTOBUF
 
     def __init__(self, path: str, files: Mapping[str, FileDescriptorProto]) -> None:
         self.file = files[path]
@@ -26,7 +32,7 @@ class ProtobufSchema(Parsed):
 
     @classmethod
     def parse(cls, text: str, references: Sequence[Referenced]) -> Self:
-        """Read the text of a file, or a descriptor of it in base64 as Python's serializer sends it."""
+        """Parse the text of a file, or its descriptor in base64, which Python's serializer sends."""
         files: dict[str, str] = {}
         _add(references, files)
         path = "schema.proto"
@@ -37,21 +43,20 @@ class ProtobufSchema(Parsed):
 
     @cached_property
     def canonical(self) -> str:
-        """The file as the printer lays it out."""
+        """The file as the printer formats it."""
         return print_file(self.file, self._files.values())
 
     @cached_property
     def normalized(self) -> str:
-        """The file with everything in order whose order means nothing."""
+        """The file with everything sorted whose order has no meaning."""
         return print_file(self.file, self._files.values(), sort=True)
 
     @cached_property
     def serialized(self) -> str:
-        """The descriptor in base64, for clients that ask for `format=serialized`."""
+        """The descriptor in base64, for clients that request `format=serialized`."""
         return base64.b64encode(self.file.SerializeToString()).decode("ascii")
 
     def differences(self, written: Self) -> list[Problem]:
-        """Compare by field numbers and wire types."""
         return differences.problems(self._files, self.file, written._files, written.file)
 
 
@@ -62,11 +67,11 @@ def _add(references: Sequence[Referenced], files: dict[str, str]) -> None:
 
 
 def _as_text(text: str, files: Mapping[str, str]) -> str:
-    """Return a text as it is, and print a descriptor that came in base64."""
+    """Return a text unchanged; print a descriptor that came in base64."""
     descriptor = _decoded(text)
     if descriptor is None:
         return text
-    # Own options can be told only with the files at hand that define them.
+    # Custom options can only be parsed together with the files that define them.
     imports = "".join(f'import "{path}";\n' for path in descriptor.dependency)
     stub = "imports.proto"
     known = compile_text(stub, {**files, stub: f'syntax = "proto3";\n{imports}'})
@@ -75,7 +80,7 @@ def _as_text(text: str, files: Mapping[str, str]) -> str:
     try:
         return print_file(descriptor, (*known.values(), descriptor))
     except (KeyError, ValueError, TypeError, StopIteration) as error:
-        raise InvalidSchema(f"The descriptor contradicts itself: {error}") from error
+        raise InvalidSchema(f"The descriptor is inconsistent: {error}") from error
 
 
 def _decoded(text: str) -> FileDescriptorProto | None:

@@ -1,4 +1,4 @@
-"""How a broker of queues is reached, for source and sink alike."""
+"""The connection to an AMQP broker, for source and sink alike."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,42 +11,42 @@ CONNECT_S = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkSettings(ConnectorSettings):
-    """Where the broker is, and who one is there."""
+class AmqpConnectionSettings(ConnectorSettings):
+    """Address and credentials of the broker."""
 
     url: str = setting(
         "url",
         Kind.STRING,
-        "The broker's address, as amqp://host:port/virtual-host (amqps:// with TLS).",
+        "The broker's URL: amqp://host:port/virtual-host (amqps:// with TLS).",
         "amqp://127.0.0.1:5672/%2F",
     )
-    user: str = setting("user", Kind.STRING, "Who to log in as.", "guest")
+    user: str = setting("user", Kind.STRING, "The user to authenticate as.", "guest")
     password: str = setting("password", Kind.PASSWORD, "The user's password.", "guest")
     heartbeat_s: int = setting(
         "heartbeat.s",
         Kind.INT,
-        "After this time without a sign of life the connection counts as lost.",
+        "The heartbeat interval: without traffic for this time, the connection counts as lost.",
         60,
         minimum=1,
     )
 
     def validate(self) -> Mapping[str, str]:
-        """An address that is none, or shows a secret."""
+        """The URL must be valid, and must not contain credentials."""
         parts = urlsplit(self.url)
         if parts.scheme not in {"amqp", "amqps"} or not parts.hostname:
-            return {"url": f"{self.url} is not written as amqp://host:port/virtual-host."}
+            return {"url": f"Invalid URL {self.url}: use amqp://host:port/virtual-host."}
         if parts.password is not None:
-            return {"url": "The address must not hold a password: that is what `password` is for."}
+            return {"url": "The URL must not contain a password: use the setting password."}
         return {}
 
     def parameters(self) -> Any:
-        """What pika connects with."""
+        """The connection parameters for pika."""
         import pika
 
         try:
             parameters = pika.URLParameters(self.url)
         except ValueError as error:
-            raise ConnectError(f"The address {self.url} cannot be used: {error}") from None
+            raise ConnectError(f"Invalid URL {self.url}: {error}") from None
         parameters.credentials = pika.PlainCredentials(self.user, self.password)
         parameters.heartbeat = self.heartbeat_s
         parameters.connection_attempts = 1
@@ -56,8 +56,8 @@ class LinkSettings(ConnectorSettings):
         return parameters
 
 
-def told(error: BaseException, url: str) -> ConnectError:
-    """What to raise for something that pika raised: only a few things are not worth a second try."""
+def to_connect_error(error: BaseException, url: str) -> ConnectError:
+    """The error to raise for an error of pika's; everything but a few is retriable."""
     from pika import exceptions
 
     hopeless = (
@@ -67,7 +67,7 @@ def told(error: BaseException, url: str) -> ConnectError:
         exceptions.IncompatibleProtocolError,
     )
     if isinstance(error, hopeless):
-        return ConnectError(f"{url} refuses the connection: {error!r}")
+        return ConnectError(f"{url} rejected the connection: {error!r}")
     if isinstance(error, exceptions.ChannelClosedByBroker):
-        return ConnectError(f"{url} says {error.reply_code}: {error.reply_text}")
-    return RetriableError(f"{url} cannot be reached or was lost: {error!r}")
+        return ConnectError(f"{url} closed the channel with {error.reply_code}: {error.reply_text}")
+    return RetriableError(f"{url} is unreachable, or the connection was lost: {error!r}")
