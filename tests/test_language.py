@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "strom"
-SWEPT: tuple[str, ...] = ()
+SWEPT: tuple[str, ...] = ("wire",)
 """Folders and modules of `src/strom/` that keep to the glossary."""
 
 PARAPHRASES = {

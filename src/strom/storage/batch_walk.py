@@ -9,7 +9,7 @@ from strom.wire.kafka.batch import (
     HEADER_BYTES,
     MAGIC,
     BatchHeader,
-    checksum_holds,
+    has_valid_checksum,
     headers,
     read_header,
 )
@@ -61,7 +61,7 @@ def walk_batches(file: File, position: int, end: int) -> Iterator[WalkedBatch]:
         data = chunk[position - chunk_start : position - chunk_start + header.size_bytes]
         if len(data) < header.size_bytes:
             raise DamagedBatch(position, "the file ends within a batch")
-        if not checksum_holds(data, 0, header):
+        if not has_valid_checksum(data, 0, header):
             raise DamagedBatch(position, "a batch fails its checksum")
         yield WalkedBatch(position, header, data)
         position += header.size_bytes

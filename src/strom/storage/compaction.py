@@ -33,7 +33,7 @@ from strom.wire.kafka.batch import (
     DELETE_HORIZON_BIT,
     BatchHeader,
     Buffer,
-    checksum_holds,
+    has_valid_checksum,
     headers,
 )
 from strom.wire.kafka.compression import MAX_DECOMPRESSED_BYTES, Codec
@@ -183,7 +183,7 @@ def whole_batches(chunk: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """The batches of a chunk, each found to be undamaged; CorruptData if bytes are left over."""
     end = 0
     for position, header in headers(chunk):
-        if not checksum_holds(chunk, position, header):
+        if not has_valid_checksum(chunk, position, header):
             raise CorruptData(f"the batch at offset {header.base_offset} has a wrong checksum")
         yield position, header
         end = position + header.size_bytes

@@ -15,7 +15,7 @@ from strom.storage.region import Region
 from strom.storage.replay import rebuild_aborted
 from strom.storage.segment import Segment, Span
 from strom.storage.transaction_index import AbortedTransaction
-from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, checksum_holds, headers
+from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, has_valid_checksum, headers
 from strom.wire.kafka.records import read_records
 
 LAZY_FROM = 64 * 1024
@@ -140,7 +140,7 @@ def _check(state: LogState, segment: Segment, first: Span, data: bytes) -> None:
         gap = header.base_offset - expected
         if gap < 0 or (gap and not state.may_have_gaps(segment.base_offset)):
             raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong offset")
-        if header.magic != MAGIC or not checksum_holds(data, at, header):
+        if header.magic != MAGIC or not has_valid_checksum(data, at, header):
             raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong checksum")
         if header.leader_epoch != state.epochs.epoch_at(header.base_offset):
             raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong epoch")
@@ -243,7 +243,7 @@ def _find_in_batch(
     state: LogState, segment: Segment, position: int, header: BatchHeader, timestamp: int
 ) -> FoundOffset | None:
     data = segment.read(position, header.size_bytes)
-    if not checksum_holds(data, 0, header):
+    if not has_valid_checksum(data, 0, header):
         raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong checksum")
     try:
         records = read_records(data, 0, header)

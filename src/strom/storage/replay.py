@@ -8,7 +8,7 @@ from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerStates
 from strom.storage.segment import Segment
 from strom.storage.transaction_index import AbortedTransaction
-from strom.wire.kafka.batch import BatchHeader, checksum_holds
+from strom.wire.kafka.batch import BatchHeader, has_valid_checksum
 from strom.wire.kafka.records import Marker, read_marker
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def _read_marker(segment: Segment, position: int, header: BatchHeader) -> Marker
     try:
         return read_marker(data, 0, header)
     except MalformedRecords as error:
-        if not checksum_holds(data, 0, header):
+        if not has_valid_checksum(data, 0, header):
             raise DamagedBatch(
                 position, f"{segment.log_path} has a batch with a wrong checksum"
             ) from None

@@ -26,7 +26,7 @@ from strom.wire.kafka.batch import (
     SPAN_BYTES,
     BatchHeader,
     Buffer,
-    checksum_holds,
+    has_valid_checksum,
     read_header,
     read_span,
 )
@@ -368,7 +368,7 @@ class Segment:
             if span is not None and span.position + span.size_bytes <= self.size_bytes:
                 data = self.read(span.position, span.size_bytes)
                 header = read_header(data)
-                if header.max_timestamp == entry.timestamp and checksum_holds(data, 0, header):
+                if header.max_timestamp == entry.timestamp and has_valid_checksum(data, 0, header):
                     return entry.timestamp
         self.rebuild_indexes()
         last = self.time_index.last()

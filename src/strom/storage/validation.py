@@ -26,7 +26,7 @@ from strom.wire.kafka.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
-    checksum_holds,
+    has_valid_checksum,
     read_header,
     stamp_append_time,
 )
@@ -73,7 +73,7 @@ def validate(
         size = len(batches)
     if size > settings.max_message_bytes:
         raise _too_large(size, settings)
-    if not checksum_holds(batches, 0, header):
+    if not has_valid_checksum(batches, 0, header):
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The batch does not have its checksum.")
     _check_record_count(header)
     if from_client:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.model.errors import CorruptData
-from strom.wire.kafka.batch import checksum_holds, read_header
+from strom.wire.kafka.batch import has_valid_checksum, read_header
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.records import (
     ControlType,
@@ -52,7 +52,7 @@ def record_lists(draw, *, gaps=True, most=30):
 def read_all(batch):
     header = read_header(batch)
     assert header.size_bytes == len(batch)
-    assert checksum_holds(batch, 0, header)
+    assert has_valid_checksum(batch, 0, header)
     return read_records(batch, 0, header)
 
 
