@@ -351,7 +351,7 @@ def test_an_idle_producer_with_an_open_transaction_is_not_forgotten():
             world.clock.advance(1000 * HOUR)
             await Housekeeping(world.broker).delete_old_segments()
             assert world.partition().log.has_open_transactions
-            assert world.partition().log.knows_producer(world.id)
+            assert world.partition().log.has_producer(world.id)
 
     run(test())
 

@@ -40,7 +40,7 @@ from strom.model.group_settings import GroupSettings, check_group_configs
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
-from strom.storage.files import Files
+from strom.storage.files import FileSystem
 from strom.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class Broker:
     async def open(
         cls,
         settings: BrokerSettings,
-        files: Files,
+        files: FileSystem,
         clock: Clock,
         on_offline: Callable[[Exception], None],
     ) -> "Broker":

@@ -32,7 +32,7 @@ from strom.coordination.transactions.records import (
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from strom.storage.log import Appended
-from strom.storage.producer_state import ProducerFacts
+from strom.storage.producer_state import ProducerInfo
 from strom.wire.kafka.records import Record, build_batch
 
 log = logging.getLogger(__name__)
@@ -283,7 +283,7 @@ class Transactions:
                     log.warning("An unfinished transaction of nobody in %s is aborted", name)
                     self._abort_orphan(partition, producer)
 
-    def _abort_orphan(self, partition: Partition, producer: ProducerFacts) -> None:
+    def _abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
         if producer not in partition.log.producers():
             return  # it was ended in another way meanwhile
         try:

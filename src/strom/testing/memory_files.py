@@ -176,7 +176,7 @@ class MemoryFiles:
         """How many processes have ended; a file opened before the last one is dead."""
         return self._life
 
-    # The verbs of `Files`
+    # The verbs of `FileSystem`
 
     def open(self, path: str, *, create: bool = False) -> "MemoryFile":
         """Open a file for reading and appending."""

@@ -19,11 +19,11 @@ from strom.wire.kafka.records import (
     build_batch,
     build_marker,
     encode_records,
-    move_record_in_time,
     read_body,
     read_keys,
     read_marker,
     read_records,
+    rebase_timestamp,
 )
 
 READERS = {
@@ -115,7 +115,7 @@ def test_a_record_moved_to_another_base_time_keeps_its_own_time(records, base_ti
     body = read_body(batch, 0, header)
     moved = bytearray()
     for key in read_keys(body, header):
-        move_record_in_time(moved, body, key, base_timestamp)
+        rebase_timestamp(moved, body, key, base_timestamp)
     again = assemble(header._replace(base_timestamp=base_timestamp), moved, Codec.NONE)
     assert read_all(again) == records
 

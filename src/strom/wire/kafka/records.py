@@ -350,9 +350,7 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
     return out
 
 
-def move_record_in_time(
-    out: bytearray, body: bytes, record: RecordKey, base_timestamp: int
-) -> None:
+def rebase_timestamp(out: bytearray, body: bytes, record: RecordKey, base_timestamp: int) -> None:
     """Append a record of `body` to `out`, with its timestamp delta relative to another base."""
     one = bytearray(b"\0")
     _add_varint(one, record.timestamp - base_timestamp)
