@@ -1,9 +1,8 @@
 """The only access to the disk. Nothing else in `strom.storage` calls the operating system.
 
 `FileSystem` and `File` are the operations that storage needs. `DiskFiles` runs them on the operating
-system;
-`strom.testing.MemoryFiles` runs them in memory and simulates crashes and failing disks. Differences
-between operating systems are handled here.
+system; `strom.testing.MemoryFiles` runs them in memory and simulates crashes and failing disks.
+Differences between operating systems are handled here.
 """
 
 import errno
