@@ -36,7 +36,7 @@ from strom.server.process_limits import (
     make_connection_slots,
     raise_open_file_limit,
 )
-from strom.storage.files import DiskFiles, Files
+from strom.storage.files import DiskFiles, FileSystem
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,11 @@ class Node:
     """A broker with its listener and its background work."""
 
     def __init__(
-        self, settings: BrokerSettings, *, files: Files | None = None, clock: Clock | None = None
+        self,
+        settings: BrokerSettings,
+        *,
+        files: FileSystem | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.settings = settings
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()

@@ -68,11 +68,11 @@ class Sharing:
         return self.take(member, most).acquired
 
     async def acknowledge(
-        self, first: int, last: int, *verdicts: int, member: str = MEMBER
+        self, first: int, last: int, *types: int, member: str = MEMBER
     ) -> ErrorCode:
         """Say what became of records, and wait until it is written down."""
         said: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        self.shared.acknowledge(member, [Acknowledgement(first, last, verdicts)], said.set_result)
+        self.shared.acknowledge(member, [Acknowledgement(first, last, types)], said.set_result)
         return await asyncio.wait_for(said, 10)
 
 

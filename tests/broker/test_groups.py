@@ -13,15 +13,15 @@ import pytest
 from strom.broker.groups import Groups
 from strom.broker.state_topic import java_hash
 from strom.coordination.groups.commands import (
-    Commit,
+    CommitOffsets,
     DeleteGroup,
     Heartbeat,
-    Join,
-    Leave,
-    Leaver,
-    Sync,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
 )
-from strom.coordination.groups.outcome import Joined
+from strom.coordination.groups.outcome import JoinResponse
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import DAY_MS
@@ -72,13 +72,13 @@ async def coordinating(
             groups.stop()
 
 
-def commit(group: str, offset: int, now_ms: int = 0) -> Commit:
+def commit(group: str, offset: int, now_ms: int = 0) -> CommitOffsets:
     committed = CommittedOffset(offset=offset, committed_ms=now_ms)
-    return Commit(group=group, generation=-1, member="", offsets=((PARTITION, committed),))
+    return CommitOffsets(group=group, generation=-1, member="", offsets=((PARTITION, committed),))
 
 
-def join(group: str, member: str = "") -> Join:
-    return Join(
+def join(group: str, member: str = "") -> JoinGroup:
+    return JoinGroup(
         group=group,
         member=member,
         fresh=str(next(_fresh)),
@@ -90,10 +90,10 @@ def join(group: str, member: str = "") -> Join:
     )
 
 
-async def become_stable(groups: Groups, group: str) -> Joined:
-    joined: Joined = await groups.submit(join(group))
+async def become_stable(groups: Groups, group: str) -> JoinResponse:
+    joined: JoinResponse = await groups.submit(join(group))
     synced = await groups.submit(
-        Sync(
+        SyncGroup(
             group=group,
             generation=joined.generation,
             member=joined.member,
@@ -206,7 +206,7 @@ def test_offsets_expire_when_a_group_was_empty_for_long_enough():
             assert await committed(groups, "plain") is None
             assert [one.id for one in groups.look().groups()] == ["active"]
             assert await committed(groups, "active") == 7
-            leave = Leave(group="active", leavers=(Leaver(joined.member),))
+            leave = LeaveGroup(group="active", leavers=(LeavingMember(joined.member),))
             await groups.submit(leave)
             clock.advance(7 * DAY_MS - 1)
             await groups.expire_offsets()
@@ -226,7 +226,7 @@ def test_an_offset_with_its_own_time_goes_when_that_is_over():
         async with coordinating(clock=clock) as (_, groups):
             offset = CommittedOffset(offset=7, committed_ms=0, expires_ms=clock.now_ms() + 10)
             await groups.submit(
-                Commit(group="g", generation=-1, member="", offsets=((PARTITION, offset),))
+                CommitOffsets(group="g", generation=-1, member="", offsets=((PARTITION, offset),))
             )
             await groups.expire_offsets()
             assert await committed(groups, "g") == 7

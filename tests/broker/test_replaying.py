@@ -12,11 +12,11 @@ from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import (
     CommittedOffset,
-    GroupGone,
+    GroupDeleted,
     GroupMetadata,
     GroupRecord,
     OffsetCommitted,
-    OffsetGone,
+    OffsetDeleted,
     is_offset_key,
 )
 from strom.model.broker_settings import BrokerSettings
@@ -35,8 +35,8 @@ plain_batches = st.lists(
     st.one_of(
         commits,
         commits,
-        st.builds(OffsetGone, groups, partitions),
-        st.builds(GroupGone, groups),
+        st.builds(OffsetDeleted, groups, partitions),
+        st.builds(GroupDeleted, groups),
         st.builds(
             GroupMetadata,
             group=groups,

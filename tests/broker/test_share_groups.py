@@ -10,8 +10,11 @@ import pytest
 from strom.broker import share_groups, share_state_log
 from strom.broker.replaying import records_of
 from strom.coordination.groups.share.partitions.acquisition import Acquired, AcquireLimits
-from strom.coordination.groups.share.partitions.records import Snapshot, decode
-from strom.coordination.groups.share.partitions.share_partition import Acknowledgement, Verdict
+from strom.coordination.groups.share.partitions.records import ShareSnapshot, decode
+from strom.coordination.groups.share.partitions.share_partition import (
+    Acknowledgement,
+    AcknowledgeType,
+)
 from strom.coordination.groups.share.protocol import ShareHeartbeat
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.topics import SHARE_STATE_TOPIC
@@ -22,7 +25,7 @@ from strom.wire.kafka.records import Record as WireRecord
 from tests.broker.opened import safe
 from tests.broker.sharing import MEMBER, OTHER, Sharing, sharing, values_of
 
-ACCEPT, RELEASE, REJECT = Verdict.ACCEPT, Verdict.RELEASE, Verdict.REJECT
+ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 
 
 def run(test):
@@ -113,7 +116,7 @@ def test_a_snapshot_is_written_now_and_then_and_the_log_before_it_can_go():
                 await it.acknowledge(offset, offset, ACCEPT)
             place = it.shares.state_log.place_of(it.shared.shared.key)
             written = [decode(one.key, one.value) for one in _records(it)]
-            assert sum(isinstance(record, Snapshot) for record in written) >= 3
+            assert sum(isinstance(record, ShareSnapshot) for record in written) >= 3
             await it.shares.prune()
             assert place.log.start_offset == it.shared.shared.snapshot_offset > 0
         async with sharing(files) as it:

@@ -15,7 +15,7 @@ from strom.broker.housekeeping import Housekeeping
 from strom.broker.partition import Partition
 from strom.broker.replaying import batches_of
 from strom.broker.state_compaction import MAX_DIRTY_BYTES, partitions_to_compact
-from strom.coordination.groups.commands import Commit
+from strom.coordination.groups.commands import CommitOffsets
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.model.topics import (
@@ -81,7 +81,7 @@ async def commit(groups: Groups, numbers: Iterable[int], *, groups_count: int = 
         group, index = f"g{number % groups_count}", number // groups_count % 10
         offset = CommittedOffset(offset=number, metadata=LARGE, committed_ms=0)
         offsets = ((TopicPartition("t", index), offset),)
-        command = Commit(group=group, generation=-1, member="", offsets=offsets)
+        command = CommitOffsets(group=group, generation=-1, member="", offsets=offsets)
         answers.append(groups.submit(command))
     assert {answer.code for answer in await asyncio.gather(*answers)} == {ErrorCode.NONE}
 

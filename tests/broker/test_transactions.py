@@ -12,10 +12,10 @@ from strom.broker.groups import Groups
 from strom.broker.housekeeping import Housekeeping
 from strom.broker.partition import Partition
 from strom.broker.transactions import Transactions
-from strom.coordination.groups.commands import Commit, ProducerEpoch
+from strom.coordination.groups.commands import CommitOffsets, ProducerEpoch
 from strom.coordination.groups.records import CommittedOffset
-from strom.coordination.transactions.commands import AddPartitions, End, Init
-from strom.coordination.transactions.outcome import Answered
+from strom.coordination.transactions.commands import AddPartitions, EndTransaction, InitProducer
+from strom.coordination.transactions.outcome import TransactionResponse
 from strom.coordination.transactions.states import TransactionState
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
@@ -49,10 +49,10 @@ class World:
         return self.broker.topic(topic).partitions[0]
 
     async def init(self) -> None:
-        command = Init(transactional_id=NAME, timeout_ms=60_000, fresh_producer_id=7)
+        command = InitProducer(transactional_id=NAME, timeout_ms=60_000, new_producer_id=7)
         self._is_now(await self.transactions.submit(command))
 
-    def _is_now(self, answer: Answered) -> None:
+    def _is_now(self, answer: TransactionResponse) -> None:
         assert answer.code is OK, answer
         self.id, self.epoch, self.sequence = answer.producer_id, answer.epoch, 0
 
@@ -81,7 +81,7 @@ class World:
         self.transactions.admit(NAME, self.id, self.epoch, partition, adds=True)
         committed = CommittedOffset(offset=offset, committed_ms=self.clock.now_ms())
         answer = await self.groups.submit(
-            Commit(
+            CommitOffsets(
                 group=GROUP,
                 generation=-1,
                 member="",
@@ -91,9 +91,9 @@ class World:
         )
         assert answer.partitions == {INPUT: OK}
 
-    def end(self, *, commit: bool) -> "asyncio.Future[Answered]":
+    def end(self, *, commit: bool) -> "asyncio.Future[TransactionResponse]":
         return self.transactions.submit(
-            End(
+            EndTransaction(
                 transactional_id=NAME,
                 producer_id=self.id,
                 epoch=self.epoch,
@@ -351,7 +351,7 @@ def test_an_idle_producer_with_an_open_transaction_is_not_forgotten():
             world.clock.advance(1000 * HOUR)
             await Housekeeping(world.broker).delete_old_segments()
             assert world.partition().log.has_open_transactions
-            assert world.partition().log.knows_producer(world.id)
+            assert world.partition().log.has_producer(world.id)
 
     run(test())
 

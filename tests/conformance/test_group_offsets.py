@@ -9,7 +9,12 @@ from kio.schema.errors import ErrorCode
 
 from strom.broker.state_topic import java_hash
 from strom.coordination.groups.log_format import decode, encode
-from strom.coordination.groups.records import GroupGone, GroupMetadata, OffsetCommitted, OffsetGone
+from strom.coordination.groups.records import (
+    GroupDeleted,
+    GroupMetadata,
+    OffsetCommitted,
+    OffsetDeleted,
+)
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.records import read_records
 from tests.conformance.calls import Topic, end_offset, wait_until_gone
@@ -328,8 +333,8 @@ def test_records_have_kafkas_own_form(
         GroupMetadata,
         OffsetCommitted,
         GroupMetadata,
-        OffsetGone,
-        GroupGone,
+        OffsetDeleted,
+        GroupDeleted,
     ]
     # Read and written again, every byte is the same: on Kafka this means that strom writes as it does.
     assert [encode(one) for one in records if one is not None] == stored

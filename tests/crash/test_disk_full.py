@@ -85,7 +85,7 @@ def test_producers_are_refused_consumers_read_on_and_nothing_acknowledged_is_los
 
 
 def refusals(server: BrokerProcess) -> list[str]:
-    return [line for line in server.words().splitlines() if "are refused" in line]
+    return [line for line in server.words().splitlines() if "are rejected" in line]
 
 
 def test_a_broker_that_was_killed_on_a_full_disk_starts_there_and_reads(disk):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from strom.broker import groups
 from strom.coordination.groups.classic import membership
-from strom.coordination.groups.offsets import Offsets
+from strom.coordination.groups.offsets import CommittedOffsets
 from strom.coordination.groups.records import OffsetCommitted
 from tests.history.planting import Plant, around
 
@@ -22,7 +22,7 @@ def forget_offsets_at_restart() -> None:
 def keep_first_offset() -> None:
     """The first commit of a partition counts for ever."""
 
-    @around(Offsets, "replay")
+    @around(CommittedOffsets, "replay")
     def replay(original, self, record, *rest):
         if isinstance(record, OffsetCommitted) and record.partition in self.of(record.group):
             return

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from strom.broker.markers import MarkerWriter, Writing
-from strom.coordination.groups.offsets import Offsets
-from strom.coordination.transactions.commands import AddPartitions, End
+from strom.coordination.groups.offsets import CommittedOffsets
+from strom.coordination.transactions.commands import AddPartitions, EndTransaction
 from strom.coordination.transactions.coordinator import TransactionCoordinator
 from strom.storage.log import Log
 from strom.storage.producer_state import ProducerStates
@@ -64,7 +64,7 @@ def fence_nobody() -> None:
 
     @around(TransactionCoordinator, "handle")
     def handle(original, self, command, *rest):
-        if isinstance(command, AddPartitions | End):
+        if isinstance(command, AddPartitions | EndTransaction):
             known = self.find(command.transactional_id)
             command = replace(command, epoch=known.epoch, producer_id=known.producer_id)
         return original(self, command, *rest)
@@ -78,7 +78,7 @@ def fence_nobody() -> None:
 def keep_aborted_offsets() -> None:
     """The offsets of an aborted transaction come into force."""
 
-    @around(Offsets, "end_transaction")
+    @around(CommittedOffsets, "end_transaction")
     def end_transaction(original, self, transaction, *, committed):
         original(self, transaction, committed=True)
 

@@ -9,7 +9,7 @@ from strom.app import Node
 from strom.broker.broker import Broker
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock
-from strom.storage.files import Files
+from strom.storage.files import FileSystem
 from strom.testing import ManualClock, MemoryFiles
 from strom.wire.kafka.codec import decode, encode
 from strom.wire.kafka.messages import RESPONSES
@@ -161,7 +161,7 @@ class RunningNode:
 
 @asynccontextmanager
 async def running_node(
-    files: Files | None = None, clock: Clock | None = None, **settings: Any
+    files: FileSystem | None = None, clock: Clock | None = None, **settings: Any
 ) -> AsyncIterator[RunningNode]:
     """A node on a free port, by default on a disk in memory and with a clock that stands still."""
     node = Node(

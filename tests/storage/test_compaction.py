@@ -10,7 +10,7 @@ from strom.model.topic_settings import TopicSettings
 from strom.storage.compaction import AbortedTransactions, Cleaner, KeyMap, build_key_map
 from strom.storage.compaction_plan import CompactionPlan, group_segments, plan_compaction
 from strom.storage.producer_state import ProducerStates
-from strom.storage.retention import SegmentFacts
+from strom.storage.retention import SegmentInfo
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import headers
 from strom.wire.kafka.compression import Codec
@@ -101,7 +101,7 @@ class SmallLog:
         ends = [base for base, _ in self.segments[1:]] + [self.next_offset]
         last = len(self.segments) - 1
         return [
-            SegmentFacts(base, end, len(data), 0, 0, i == last)
+            SegmentInfo(base, end, len(data), 0, 0, i == last)
             for i, ((base, data), end) in enumerate(zip(self.segments, ends, strict=True))
         ]
 

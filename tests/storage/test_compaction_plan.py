@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from strom.model.topic_settings import TopicSettings
 from strom.storage.compaction_plan import group_segments, plan_compaction
-from strom.storage.retention import SegmentFacts
+from strom.storage.retention import SegmentInfo
 
 NOW = 1_000_000
 END = 10**9
@@ -15,7 +15,7 @@ END = 10**9
 def log(*sizes, timestamp=NOW - 100):
     """Segments of ten offsets each; the last one is active."""
     return [
-        SegmentFacts(10 * i, 10 * i + 10, size, timestamp, NOW, i == len(sizes) - 1)
+        SegmentInfo(10 * i, 10 * i + 10, size, timestamp, NOW, i == len(sizes) - 1)
         for i, size in enumerate(sizes)
     ]
 
@@ -119,7 +119,7 @@ def test_small_neighbours_are_grouped_up_to_the_size():
 
 def test_a_group_does_not_span_more_offsets_than_an_index_can_hold():
     def at(base, following):
-        return SegmentFacts(base, following, 1, 0, 0, False)
+        return SegmentInfo(base, following, 1, 0, 0, False)
 
     span = 2**31 - 1
     assert len(group_segments([at(0, 5), at(5, span)], max_bytes=100)) == 1

@@ -51,7 +51,7 @@ def test_a_directory_in_use_is_refused_and_says_by_whom(tmp_path):
 
 def test_a_foreign_folder_is_not_touched(tmp_path):
     (tmp_path / "thesis.txt").write_text("precious")
-    with pytest.raises(UserError, match="not strom's"):
+    with pytest.raises(UserError, match="files of another program"):
         opened(DiskFiles(), str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 

@@ -46,7 +46,7 @@ def test_only_newer_epochs_are_taken_and_unused_ones_replaced():
 
 def test_a_cut_forgets_what_began_behind_it():
     known = epochs((1, 0), (2, 10), (3, 20))
-    known.cut_from(10)
+    known.truncate_from(10)
     assert known.starts == [(1, 0)]
     assert known.latest == 1
 

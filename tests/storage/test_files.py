@@ -8,11 +8,11 @@ import pytest
 
 from strom.storage.files import (
     DiskFiles,
+    create_durable_directory,
     is_temporary,
-    make_durable_directory,
-    read_whole,
-    replace_whole,
-    write_whole,
+    read_file,
+    replace_file,
+    write_file,
 )
 from strom.supervision.file_lock import LockHeld
 from strom.testing.memory_files import MemoryFiles
@@ -50,7 +50,7 @@ def test_appends_go_on_at_the_new_end_after_a_cut(place):
     file.append(b"x")
     file.datasync()
     file.close()
-    assert read_whole(files, f"{path}/a") == b"0123x"
+    assert read_file(files, f"{path}/a") == b"0123x"
 
 
 def test_a_file_that_is_not_there_is_not_created_by_reading(place):
@@ -65,20 +65,20 @@ def test_a_file_that_is_not_there_is_not_created_by_reading(place):
 
 def test_a_rename_replaces_its_target(place):
     files, path = place
-    write_whole(files, f"{path}/a", b"old")
-    write_whole(files, f"{path}/b", b"new")
+    write_file(files, f"{path}/a", b"old")
+    write_file(files, f"{path}/b", b"new")
     files.rename(f"{path}/b", f"{path}/a")
     files.sync_directory(path)
     assert files.list(path) == ["a"]
-    assert read_whole(files, f"{path}/a") == b"new"
+    assert read_file(files, f"{path}/a") == b"new"
 
 
 def test_folders_are_made_listed_and_removed(place):
     files, path = place
-    make_durable_directory(files, f"{path}/one/two")
-    make_durable_directory(files, f"{path}/one/two")
-    write_whole(files, f"{path}/one/two/b", b"")
-    write_whole(files, f"{path}/one/two/a", b"")
+    create_durable_directory(files, f"{path}/one/two")
+    create_durable_directory(files, f"{path}/one/two")
+    write_file(files, f"{path}/one/two/b", b"")
+    write_file(files, f"{path}/one/two/a", b"")
     assert files.list(f"{path}/one/two") == ["a", "b"]
     assert files.is_directory(f"{path}/one")
     assert not files.is_directory(f"{path}/one/two/a")
@@ -91,11 +91,11 @@ def test_folders_are_made_listed_and_removed(place):
 
 def test_writing_whole_files_replaces_all_of_them(place):
     files, path = place
-    write_whole(files, f"{path}/a", b"a long content")
-    write_whole(files, f"{path}/a", b"short")
-    assert read_whole(files, f"{path}/a") == b"short"
-    replace_whole(files, path, "a", b"other")
-    assert read_whole(files, f"{path}/a") == b"other"
+    write_file(files, f"{path}/a", b"a long content")
+    write_file(files, f"{path}/a", b"short")
+    assert read_file(files, f"{path}/a") == b"short"
+    replace_file(files, path, "a", b"other")
+    assert read_file(files, f"{path}/a") == b"other"
     assert files.list(path) == ["a"]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from strom.storage.files import write_whole
+from strom.storage.files import write_file
 from strom.storage.folder import complete_interrupted_work, swap_name
 from strom.testing.memory_files import MemoryFiles
 
@@ -16,7 +16,7 @@ def completed(*names: str) -> tuple[list[int], list[str]]:
     files = MemoryFiles()
     files.make_directory("d")
     for each in names:
-        write_whole(files, f"d/{each}", each.encode())
+        write_file(files, f"d/{each}", each.encode())
     bases = complete_interrupted_work(files, "d").bases
     return bases, [f"{each}={files.peek(f'd/{each}').decode()}" for each in files.list("d")]
 

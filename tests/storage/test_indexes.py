@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strom.model.errors import CorruptData
-from strom.storage.checksummed import sign
+from strom.storage.checksummed import add_checksum
 from strom.storage.offset_index import IndexEntry, OffsetIndex
 from strom.storage.time_index import TimeEntry, TimeIndex
 from strom.storage.transaction_index import AbortedTransaction, decode_aborted, encode_aborted
@@ -42,7 +42,7 @@ def test_the_offset_index_finds_the_last_entry_at_or_before(entries, offset):
 @given(ASCENDING)
 def test_the_offset_index_lies_on_disk_as_kafka_has_it(entries):
     data = offset_index(entries).encode()
-    assert data == sign(b"".join(struct.pack(">II", *entry) for entry in entries))
+    assert data == add_checksum(b"".join(struct.pack(">II", *entry) for entry in entries))
     read = OffsetIndex.decode(data, 2**32)
     assert len(read) == len(entries)
     assert read.encode() == data
@@ -59,7 +59,7 @@ def test_the_offset_index_lies_on_disk_as_kafka_has_it(entries):
 )
 def test_an_impossible_offset_index_is_refused(data):
     with pytest.raises(CorruptData):
-        OffsetIndex.decode(sign(data), 1000)
+        OffsetIndex.decode(add_checksum(data), 1000)
 
 
 @settings(deadline=None)
@@ -73,14 +73,14 @@ def test_the_time_index_keeps_only_new_largest_timestamps(pairs, timestamp):
     before = [entry for entry in kept if entry.timestamp < timestamp]
     assert index.before(timestamp) == (before[-1] if before else None)
     assert index.last() == (kept[-1] if kept else None)
-    assert index.encode() == sign(b"".join(struct.pack(">qI", *entry) for entry in kept))
+    assert index.encode() == add_checksum(b"".join(struct.pack(">qI", *entry) for entry in kept))
     assert TimeIndex.decode(index.encode()).last() == index.last()
 
 
 @pytest.mark.parametrize("data", [b"x" * 13, struct.pack(">qIqI", 5, 1, 5, 2)])
 def test_an_impossible_time_index_is_refused(data):
     with pytest.raises(CorruptData):
-        TimeIndex.decode(sign(data))
+        TimeIndex.decode(add_checksum(data))
 
 
 def test_the_transaction_index_gives_back_what_was_written():

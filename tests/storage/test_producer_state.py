@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.storage.producer_state import (
+    BatchMetadata,
     CompletedTransaction,
-    ProducerFacts,
+    ProducerInfo,
     ProducerStates,
-    RememberedBatch,
 )
 from strom.wire.kafka.batch import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
 from strom.wire.kafka.records import ControlType, Marker
@@ -71,7 +71,7 @@ def test_a_duplicate_of_each_of_the_last_five_batches_is_answered_with_its_offse
     states = states_after(*(batch(100 + 2 * i, 2 * i, count=2, time=i) for i in range(6)))
     for i in range(1, 6):
         duplicate = states.check(batch(999, 2 * i, count=2))
-        assert duplicate == RememberedBatch(2 * i, 2 * i + 1, 100 + 2 * i, 101 + 2 * i, i)
+        assert duplicate == BatchMetadata(2 * i, 2 * i + 1, 100 + 2 * i, 101 + 2 * i, i)
     assert refusal(states, batch(999, 0, count=2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -175,9 +175,9 @@ def test_idle_producers_are_forgotten_but_not_in_a_transaction():
 
 def test_producers_are_described():
     states = states_after(batch(5, 0, count=4, epoch=2, time=77, transactional=True))
-    assert list(states.producers()) == [ProducerFacts(1, 2, 3, 77, None, 5, 8)]
+    assert list(states.producers()) == [ProducerInfo(1, 2, 3, 77, None, 5, 8)]
     states.update(control(9, epoch=2, time=80), Marker(ControlType.COMMIT, 6))
-    assert list(states.producers()) == [ProducerFacts(1, 2, 3, 80, 6, None, 8)]
+    assert list(states.producers()) == [ProducerInfo(1, 2, 3, 80, 6, None, 8)]
 
 
 def a_snapshot():

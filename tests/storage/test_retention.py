@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.model.topic_settings import TopicSettings
-from strom.storage.retention import SegmentFacts, segments_to_delete
+from strom.storage.retention import SegmentInfo, segments_to_delete
 
 NOW = 1_000_000
 END = 10**9
@@ -12,7 +12,7 @@ END = 10**9
 def log(*segments):
     """Segments of ten offsets each, given as (size, largest timestamp); the last one is active."""
     return [
-        SegmentFacts(
+        SegmentInfo(
             base_offset=10 * i,
             next_offset=10 * i + 10 if size else 10 * i,
             size_bytes=size,

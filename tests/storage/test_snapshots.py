@@ -3,7 +3,7 @@
 import pytest
 
 from strom.storage.producer_state import ProducerStates
-from strom.storage.snapshots import Snapshot, SnapshotFiles
+from strom.storage.snapshots import ProducerSnapshot, SnapshotFiles
 from strom.testing.memory_files import MemoryFiles
 
 
@@ -17,7 +17,7 @@ def files():
 def written(files, *offsets) -> SnapshotFiles:
     snapshots = SnapshotFiles(files, "d", [])
     for offset in offsets:
-        snapshots.write(Snapshot(offset, ProducerStates().snapshot(offset)))
+        snapshots.write(ProducerSnapshot(offset, ProducerStates().snapshot(offset)))
     return snapshots
 
 

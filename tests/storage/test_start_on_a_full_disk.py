@@ -120,7 +120,7 @@ def test_one_line_says_that_writes_are_refused_however_many_are(caplog):
         with pytest.raises(ApiError):
             world.append(batch(b"more"))
     (line,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
-    assert line.getMessage().startswith("Writes to data are refused")
+    assert line.getMessage().startswith("Writes to data are rejected")
 
 
 def test_a_compaction_that_finds_no_space_refuses_nobodys_writes(caplog):
@@ -175,7 +175,7 @@ def levels(caplog) -> list[str]:
 def test_a_shortage_is_reported_with_path_space_and_what_to_do(caplog):
     files = Medium()
     files.free = 17
-    Shortage(files, "/data").refused(FULL)
+    Shortage(files, "/data").on_write_failed(FULL)
     (message,) = caplog.messages
     for part in ("/data", "No space left on device", "17 of 1000 bytes", "Free space", "restart"):
         assert part in message
@@ -186,17 +186,17 @@ def test_a_shortage_ends_when_writes_succeed_for_a_while_and_there_is_space(capl
     shortage = Shortage(files, "/data", clock)
     with caplog.at_level(logging.INFO):
         for _ in range(3):
-            shortage.refused(FULL)
-        shortage.write_succeeded()
+            shortage.on_write_failed(FULL)
+        shortage.on_write_succeeded()
         assert levels(caplog) == ["ERROR"], "a small write finds room where a large one did not"
         clock.now += QUIET_SECONDS
-        shortage.write_succeeded()
+        shortage.on_write_succeeded()
         assert levels(caplog) == ["ERROR"], "the disk is still full"
         files.free = 1 << 30
-        shortage.write_succeeded()
-        shortage.write_succeeded()
+        shortage.on_write_succeeded()
+        shortage.on_write_succeeded()
         assert levels(caplog) == ["ERROR", "INFO"]
-        shortage.refused(FULL)
+        shortage.on_write_failed(FULL)
         assert levels(caplog) == ["ERROR", "INFO", "ERROR"]
 
 
@@ -204,8 +204,8 @@ def test_a_shortage_of_descriptors_needs_no_space_to_end(caplog):
     files, clock = Medium(), Clock()
     shortage = Shortage(files, "/data", clock)
     with caplog.at_level(logging.INFO):
-        shortage.refused(OSError(errno.EMFILE, "Too many open files"))
+        shortage.on_write_failed(OSError(errno.EMFILE, "Too many open files"))
         assert "ulimit -n" in caplog.text
         clock.now += QUIET_SECONDS
-        shortage.write_succeeded()
+        shortage.on_write_succeeded()
         assert levels(caplog) == ["ERROR", "INFO"]

@@ -10,7 +10,7 @@ from strom.model.errors import ApiError, ErrorCode
 from strom.model.settings import INT_MAX, MIB
 from strom.model.topic_settings import TopicSettings
 from strom.storage.validation import validate
-from strom.wire.kafka.batch import checksum, checksum_holds, pack_header, read_header
+from strom.wire.kafka.batch import checksum, has_valid_checksum, pack_header, read_header
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.records import (
     ControlType,
@@ -187,7 +187,7 @@ def test_append_time_replaces_the_producers_and_the_checksum_holds():
     validated = validate(batch(timestamp=NOW + 10**8), topic, now_ms=NOW)
     header = read_header(validated.buffer)
     assert header == validated.header
-    assert checksum_holds(validated.buffer, 0, header)
+    assert has_valid_checksum(validated.buffer, 0, header)
     assert [r.timestamp for r in read_records(validated.buffer, 0, header)] == [NOW, NOW]
     assert refusal(batch(append_time_ms=NOW), topic) == "INVALID_TIMESTAMP"
 
@@ -223,7 +223,7 @@ def test_a_topics_compression_type_decides_the_codec(sent, wanted, clock):
     assert header == read_header(buffer)
     assert header.codec == Codec.named(wanted)
     assert header.size_bytes == len(buffer)
-    assert checksum_holds(buffer, 0, header)
+    assert has_valid_checksum(buffer, 0, header)
     assert read_records(buffer, 0, header) == read_records(data, 0, read_header(data))
     kept = ("producer_id", "producer_epoch", "base_sequence", "record_count", "is_transactional")
     for name in kept:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from strom.storage.files import read_whole, write_whole
+from strom.storage.files import read_file, write_file
 from strom.testing.memory_files import MemoryFiles
 
 SEEDS = range(60)
@@ -26,7 +26,7 @@ def survivors(prepare) -> set[bytes | None]:
 
 
 def synced_file(files, content=b"safe"):
-    write_whole(files, "d/a", content)
+    write_file(files, "d/a", content)
     files.sync_directory("d")
 
 
@@ -35,7 +35,7 @@ def test_what_was_synced_stays():
 
 
 def test_a_file_without_a_synced_entry_may_be_gone():
-    assert survivors(lambda files: write_whole(files, "d/a", b"x")) == {None, b"x"}
+    assert survivors(lambda files: write_file(files, "d/a", b"x")) == {None, b"x"}
 
 
 def test_a_removal_without_a_sync_may_be_undone():
@@ -132,8 +132,8 @@ def test_a_failing_append_may_leave_a_part():
 
 def test_calls_are_counted_by_name():
     files = MemoryFiles()
-    write_whole(files, "a", b"x")
-    read_whole(files, "a")
+    write_file(files, "a", b"x")
+    read_file(files, "a")
     assert files.calls["open"] == 2
     assert files.calls["datasync"] == 1
 

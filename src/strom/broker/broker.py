@@ -23,8 +23,8 @@ from strom.coordination.metadata.records import (
     GroupConfigs,
     LeaderEpoch,
     MetadataRecord,
-    Topic,
-    TopicGone,
+    TopicDeleted,
+    TopicMetadata,
 )
 from strom.model.broker_settings import BrokerSettings
 from strom.model.clock import Clock
@@ -40,7 +40,7 @@ from strom.model.group_settings import GroupSettings, check_group_configs
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
 from strom.storage.directory import DataDirectory
-from strom.storage.files import Files
+from strom.storage.files import FileSystem
 from strom.storage.log import Log
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class Broker:
     async def open(
         cls,
         settings: BrokerSettings,
-        files: Files,
+        files: FileSystem,
         clock: Clock,
         on_offline: Callable[[Exception], None],
     ) -> "Broker":
@@ -120,7 +120,7 @@ class Broker:
             for index in range(unfinished.partitions):
                 partition = TopicPartition(unfinished.name, index)
                 self.directory.delete_leftover(partition, unfinished.id)
-            self._uncommitted.append(TopicGone(unfinished.id))
+            self._uncommitted.append(TopicDeleted(unfinished.id))
         if not self.directory.was_clean and not is_new:
             epoch = LeaderEpoch(self.metadata.leader_epoch + 1)
             self._uncommitted.append(epoch)
@@ -378,7 +378,7 @@ class Broker:
         for_this = self.metadata.broker_configs(self.settings.node_id)
         self.settings = self.start_settings.override({**for_all, **for_this})
 
-    def _host(self, topic: Topic) -> None:
+    def _host(self, topic: TopicMetadata) -> None:
         settings = self.topic_defaults.override(topic.configs)
         hosted = HostedTopic(topic, settings)
         for index in range(topic.partitions):
@@ -423,7 +423,7 @@ class Broker:
             for partition in hosted.partitions:
                 # Large files take the operating system a while to remove.
                 self._begin_off_loop(self.directory.delete_log(partition.log))
-        await self._write(TopicGone(hosted.topic.id))
+        await self._write(TopicDeleted(hosted.topic.id))
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ from strom.model.errors import ApiError, ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.model.settings import Definition, Kind
 from strom.model.topic_settings import TopicSettings
-from strom.model.topics import check_topic_name, refuse_topic_of_queues
+from strom.model.topics import check_topic_name, reject_topic_of_queues
 
 
 class ResourceType(IntEnum):
@@ -229,7 +229,7 @@ async def change_settings(
     if resource_type == ResourceType.TOPIC:
         check_topic_name(name)
         own: Mapping[str, str] = broker.topic(name).topic.configs
-        refuse_topic_of_queues(name)
+        reject_topic_of_queues(name)
         entries = describe_topic(broker, name)
         definitions = TopicSettings.definitions()
     elif resource_type == ResourceType.BROKER:

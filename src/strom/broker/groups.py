@@ -14,10 +14,10 @@ from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic, told_as
-from strom.coordination.groups.commands import Command
+from strom.coordination.groups.commands import GroupCommand
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
-from strom.coordination.groups.outcome import Answer, Outcome, Timer
+from strom.coordination.groups.outcome import GroupOutcome, GroupResponse, Timer
 from strom.coordination.groups.pending_offsets import OpenTransaction
 from strom.coordination.groups.records import GroupRecord, is_offset_key
 from strom.model.errors import ApiError, ErrorCode
@@ -45,7 +45,7 @@ class Groups:
         self._loop = asyncio.get_running_loop()
         self._coordinator = _coordinator(broker)
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
-        self._waiting: dict[asyncio.Future[Any], Command] = {}
+        self._waiting: dict[asyncio.Future[Any], GroupCommand] = {}
         settings = broker.settings
         self._topic = StateTopic(
             broker,
@@ -87,13 +87,13 @@ class Groups:
 
     # --- requests ------------------------------------------------------------------------------
 
-    def submit(self, command: Command) -> "asyncio.Future[Any]":
+    def submit(self, command: GroupCommand) -> "asyncio.Future[Any]":
         """Do what is asked; the answer of the command's kind comes when it is safe."""
         ticket: asyncio.Future[Any] = self._loop.create_future()
         try:
             self._partition_of(command.group)
         except ApiError as error:
-            ticket.set_result(self._coordinator.refusal(command, error.code))
+            ticket.set_result(self._coordinator.error_response(command, error.code))
             return ticket
         self._waiting[ticket] = command
         self._carry_out(self._coordinator.handle(command, ticket, self._broker.clock.now_ms()))
@@ -131,9 +131,9 @@ class Groups:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return self._topic.partition_of(group)
 
-    def _carry_out(self, outcome: Outcome) -> None:
+    def _carry_out(self, outcome: GroupOutcome) -> None:
         self._set_timers(outcome)
-        for ticket, _ in outcome.answers:
+        for ticket, _ in outcome.responses:
             self._waiting.pop(ticket, None)
         try:
             partition = self._partition_of(outcome.group)
@@ -141,12 +141,12 @@ class Groups:
                 self._write(partition, outcome)
         except ApiError as error:
             log.warning("A change to group %r was not written: %s", outcome.group, error)
-            _give(outcome.answers, error.code)
+            _give(outcome.responses, error.code)
             return
-        if outcome.answers:
-            self._topic.on_durable(partition, lambda code: _give(outcome.answers, code))
+        if outcome.responses:
+            self._topic.on_durable(partition, lambda code: _give(outcome.responses, code))
 
-    def _write(self, partition: Partition, outcome: Outcome) -> None:
+    def _write(self, partition: Partition, outcome: GroupOutcome) -> None:
         now_ms = self._broker.clock.now_ms()
         records = [
             Record(index, now_ms, key, value)
@@ -186,7 +186,7 @@ class Groups:
             committed = marker.type is ControlType.COMMIT
             self._coordinator.end_transaction(transaction, committed=committed)
 
-    def _set_timers(self, outcome: Outcome) -> None:
+    def _set_timers(self, outcome: GroupOutcome) -> None:
         for timer, after_ms in outcome.timers.items():
             running = self._timers.pop(timer, None)
             if running is not None:
@@ -196,7 +196,7 @@ class Groups:
 
     def _fire(self, timer: Timer) -> None:
         del self._timers[timer]
-        self._carry_out(self._coordinator.timer_fired(timer, self._broker.clock.now_ms()))
+        self._carry_out(self._coordinator.on_timer(timer, self._broker.clock.now_ms()))
 
     def _refuse_waiting(self, code: ErrorCode) -> None:
         for handle in self._timers.values():
@@ -205,7 +205,7 @@ class Groups:
         waiting, self._waiting = self._waiting, {}
         _give(
             [
-                (ticket, self._coordinator.refusal(command, code))
+                (ticket, self._coordinator.error_response(command, code))
                 for ticket, command in waiting.items()
             ]
         )
@@ -219,11 +219,11 @@ class Groups:
         self._forget_topics(lambda name, _: name == topic)
 
     def _topics_changed(self) -> None:
-        for outcome in self._coordinator.topics_changed(self._broker.clock.now_ms()):
+        for outcome in self._coordinator.on_topics_changed(self._broker.clock.now_ms()):
             self._carry_out(outcome)
 
     def _forget_topics(self, are_gone: Callable[[str, Uuid], bool]) -> None:
-        for outcome in self._coordinator.forget_topics(are_gone):
+        for outcome in self._coordinator.delete_topic_offsets(are_gone):
             self._carry_out(outcome)
 
     def _is_gone(self, topic: str, topic_id: Uuid) -> bool:
@@ -236,12 +236,12 @@ def _coordinator(broker: Broker) -> GroupCoordinator:
 
 
 def _give(
-    answers: list[tuple["asyncio.Future[Any]", Answer]], code: ErrorCode = ErrorCode.NONE
+    responses: list[tuple["asyncio.Future[Any]", GroupResponse]], code: ErrorCode = ErrorCode.NONE
 ) -> None:
-    for ticket, answer in answers:
+    for ticket, response in responses:
         if not ticket.done():
             failed = code is not ErrorCode.NONE
-            ticket.set_result(answer.failed(told_as(code)) if failed else answer)
+            ticket.set_result(response.with_error(told_as(code)) if failed else response)
 
 
 def _decoded(batch: Replayed) -> tuple[BatchHeader, list[GroupRecord], Marker | None]:

@@ -12,7 +12,7 @@ from strom.coordination.transactions.records import LAST_EPOCH
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.topics import CONSUMER_OFFSETS_TOPIC, TopicPartition
 from strom.storage.log import Appended
-from strom.storage.producer_state import ProducerFacts
+from strom.storage.producer_state import ProducerInfo
 from strom.wire.kafka.records import ControlType, Marker, build_marker
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class MarkerWriter:
             self._broker.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
-    def abort_orphan(self, partition: Partition, producer: ProducerFacts) -> None:
+    def abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
         """End a transaction that nobody knows of.
 
         Its producer's next batch must not be taken for one that is there already: so the marker also

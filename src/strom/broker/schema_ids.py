@@ -13,7 +13,7 @@ from strom.broker.topics import HostedTopic
 from strom.coordination.schemas.known_ids import KnownIds
 from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.storage.log import Log
-from strom.wire.kafka.batch import Buffer, checksum_holds, read_header
+from strom.wire.kafka.batch import Buffer, has_valid_checksum, read_header
 from strom.wire.kafka.records import Record, read_records
 
 SCHEMAS_TOPIC = "_schemas"
@@ -34,7 +34,7 @@ class SchemaIds:
     def check(self, batch: Buffer) -> None:
         """Raise INVALID_RECORD, with the records to blame, unless all carry the id of a schema."""
         header = read_header(batch)
-        if header.is_control or not checksum_holds(batch, 0, header):
+        if header.is_control or not has_valid_checksum(batch, 0, header):
             return  # markers have no schema; and damage is told by whoever checks the batch as such
         try:
             records = read_records(batch, 0, header)

@@ -17,7 +17,7 @@ from strom.broker.partition import Partition
 from strom.broker.share_sessions import ShareSession, ShareSessions, TopicIdPartition
 from strom.broker.share_state_log import ShareStateLog
 from strom.broker.shared_partition import SharedPartition, WhenDone
-from strom.coordination.groups.share.partitions.records import Forgotten, ShareKey
+from strom.coordination.groups.share.partitions.records import ShareKey, ShareStateDeleted
 from strom.coordination.groups.share.partitions.share_partition import NOT_BEGUN, DeadRecords
 from strom.coordination.groups.share.partitions.share_states import SharedState, ShareStates
 from strom.model.broker_settings import BrokerSettings
@@ -130,7 +130,9 @@ class ShareGroups:
 
         await retry_async(write, BURY_RETRY, ApiError, on_failure=on_failure)
         for one in dead:
-            partition.write(partition.shared.partition.buried(one.first, one.last), _ignore)
+            partition.write(
+                partition.shared.partition.on_dead_letters_written(one.first, one.last), _ignore
+            )
         try:
             self.state_log.on_durable(partition.shared.key, done)
         except ApiError as error:
@@ -211,7 +213,7 @@ class ShareGroups:
             source = self._broker.topic_by_id(topic_id).partition(index)
             key = ShareKey(group, topic_id, index)
             shared = self._partitions.get(key) or self._make(key, source)
-            shared.shared.begin_anew(offset)
+            shared.shared.reset(offset)
             shared.append_snapshot()
             shared.wake()
         await self._safe(ShareKey(group, *partition) for partition in offsets)
@@ -229,7 +231,7 @@ class ShareGroups:
         await self._safe(keys)
 
     def _forget(self, key: ShareKey) -> None:
-        self.state_log.append(key, Forgotten(key))
+        self.state_log.append(key, ShareStateDeleted(key))
         self._states.forget(key)
         self.state_log.forget_place(key)
         shared = self._partitions.pop(key, None)

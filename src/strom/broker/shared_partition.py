@@ -11,13 +11,13 @@ from strom.coordination.groups.share.partitions.acquisition import (
     AcquireLimits,
     Acquisition,
 )
-from strom.coordination.groups.share.partitions.records import Snapshot, Update
+from strom.coordination.groups.share.partitions.records import ShareSnapshot, ShareUpdate
 from strom.coordination.groups.share.partitions.share_partition import (
     NOT_BEGUN,
     Acknowledgement,
-    Changes,
     DeadRecords,
     Rules,
+    StateChanges,
 )
 from strom.coordination.groups.share.partitions.share_states import SharedState
 from strom.model.clock import Clock
@@ -197,8 +197,8 @@ class SharedPartition:
         state = self.shared.partition
         if state.start_offset == NOT_BEGUN:
             state.begin_at(self._first_offset())
-            self._append(Changes())  # or a crash could make the group begin somewhere else
-        state.log_changed(self.log.start_offset, self.log.end_offset)
+            self._append(StateChanges())  # or a crash could make the group begin somewhere else
+        state.on_log_changed(self.log.start_offset, self.log.end_offset)
 
     def _first_offset(self) -> int:
         settings = self.settings()
@@ -228,7 +228,7 @@ class SharedPartition:
         """Whatever the member has may go to others."""
         self.write(self.shared.partition.release(member, self.rules()), _nobody_waits)
 
-    def write(self, changes: Changes, done: WhenDone) -> None:
+    def write(self, changes: StateChanges, done: WhenDone) -> None:
         """Write down what has changed, and bury what is dead; then say that it is done."""
         try:
             if changes.need_writing:
@@ -243,7 +243,7 @@ class SharedPartition:
             done(error.code)
         self.wake()
 
-    def _append(self, changes: Changes) -> None:
+    def _append(self, changes: StateChanges) -> None:
         record = self.shared.record_of(
             changes,
             now_ms=self._around.clock.now_ms(),
@@ -260,9 +260,9 @@ class SharedPartition:
             )
         )
 
-    def append_record(self, record: Snapshot | Update) -> None:
+    def append_record(self, record: ShareSnapshot | ShareUpdate) -> None:
         """Write a record that was made from the state."""
-        self.shared.written(record, self._around.state_log.append(self.shared.key, record))
+        self.shared.on_written(record, self._around.state_log.append(self.shared.key, record))
 
     # --- locks ---------------------------------------------------------------------------------
 
@@ -278,7 +278,7 @@ class SharedPartition:
         if self.source.deleted:
             return
         now_ms = self._now_ms()
-        self.write(self.shared.partition.locks_time_out(now_ms, self.rules()), _nobody_waits)
+        self.write(self.shared.partition.on_lock_timeout(now_ms, self.rules()), _nobody_waits)
         deadline_ms = self.shared.partition.next_deadline_ms()
         if deadline_ms is not None:
             self._watch_locks(max(1, deadline_ms - now_ms))

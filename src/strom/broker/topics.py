@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from strom.broker.partition import Partition
-from strom.coordination.groups.topics_image import TopicFacts
-from strom.coordination.metadata.records import Topic
+from strom.coordination.groups.topics_image import TopicInfo
+from strom.coordination.metadata.records import TopicMetadata
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from strom.wire.kafka.schema import Uuid
@@ -15,7 +15,7 @@ from strom.wire.kafka.schema import Uuid
 class HostedTopic:
     """Metadata, effective settings and partitions of one topic."""
 
-    topic: Topic
+    topic: TopicMetadata
     settings: TopicSettings
     partitions: list[Partition] = field(default_factory=list)
 
@@ -25,7 +25,7 @@ class HostedTopic:
             return self.partitions[index]
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def change(self, topic: Topic, settings: TopicSettings) -> None:
+    def change(self, topic: TopicMetadata, settings: TopicSettings) -> None:
         """Take on what the metadata now says."""
         self.topic = topic
         self.settings = settings
@@ -33,9 +33,9 @@ class HostedTopic:
             partition.log.change_settings(settings)
 
     @property
-    def facts(self) -> TopicFacts:
+    def facts(self) -> TopicInfo:
         """What groups need to know of it."""
-        return TopicFacts(self.topic.name, self.topic.id.bytes, len(self.partitions))
+        return TopicInfo(self.topic.name, self.topic.id.bytes, len(self.partitions))
 
 
 class HostedTopics:
@@ -47,16 +47,16 @@ class HostedTopics:
         self._by_name = by_name
         self._by_id = by_id
 
-    def find(self, name: str) -> TopicFacts | None:
+    def find(self, name: str) -> TopicInfo | None:
         """The topic of that name."""
         hosted = self._by_name.get(name)
         return None if hosted is None else hosted.facts
 
-    def find_id(self, topic_id: Uuid) -> TopicFacts | None:
+    def find_id(self, topic_id: Uuid) -> TopicInfo | None:
         """The topic with that id."""
         hosted = self._by_id.get(topic_id)
         return None if hosted is None else hosted.facts
 
-    def __iter__(self) -> Iterator[TopicFacts]:
+    def __iter__(self) -> Iterator[TopicInfo]:
         """Every topic."""
         return (hosted.facts for hosted in self._by_name.values())

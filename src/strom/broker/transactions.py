@@ -20,9 +20,9 @@ from strom.broker.markers import MarkerWriter
 from strom.broker.partition import Partition, WhenFlushed
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic, told_as
-from strom.coordination.transactions.commands import AddPartitions, Command
+from strom.coordination.transactions.commands import AddPartitions, TransactionCommand
 from strom.coordination.transactions.coordinator import SERVER_VERSION, TransactionCoordinator
-from strom.coordination.transactions.outcome import Answered, Outcome
+from strom.coordination.transactions.outcome import TransactionOutcome, TransactionResponse
 from strom.coordination.transactions.records import (
     NO_EPOCH,
     TransactionRecord,
@@ -33,7 +33,7 @@ from strom.coordination.transactions.states import TransactionState
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TRANSACTION_STATE_TOPIC, TopicPartition
 from strom.storage.log import Appended
-from strom.storage.producer_state import ProducerFacts
+from strom.storage.producer_state import ProducerInfo
 from strom.wire.kafka.records import Record, build_batch
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Transactions:
         self._loop = asyncio.get_running_loop()
         self._coordinator = TransactionCoordinator(broker.settings)
         self.markers = MarkerWriter(broker, groups, self._loop)
-        self._waiting: set[asyncio.Future[Answered]] = set()
+        self._waiting: set[asyncio.Future[TransactionResponse]] = set()
         settings = broker.settings
         self._topic = StateTopic(
             broker,
@@ -95,14 +95,14 @@ class Transactions:
 
     # --- requests ------------------------------------------------------------------------------
 
-    def submit(self, command: Command) -> "asyncio.Future[Answered]":
+    def submit(self, command: TransactionCommand) -> "asyncio.Future[TransactionResponse]":
         """Do what is asked; the answer comes when it is safe."""
-        ticket: asyncio.Future[Answered] = self._loop.create_future()
+        ticket: asyncio.Future[TransactionResponse] = self._loop.create_future()
         try:
             if command.transactional_id:
                 self._partition_of(command.transactional_id)
         except ApiError as error:
-            ticket.set_result(Answered(code=error.code))
+            ticket.set_result(TransactionResponse(code=error.code))
             return ticket
         self._waiting.add(ticket)
         ticket.add_done_callback(self._waiting.discard)
@@ -137,8 +137,8 @@ class Transactions:
             )
             outcome = self._coordinator.handle(command, None, self._broker.clock.now_ms())
             self._write(home, outcome.records)
-            ((_, answer),) = outcome.answers
-            code = answer.code
+            ((_, response),) = outcome.responses
+            code = response.code
         if code is not ErrorCode.NONE:
             raise ApiError(code)
 
@@ -166,7 +166,7 @@ class Transactions:
         """Raise NOT_COORDINATOR unless this broker can serve the transactional id."""
         self._partition_of(transactional_id)
 
-    async def fresh_producer_id(self, command: Command) -> int | None:
+    async def new_producer_id(self, command: TransactionCommand) -> int | None:
         """An id that nobody has, if the command will need one."""
         if not self._coordinator.needs_producer_id(command):
             return None
@@ -194,25 +194,25 @@ class Transactions:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return self._topic.partition_of(transactional_id)
 
-    def _carry_out(self, outcome: Outcome) -> None:
+    def _carry_out(self, outcome: TransactionOutcome) -> None:
         try:
             if not outcome.records and outcome.markers is None:
-                _give(outcome.answers)
+                _give(outcome.responses)
                 return
             partition = self._partition_of(outcome.transactional_id)
             appended = self._write(partition, outcome.records)
         except ApiError as error:
             self._not_written(outcome, error)
             return
-        if outcome.is_decided:
+        if outcome.is_durable:
             self._note_end(outcome, appended)
-            _give(outcome.answers)
+            _give(outcome.responses)
         else:
             self._topic.on_durable(
                 partition, lambda code: self._is_written(partition, outcome, code)
             )
 
-    def _note_end(self, outcome: Outcome, appended: Appended | None) -> None:
+    def _note_end(self, outcome: TransactionOutcome, appended: Appended | None) -> None:
         known = self._coordinator.find(outcome.transactional_id)
         if known is not None:
             self.ended[
@@ -221,16 +221,18 @@ class Transactions:
         if appended is not None and known is not None and not known.bumped:
             self._same_epoch_next[outcome.transactional_id] = appended
 
-    def _is_written(self, partition: Partition, outcome: Outcome, code: ErrorCode) -> None:
+    def _is_written(
+        self, partition: Partition, outcome: TransactionOutcome, code: ErrorCode
+    ) -> None:
         """The records are on disk, or (with a code) not yet: then a decision is tried again."""
-        _give(outcome.answers, code)
+        _give(outcome.responses, code)
         markers = outcome.markers
         if markers is None or self._stopped:
             return
         if code is ErrorCode.NONE:
             self.markers.write(markers, partition, lambda: self._complete(markers.transactional_id))
         elif not partition.deleted:
-            again = Outcome(outcome.transactional_id, markers=markers)
+            again = TransactionOutcome(outcome.transactional_id, markers=markers)
             self._loop.call_later(
                 RETRY_S,
                 self._topic.on_durable,
@@ -239,18 +241,20 @@ class Transactions:
             )
 
     def _complete(self, transactional_id: str) -> None:
-        outcome = self._coordinator.markers_written(transactional_id, self._broker.clock.now_ms())
+        outcome = self._coordinator.on_markers_written(
+            transactional_id, self._broker.clock.now_ms()
+        )
         self._carry_out(outcome)
 
-    def _not_written(self, outcome: Outcome, error: ApiError) -> None:
+    def _not_written(self, outcome: TransactionOutcome, error: ApiError) -> None:
         name = outcome.transactional_id
         log.warning("A change to transaction %r was not written: %s", name, error)
-        _give(outcome.answers, error.code)
-        if outcome.is_decided:
+        _give(outcome.responses, error.code)
+        if outcome.is_durable:
             if not self._stopped:
                 self._loop.call_later(RETRY_S, self._complete, name)
             return
-        refused = Answered(code=told_as(error.code))
+        refused = TransactionResponse(code=told_as(error.code))
         _give([(ticket, refused) for ticket in self._coordinator.abandon(name)])
 
     def _write(self, partition: Partition, records: list[TransactionRecord]) -> Appended | None:
@@ -269,7 +273,7 @@ class Transactions:
         return appended
 
     def _refuse_waiting(self, code: ErrorCode) -> None:
-        _give([(ticket, Answered(code=code)) for ticket in list(self._waiting)])
+        _give([(ticket, TransactionResponse(code=code)) for ticket in list(self._waiting)])
 
     def _topic_is_deleted(self, topic: str) -> None:
         if topic == TRANSACTION_STATE_TOPIC:
@@ -292,7 +296,7 @@ class Transactions:
                     log.warning("An unfinished transaction of nobody in %s is aborted", name)
                     self._abort_orphan(partition, producer)
 
-    def _abort_orphan(self, partition: Partition, producer: ProducerFacts) -> None:
+    def _abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
         if producer not in partition.log.producers():
             return  # it was ended in another way meanwhile
         try:
@@ -305,12 +309,13 @@ class Transactions:
 
 
 def _give(
-    answers: list[tuple["asyncio.Future[Answered]", Answered]], code: ErrorCode = ErrorCode.NONE
+    responses: list[tuple["asyncio.Future[TransactionResponse]", TransactionResponse]],
+    code: ErrorCode = ErrorCode.NONE,
 ) -> None:
-    for ticket, answer in answers:
+    for ticket, response in responses:
         if not ticket.done():
             failed = code is not ErrorCode.NONE
-            ticket.set_result(answer.failed(told_as(code)) if failed else answer)
+            ticket.set_result(response.with_error(told_as(code)) if failed else response)
 
 
 def _decoded(batch: Replayed) -> list[TransactionRecord]:

@@ -1,4 +1,4 @@
-"""The settings a broker has, with Kafka's names where Kafka has them."""
+"""The settings of brokers, with Kafka's names where Kafka has them."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class BrokerSettings(ShareBrokerSettings):
         "host",
         Kind.STRING,
         LOOPBACK,
-        "The address to listen on. Only programs on this machine reach the default.",
+        "The address to listen on. The default accepts only programs on this machine.",
         live=False,
     )
     port: int = setting(
@@ -50,14 +50,14 @@ class BrokerSettings(ShareBrokerSettings):
         "advertised.host",
         Kind.STRING,
         "",
-        "The host name clients are told to connect to; empty for the address listened on.",
+        "The host name that is advertised to clients; empty for the address listened on.",
         live=False,
     )
     advertised_port: int = setting(
         "advertised.port",
         Kind.INT,
         0,
-        "The port clients are told to connect to; 0 for the port listened on.",
+        "The port that is advertised to clients; 0 for the port listened on.",
         minimum=0,
         maximum=65535,
         live=False,
@@ -66,14 +66,14 @@ class BrokerSettings(ShareBrokerSettings):
         "log.dirs",
         Kind.STRING,
         "strom-data",
-        "The folder that holds everything the broker keeps.",
+        "The data directory of the broker.",
         live=False,
     )
     node_id: int = setting(
         "node.id",
         Kind.INT,
         1,
-        "The number of this broker among its peers.",
+        "The id of this broker in the cluster.",
         minimum=0,
         live=False,
     )
@@ -81,7 +81,7 @@ class BrokerSettings(ShareBrokerSettings):
         "auto.create.topics.enable",
         Kind.BOOLEAN,
         True,
-        "Whether a topic is created when a client first asks for it.",
+        "Whether a topic is created when a client first uses it.",
     )
     delete_topics: bool = setting(
         "delete.topic.enable", Kind.BOOLEAN, True, "Whether topics may be deleted."
@@ -90,36 +90,36 @@ class BrokerSettings(ShareBrokerSettings):
         "num.partitions",
         Kind.INT,
         1,
-        "How many partitions a new topic has when nobody says.",
+        "The default number of partitions of a new topic.",
         minimum=1,
     )
     retention_check_interval_ms: int = setting(
         "log.retention.check.interval.ms",
         Kind.LONG,
         5 * MINUTE_MS,
-        "How often old segments are looked for.",
+        "How often expired segments are deleted.",
         minimum=1,
     )
     cleaner_backoff_ms: int = setting(
         "log.cleaner.backoff.ms",
         Kind.LONG,
         15 * SECOND_MS,
-        "How often compacted topics are looked at.",
+        "How often compacted topics are checked for compaction.",
         minimum=1,
     )
     recovery_point_interval_ms: int = setting(
         "log.flush.offset.checkpoint.interval.ms",
         Kind.INT,
         5 * SECOND_MS,
-        "How often the broker notes down up to where every partition is safely on disk. Recovery "
-        "after a crash checks what lies beyond.",
+        "How often the broker stores the recovery points of all partitions. Recovery after a crash "
+        "checks what was written after them.",
         minimum=1,
     )
     producer_id_expiration_ms: int = setting(
         "producer.id.expiration.ms",
         Kind.INT,
         24 * 60 * MINUTE_MS,
-        "How long an idle idempotent producer is remembered.",
+        "How long the state of an idle idempotent producer is kept.",
         minimum=1,
     )
     max_request_bytes: int = setting(
@@ -135,8 +135,7 @@ class BrokerSettings(ShareBrokerSettings):
         "sasl.server.max.receive.size",
         Kind.INT,
         512 * KIB,
-        "The largest request on a connection that has not yet shown what it speaks (or, with "
-        "authentication, who it is).",
+        "The largest first request on a connection (or, with authentication, the largest before it).",
         minimum=1,
         live=False,
     )
@@ -144,7 +143,7 @@ class BrokerSettings(ShareBrokerSettings):
         "queued.max.request.bytes",
         Kind.LONG,
         256 * MIB,
-        "Memory for requests being received and answers being sent, over all connections. Beyond it, "
+        "Memory for requests being received and responses being sent, over all connections. Beyond it, "
         "reading pauses.",
         minimum=MIB,
         live=False,
@@ -153,7 +152,7 @@ class BrokerSettings(ShareBrokerSettings):
         "socket.frame.deadline.ms",
         Kind.INT,
         30 * SECOND_MS,
-        "How long a half-sent request may take to complete before its connection is closed.",
+        "How long a partly received request may take before its connection is closed.",
         minimum=1,
         live=False,
     )
@@ -187,16 +186,14 @@ class BrokerSettings(ShareBrokerSettings):
         "fetch.max.bytes",
         Kind.INT,
         55 * MIB,
-        "The most bytes one fetch answer holds, whatever the client asks for; a single batch that is "
-        "larger is sent all the same.",
+        "The largest fetch response, regardless of the request; a single larger batch is still sent.",
         minimum=KIB,
     )
     group_initial_rebalance_delay_ms: int = setting(
         "group.initial.rebalance.delay.ms",
         Kind.INT,
         3 * SECOND_MS,
-        "How long a group that was empty waits for more members before the first partitions are shared "
-        "out.",
+        "How long an empty group waits for more members before its first rebalance.",
         minimum=0,
         live=False,
     )
@@ -204,7 +201,7 @@ class BrokerSettings(ShareBrokerSettings):
         "group.min.session.timeout.ms",
         Kind.INT,
         6 * SECOND_MS,
-        "The shortest session timeout that a member of a group may ask for.",
+        "The shortest session timeout of a member of a classic group.",
         minimum=0,
         live=False,
     )
@@ -212,7 +209,7 @@ class BrokerSettings(ShareBrokerSettings):
         "group.max.session.timeout.ms",
         Kind.INT,
         30 * MINUTE_MS,
-        "The longest session timeout that a member of a group may ask for.",
+        "The longest session timeout of a member of a classic group.",
         minimum=0,
         live=False,
     )
@@ -220,7 +217,7 @@ class BrokerSettings(ShareBrokerSettings):
         "group.max.size",
         Kind.INT,
         INT_MAX,
-        "How many members a group may have.",
+        "The most members of a classic group.",
         minimum=1,
         live=False,
     )
@@ -228,7 +225,7 @@ class BrokerSettings(ShareBrokerSettings):
         "offset.metadata.max.bytes",
         Kind.INT,
         4 * KIB,
-        "The longest text that may be stored beside a committed offset.",
+        "The largest metadata of a committed offset.",
         minimum=0,
         live=False,
     )
@@ -245,7 +242,7 @@ class BrokerSettings(ShareBrokerSettings):
         "offsets.retention.check.interval.ms",
         Kind.LONG,
         10 * MINUTE_MS,
-        "How often expired offsets are looked for.",
+        "How often expired offsets are deleted.",
         minimum=1,
         live=False,
     )
@@ -262,7 +259,7 @@ class BrokerSettings(ShareBrokerSettings):
         Kind.INT,
         100 * MIB,
         "The largest segment of `__consumer_offsets`. Segments are closed and compacted earlier when "
-        "more than 8 MiB of the broker's own topics is uncompacted, for a start reads them whole.",
+        "more than 8 MiB of internal topics are uncompacted, because every start reads them.",
         minimum=MIB,
         live=False,
     )
@@ -342,7 +339,7 @@ class BrokerSettings(ShareBrokerSettings):
         "amqp.heartbeat.seconds",
         Kind.INT,
         60,
-        "How often a queue client is expected to be heard of; 0 leaves it to the client.",
+        "The heartbeat interval that is proposed to queue clients; 0 leaves it to the client.",
         minimum=0,
         maximum=65535,
         live=False,
@@ -352,7 +349,8 @@ class BrokerSettings(ShareBrokerSettings):
         Kind.LONG,
         30 * MINUTE_MS,
         "How long a queue client may keep a message without acknowledging it before its channel is "
-        "closed and the message requeued; 0 or less for ever. A queue's x-consumer-timeout overrides it.",
+        "closed and the message requeued; 0 or less for no limit. A queue's x-consumer-timeout "
+        "overrides it.",
         live=False,
     )
     amqp_handshake_timeout_ms: int = setting(
@@ -423,8 +421,7 @@ class BrokerSettings(ShareBrokerSettings):
         "group.consumer.assignors",
         Kind.LIST,
         ("uniform", "range"),
-        "The ways of sharing out partitions that members of a consumer group may choose from; the first "
-        "is for groups whose members choose none.",
+        "The assignors that members of a consumer group may choose; the first is the default.",
         choices=("uniform", "range"),
         live=False,
     )
@@ -441,7 +438,7 @@ class BrokerSettings(ShareBrokerSettings):
         "transaction.max.timeout.ms",
         Kind.INT,
         15 * MINUTE_MS,
-        "The longest time that a producer may ask to have for a transaction.",
+        "The longest transaction timeout of a producer.",
         minimum=1,
         live=False,
     )
@@ -449,7 +446,7 @@ class BrokerSettings(ShareBrokerSettings):
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         Kind.INT,
         10 * SECOND_MS,
-        "How often transactions that were left open for too long are looked for, and aborted.",
+        "How often transactions past their timeout are aborted.",
         minimum=1,
         live=False,
     )
@@ -457,7 +454,7 @@ class BrokerSettings(ShareBrokerSettings):
         "transactional.id.expiration.ms",
         Kind.INT,
         7 * 24 * 60 * MINUTE_MS,
-        "A transactional id that nobody has used for so long is forgotten.",
+        "How long an unused transactional id is kept.",
         minimum=1,
         live=False,
     )
@@ -465,7 +462,7 @@ class BrokerSettings(ShareBrokerSettings):
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         Kind.INT,
         60 * MINUTE_MS,
-        "How often unused transactional ids are looked for.",
+        "How often expired transactional ids are deleted.",
         minimum=1,
         live=False,
     )
@@ -473,8 +470,8 @@ class BrokerSettings(ShareBrokerSettings):
         "transaction.partition.verification.enable",
         Kind.BOOLEAN,
         True,
-        "Whether a transactional batch is refused unless its partition is part of an open transaction. "
-        "Without it, a batch that comes late can leave a transaction open for ever.",
+        "Whether a transactional batch is rejected unless its partition is part of an open transaction. "
+        "Without it, a late batch can leave a hanging transaction.",
     )
     transaction_topic_num_partitions: int = setting(
         "transaction.state.log.num.partitions",
@@ -489,15 +486,15 @@ class BrokerSettings(ShareBrokerSettings):
         Kind.INT,
         100 * MIB,
         "The largest segment of `__transaction_state`. Segments are closed and compacted earlier when "
-        "more than 8 MiB of the broker's own topics is uncompacted, for a start reads them whole.",
+        "more than 8 MiB of internal topics are uncompacted, because every start reads them.",
         minimum=MIB,
         live=False,
     )
     topic_defaults: TopicSettings = field(default_factory=TopicSettings)
-    """What a topic starts from; `log.retention.ms` and its like change these."""
+    """The defaults of topics; `log.retention.ms` and similar settings change these."""
 
     group_defaults: GroupSettings = field(default_factory=GroupSettings)
-    """What a group starts from; `group.consumer.session.timeout.ms` and its like change these."""
+    """The defaults of groups; `group.consumer.session.timeout.ms` and similar settings change these."""
 
     @classmethod
     def definitions(cls) -> Mapping[str, Definition]:

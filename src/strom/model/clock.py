@@ -1,11 +1,11 @@
-"""Time as an argument: whoever needs the time is given a clock."""
+"""The clock, passed as an argument so that tests control the time."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time of day in milliseconds, as Kafka's timestamps count it."""
+    """The time in milliseconds, as in Kafka's timestamps."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 (UTC)."""
@@ -13,8 +13,5 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
-
     def now_ms(self) -> int:
-        """Milliseconds since 1970 (UTC)."""
         return time.time_ns() // 1_000_000

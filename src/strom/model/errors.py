@@ -1,15 +1,15 @@
-"""What can go wrong, in one place.
+"""All errors of strom.
 
 StromError
-├── ApiError            a Kafka error code, with a text for the client
+├── ApiError            a Kafka error code, with a message for the client
 ├── QueueError          a request that queues refuse, with the reason (`queues/errors.py`)
 ├── ProtocolError       bytes that do not follow the protocol
 │   └── AmqpError       with a reply code for the client (`wire/amqp/protocol.py`)
 ├── StorageError        the disk or the data on it
 │   ├── CorruptData     bytes on disk that are not what was written
-│   │   └── MalformedRecords  a batch as it was written, whose records cannot be decoded
+│   │   └── MalformedRecords  an undamaged batch whose records cannot be decoded
 │   └── DirectoryOffline  a write or sync failed; nothing in it can be trusted until a restart
-└── UserError           a mistake of the user, told in one line with what to do about it
+└── UserError           a mistake of the user, reported in one line with what to do about it
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class ErrorCode(IntEnum):
     text: str
 
     def __new__(cls, code: int, retriable: bool, text: str) -> Self:
-        """Make a member that equals its number and carries the rest as attributes."""
+        """Make a member that equals its code, with the rest as attributes."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.retriable = retriable
@@ -34,113 +34,113 @@ class ErrorCode(IntEnum):
     UNKNOWN_SERVER_ERROR = (
         -1,
         False,
-        "The broker failed in a way it did not expect; its log says more.",
+        "The broker had an unexpected error; see its log.",
     )
-    NONE = 0, False, "All is well."
+    NONE = 0, False, "No error."
     OFFSET_OUT_OF_RANGE = (
         1,
         False,
-        "The partition has no such offset: it was deleted, or not written yet.",
+        "The offset is outside the partition: it was deleted, or not written yet.",
     )
     CORRUPT_MESSAGE = (
         2,
         True,
-        "The records were damaged on the way: their checksum or their form is wrong.",
+        "The records are corrupt: their checksum or format is invalid.",
     )
-    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "This broker has no such topic or partition."
-    INVALID_FETCH_SIZE = 4, False, "The number of bytes to fetch is not possible."
+    UNKNOWN_TOPIC_OR_PARTITION = 3, True, "This broker does not have this topic or partition."
+    INVALID_FETCH_SIZE = 4, False, "The fetch size is invalid."
     LEADER_NOT_AVAILABLE = 5, True, "The partition has no leader at the moment."
     NOT_LEADER_OR_FOLLOWER = (
         6,
         True,
-        "This broker does not lead, or does not hold, the partition; look up who does.",
+        "This broker is not the leader or a replica of the partition; refresh the metadata.",
     )
-    REQUEST_TIMED_OUT = 7, True, "The work was not done in the time allowed."
+    REQUEST_TIMED_OUT = 7, True, "The request timed out."
     BROKER_NOT_AVAILABLE = 8, False, "The broker cannot be reached."
-    REPLICA_NOT_AVAILABLE = 9, True, "The copy of the partition cannot be used at the moment."
-    MESSAGE_TOO_LARGE = 10, False, "The batch is larger than the topic's `max.message.bytes`."
-    STALE_CONTROLLER_EPOCH = 11, False, "The controller that sent this was replaced by another."
+    REPLICA_NOT_AVAILABLE = 9, True, "The replica is not available at the moment."
+    MESSAGE_TOO_LARGE = 10, False, "The batch exceeds the topic's `max.message.bytes`."
+    STALE_CONTROLLER_EPOCH = 11, False, "The controller that sent this has been replaced."
     OFFSET_METADATA_TOO_LARGE = (
         12,
         False,
-        "The text stored beside the committed offset is too long.",
+        "The metadata of the committed offset exceeds `offset.metadata.max.bytes`.",
     )
-    NETWORK_EXCEPTION = 13, True, "The connection broke before the answer was there."
+    NETWORK_EXCEPTION = 13, True, "The connection was closed before the response arrived."
     COORDINATOR_LOAD_IN_PROGRESS = (
         14,
         True,
-        "The coordinator is still reading its state; try again soon.",
+        "The coordinator is still loading its state; retry.",
     )
-    COORDINATOR_NOT_AVAILABLE = 15, True, "There is no coordinator at the moment."
+    COORDINATOR_NOT_AVAILABLE = 15, True, "The coordinator is not available at the moment."
     NOT_COORDINATOR = (
         16,
         True,
-        "Another broker coordinates this group or transaction; look up which.",
+        "This broker is not the coordinator; find the coordinator again.",
     )
     INVALID_TOPIC_EXCEPTION = (
         17,
         False,
-        "The topic name is not allowed, or the topic is not open to clients.",
+        "The topic name is invalid, or the topic is internal.",
     )
-    RECORD_LIST_TOO_LARGE = 18, False, "The batch is larger than a log segment may be."
+    RECORD_LIST_TOO_LARGE = 18, False, "The batch exceeds the topic's `segment.bytes`."
     NOT_ENOUGH_REPLICAS = (
         19,
         True,
-        "Too few in-sync replicas are there to take the write; nothing was written.",
+        "There are too few in-sync replicas; nothing was written.",
     )
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = (
         20,
         True,
-        "The records were written, but to fewer in-sync replicas than asked for.",
+        "The records were written, but to fewer in-sync replicas than required.",
     )
     INVALID_REQUIRED_ACKS = 21, False, "`acks` must be 0, 1 or -1 (all)."
-    ILLEGAL_GENERATION = 22, False, "The member's generation is not the group's current one."
+    ILLEGAL_GENERATION = 22, False, "The generation is not the current generation of the group."
     INCONSISTENT_GROUP_PROTOCOL = (
         23,
         False,
-        "The member's protocols do not fit those of the rest of the group.",
+        "The member's protocols are not compatible with those of the group.",
     )
-    INVALID_GROUP_ID = 24, False, "The group id is empty or not allowed."
-    UNKNOWN_MEMBER_ID = 25, False, "The group does not know this member; it has to join again."
-    INVALID_SESSION_TIMEOUT = 26, False, "The session timeout is outside of what the broker allows."
-    REBALANCE_IN_PROGRESS = 27, False, "The group is sharing out its partitions anew; join again."
-    INVALID_COMMIT_OFFSET_SIZE = 28, False, "The commit is too large for the offsets topic."
-    TOPIC_AUTHORIZATION_FAILED = 29, False, "You are not allowed to do this with the topic."
-    GROUP_AUTHORIZATION_FAILED = 30, False, "You are not allowed to do this with the group."
-    CLUSTER_AUTHORIZATION_FAILED = 31, False, "You are not allowed to do this with the cluster."
-    INVALID_TIMESTAMP = 32, False, "A record's timestamp is too far from the broker's time."
-    UNSUPPORTED_SASL_MECHANISM = 33, False, "The broker does not offer this SASL mechanism."
+    INVALID_GROUP_ID = 24, False, "The group id is invalid."
+    UNKNOWN_MEMBER_ID = 25, False, "The group does not have this member; it must rejoin."
+    INVALID_SESSION_TIMEOUT = 26, False, "The session timeout is outside the limits of the broker."
+    REBALANCE_IN_PROGRESS = 27, False, "The group is rebalancing; rejoin."
+    INVALID_COMMIT_OFFSET_SIZE = 28, False, "The commit exceeds the limit of the offsets topic."
+    TOPIC_AUTHORIZATION_FAILED = 29, False, "Not authorized to access the topic."
+    GROUP_AUTHORIZATION_FAILED = 30, False, "Not authorized to access the group."
+    CLUSTER_AUTHORIZATION_FAILED = 31, False, "Not authorized to access the cluster."
+    INVALID_TIMESTAMP = 32, False, "The timestamp of a record is out of range."
+    UNSUPPORTED_SASL_MECHANISM = 33, False, "The broker does not support this SASL mechanism."
     ILLEGAL_SASL_STATE = (
         34,
         False,
-        "This request is not expected in the present step of the SASL exchange.",
+        "The request is invalid in the current SASL state.",
     )
-    UNSUPPORTED_VERSION = 35, False, "The broker does not offer this request in this version."
-    TOPIC_ALREADY_EXISTS = 36, False, "A topic of this name exists already."
-    INVALID_PARTITIONS = 37, False, "The number of partitions is not possible."
+    UNSUPPORTED_VERSION = 35, False, "The broker does not support this version of the request."
+    TOPIC_ALREADY_EXISTS = 36, False, "A topic with this name already exists."
+    INVALID_PARTITIONS = 37, False, "The number of partitions is invalid."
     INVALID_REPLICATION_FACTOR = (
         38,
         False,
-        "The replication factor is below one, or there are not that many brokers.",
+        "The replication factor is below 1, or exceeds the number of brokers.",
     )
-    INVALID_REPLICA_ASSIGNMENT = 39, False, "The replicas cannot be placed on these brokers."
-    INVALID_CONFIG = 40, False, "A setting has a name or a value that is not allowed."
-    NOT_CONTROLLER = 41, True, "This broker is not the controller; look up which one is."
-    INVALID_REQUEST = 42, False, "The request contradicts itself or lacks a part."
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, False, "The records' format is too old for this."
-    POLICY_VIOLATION = 44, False, "A rule of the operator forbids this."
+    INVALID_REPLICA_ASSIGNMENT = 39, False, "The replica assignment is invalid."
+    INVALID_CONFIG = 40, False, "The name or value of a setting is invalid."
+    NOT_CONTROLLER = 41, True, "This broker is not the controller; refresh the metadata."
+    INVALID_REQUEST = 42, False, "The request is inconsistent or incomplete."
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43, False, "The record format does not support this."
+    POLICY_VIOLATION = 44, False, "The request violates a policy of the broker."
     OUT_OF_ORDER_SEQUENCE_NUMBER = (
         45,
         False,
-        "A producer's sequence number left a gap: records before these are missing.",
+        "The sequence number is out of order: earlier records are missing.",
     )
     DUPLICATE_SEQUENCE_NUMBER = (
         46,
         False,
-        "A producer sent these records before; they are stored once.",
+        "The sequence number is a duplicate: the records are already stored.",
     )
-    INVALID_PRODUCER_EPOCH = 47, False, "A newer producer with the same id has taken over."
-    INVALID_TXN_STATE = 48, False, "The transaction is not in a state that allows this."
+    INVALID_PRODUCER_EPOCH = 47, False, "The producer epoch is older than the current epoch."
+    INVALID_TXN_STATE = 48, False, "The transaction is in an invalid state for this request."
     INVALID_PRODUCER_ID_MAPPING = (
         49,
         False,
@@ -149,187 +149,203 @@ class ErrorCode(IntEnum):
     INVALID_TRANSACTION_TIMEOUT = (
         50,
         False,
-        "The transaction timeout is longer than the broker's `transaction.max.timeout.ms`.",
+        "The transaction timeout exceeds the broker's `transaction.max.timeout.ms`.",
     )
     CONCURRENT_TRANSACTIONS = (
         51,
         True,
-        "The previous transaction of this producer is still being ended; try again soon.",
+        "The previous transaction of this producer is still ending; retry.",
     )
     TRANSACTION_COORDINATOR_FENCED = (
         52,
         False,
-        "Another broker has become this transaction's coordinator.",
+        "The transaction coordinator has been fenced by a newer one.",
     )
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED = (
         53,
         False,
-        "You are not allowed to use this transactional id.",
+        "Not authorized to use this transactional id.",
     )
-    SECURITY_DISABLED = 54, False, "The broker runs without the security that this needs."
+    SECURITY_DISABLED = 54, False, "Security features are disabled on the broker."
     OPERATION_NOT_ATTEMPTED = (
         55,
         False,
-        "Nothing was tried, because an earlier part of the request failed.",
+        "Not attempted, because an earlier part of the request failed.",
     )
-    KAFKA_STORAGE_ERROR = 56, True, "The broker's disk failed while it read or wrote the log."
-    LOG_DIR_NOT_FOUND = 57, False, "The broker has no such data directory."
-    SASL_AUTHENTICATION_FAILED = 58, False, "The credentials are wrong."
+    KAFKA_STORAGE_ERROR = 56, True, "Disk error in the broker while accessing the log."
+    LOG_DIR_NOT_FOUND = 57, False, "The broker does not have this log directory."
+    SASL_AUTHENTICATION_FAILED = 58, False, "Authentication failed: the credentials are invalid."
     UNKNOWN_PRODUCER_ID = (
         59,
         False,
-        "The broker no longer knows this producer id: its records have expired.",
+        "The broker does not know this producer id: its records have expired.",
     )
-    REASSIGNMENT_IN_PROGRESS = 60, False, "The partition is being moved already."
-    DELEGATION_TOKEN_AUTH_DISABLED = 61, False, "The broker does not use delegation tokens."
-    DELEGATION_TOKEN_NOT_FOUND = 62, False, "The broker does not know this delegation token."
-    DELEGATION_TOKEN_OWNER_MISMATCH = 63, False, "The delegation token belongs to someone else."
+    REASSIGNMENT_IN_PROGRESS = 60, False, "The partition is already being reassigned."
+    DELEGATION_TOKEN_AUTH_DISABLED = 61, False, "Delegation tokens are disabled on the broker."
+    DELEGATION_TOKEN_NOT_FOUND = 62, False, "The delegation token does not exist."
+    DELEGATION_TOKEN_OWNER_MISMATCH = 63, False, "The delegation token belongs to another user."
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = (
         64,
         False,
-        "Delegation tokens are not handed out over a connection like this one.",
+        "Delegation tokens cannot be requested over this connection.",
     )
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = (
         65,
         False,
-        "You are not allowed to do this with the delegation token.",
+        "Not authorized to access the delegation token.",
     )
     DELEGATION_TOKEN_EXPIRED = 66, False, "The delegation token has expired."
-    INVALID_PRINCIPAL_TYPE = 67, False, "A principal of this type cannot be used here."
+    INVALID_PRINCIPAL_TYPE = 67, False, "The type of the principal is invalid."
     NON_EMPTY_GROUP = 68, False, "The group still has members."
-    GROUP_ID_NOT_FOUND = 69, False, "There is no such group."
+    GROUP_ID_NOT_FOUND = 69, False, "The group does not exist."
     FETCH_SESSION_ID_NOT_FOUND = (
         70,
         True,
-        "The broker has forgotten the fetch session; start a new one.",
+        "The fetch session was evicted; start a new one.",
     )
     INVALID_FETCH_SESSION_EPOCH = (
         71,
         True,
-        "The fetch session's requests came out of order; start a new one.",
+        "The fetch session epoch is invalid; start a new session.",
     )
     LISTENER_NOT_FOUND = (
         72,
         True,
-        "The leader has no listener of the kind that this request came in on.",
+        "The leader has no listener that matches the one of this request.",
     )
-    TOPIC_DELETION_DISABLED = 73, False, "The operator has switched the deletion of topics off."
+    TOPIC_DELETION_DISABLED = 73, False, "Topic deletion is disabled (`delete.topic.enable`)."
     FENCED_LEADER_EPOCH = (
         74,
         True,
-        "The client's leader epoch is older than the broker's; refresh the metadata.",
+        "The leader epoch is older than the broker's; refresh the metadata.",
     )
     UNKNOWN_LEADER_EPOCH = (
         75,
         True,
-        "The client's leader epoch is newer than the broker's; try again soon.",
+        "The leader epoch is newer than the broker's; retry.",
     )
     UNSUPPORTED_COMPRESSION_TYPE = (
         76,
         False,
-        "The compression is not supported in this version of the request.",
+        "The compression type is not supported in this version of the request.",
     )
-    STALE_BROKER_EPOCH = 77, False, "The broker was restarted since this was sent."
+    STALE_BROKER_EPOCH = 77, False, "The broker epoch is stale: the broker has restarted."
     OFFSET_NOT_AVAILABLE = (
         78,
         True,
-        "The offset cannot be told yet, because a new leader is still catching up.",
+        "The offset is not available yet, because the new leader is catching up; retry.",
     )
-    MEMBER_ID_REQUIRED = 79, False, "The member has to join again with the id it was just given."
-    PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "The preferred leader is not there to take over."
-    GROUP_MAX_SIZE_REACHED = 81, False, "The group has as many members as it may have."
-    FENCED_INSTANCE_ID = 82, False, "Another member has joined with the same instance id."
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "None of the replicas that may lead is there."
-    ELECTION_NOT_NEEDED = 84, True, "The partition has the right leader already."
-    NO_REASSIGNMENT_IN_PROGRESS = 85, False, "The partition is not being moved."
+    MEMBER_ID_REQUIRED = (
+        79,
+        False,
+        "The member must join again with the member id in this response.",
+    )
+    PREFERRED_LEADER_NOT_AVAILABLE = 80, True, "The preferred leader is not available."
+    GROUP_MAX_SIZE_REACHED = 81, False, "The group has reached its maximum number of members."
+    FENCED_INSTANCE_ID = (
+        82,
+        False,
+        "The member was fenced by another member with the same instance id.",
+    )
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83, True, "No eligible leader is available."
+    ELECTION_NOT_NEEDED = 84, True, "The partition already has the right leader."
+    NO_REASSIGNMENT_IN_PROGRESS = 85, False, "The partition is not being reassigned."
     GROUP_SUBSCRIBED_TO_TOPIC = (
         86,
         False,
-        "The group still reads this topic, so its offsets cannot be deleted.",
+        "The group is subscribed to the topic, so its offsets cannot be deleted.",
     )
-    INVALID_RECORD = 87, False, "A record breaks a rule of its topic; the whole batch was refused."
+    INVALID_RECORD = 87, False, "A record is invalid, so the batch was rejected."
     UNSTABLE_OFFSET_COMMIT = (
         88,
         True,
-        "Offsets of the group are part of a transaction that is still open; try again soon.",
+        "Offsets of the group are part of an open transaction; retry.",
     )
-    THROTTLING_QUOTA_EXCEEDED = 89, True, "You have used up your quota; try again later."
-    PRODUCER_FENCED = 90, False, "A newer producer with the same transactional id has taken over."
-    RESOURCE_NOT_FOUND = 91, False, "There is no such thing."
-    DUPLICATE_RESOURCE = 92, False, "The same thing is named twice in the request."
+    THROTTLING_QUOTA_EXCEEDED = 89, True, "The quota is exceeded; retry later."
+    PRODUCER_FENCED = (
+        90,
+        False,
+        "A newer producer with the same transactional id has fenced this one.",
+    )
+    RESOURCE_NOT_FOUND = 91, False, "The resource does not exist."
+    DUPLICATE_RESOURCE = 92, False, "The request has a duplicate resource."
     UNACCEPTABLE_CREDENTIAL = 93, False, "The credential does not meet the requirements."
-    INCONSISTENT_VOTER_SET = 94, False, "Sender and receiver disagree on who may vote."
-    INVALID_UPDATE_VERSION = 95, False, "The version to update from is not the present one."
-    FEATURE_UPDATE_FAILED = 96, False, "The feature could not be brought to this level."
-    PRINCIPAL_DESERIALIZATION_FAILURE = 97, False, "The forwarded principal could not be read."
-    SNAPSHOT_NOT_FOUND = 98, False, "There is no such snapshot."
-    POSITION_OUT_OF_RANGE = 99, False, "The snapshot does not reach to this position."
-    UNKNOWN_TOPIC_ID = 100, True, "This broker has no topic with this id."
-    DUPLICATE_BROKER_REGISTRATION = 101, False, "A broker with this id is registered already."
+    INCONSISTENT_VOTER_SET = 94, False, "The voter sets of sender and receiver differ."
+    INVALID_UPDATE_VERSION = 95, False, "The version to update is not the current one."
+    FEATURE_UPDATE_FAILED = 96, False, "The feature could not be updated to this level."
+    PRINCIPAL_DESERIALIZATION_FAILURE = 97, False, "The forwarded principal could not be decoded."
+    SNAPSHOT_NOT_FOUND = 98, False, "The snapshot does not exist."
+    POSITION_OUT_OF_RANGE = 99, False, "The position is outside the snapshot."
+    UNKNOWN_TOPIC_ID = 100, True, "This broker does not have a topic with this id."
+    DUPLICATE_BROKER_REGISTRATION = 101, False, "A broker with this id is already registered."
     BROKER_ID_NOT_REGISTERED = 102, False, "No broker with this id is registered."
     INCONSISTENT_TOPIC_ID = (
         103,
         True,
-        "The topic's id is not what it was: it may have been deleted and created again.",
+        "The topic id does not match: the topic may have been recreated.",
     )
-    INCONSISTENT_CLUSTER_ID = 104, False, "The request was meant for another cluster."
-    TRANSACTIONAL_ID_NOT_FOUND = 105, False, "There is no such transactional id."
+    INCONSISTENT_CLUSTER_ID = (
+        104,
+        False,
+        "The cluster id does not match: the request is for another cluster.",
+    )
+    TRANSACTIONAL_ID_NOT_FOUND = 105, False, "The transactional id does not exist."
     FETCH_SESSION_TOPIC_ID_ERROR = (
         106,
         True,
         "The fetch session mixes requests with and without topic ids; start a new one.",
     )
-    INELIGIBLE_REPLICA = 107, False, "The replica may not be counted as in sync."
-    NEW_LEADER_ELECTED = 108, False, "The change made another replica the leader."
+    INELIGIBLE_REPLICA = 107, False, "The replica cannot join the in-sync replicas."
+    NEW_LEADER_ELECTED = 108, False, "The change has elected another leader."
     OFFSET_MOVED_TO_TIERED_STORAGE = 109, False, "The offset has moved to tiered storage."
     FENCED_MEMBER_EPOCH = (
         110,
         False,
-        "The group's coordinator has put this member out; it has to join again.",
+        "The member epoch was fenced by the group coordinator; rejoin.",
     )
-    UNRELEASED_INSTANCE_ID = 111, False, "Another member still holds this instance id."
-    UNSUPPORTED_ASSIGNOR = 112, False, "The group's coordinator does not know this assignor."
+    UNRELEASED_INSTANCE_ID = 111, False, "Another member still uses this instance id."
+    UNSUPPORTED_ASSIGNOR = 112, False, "The group coordinator does not support this assignor."
     STALE_MEMBER_EPOCH = (
         113,
         False,
-        "The member's epoch is old; it has to wait for its next heartbeat.",
+        "The member epoch is stale; retry after the next heartbeat.",
     )
     MISMATCHED_ENDPOINT_TYPE = (
         114,
         False,
-        "The request came to a broker but is for a controller, or the reverse.",
+        "The request was sent to the wrong type of endpoint (broker or controller).",
     )
-    UNSUPPORTED_ENDPOINT_TYPE = 115, False, "This kind of endpoint is not known."
-    UNKNOWN_CONTROLLER_ID = 116, False, "There is no controller with this id."
+    UNSUPPORTED_ENDPOINT_TYPE = 115, False, "The endpoint type is not supported."
+    UNKNOWN_CONTROLLER_ID = 116, False, "No controller has this id."
     UNKNOWN_SUBSCRIPTION_ID = (
         117,
         False,
-        "The client uses a metrics subscription that is no longer valid.",
+        "The telemetry subscription id is invalid or outdated.",
     )
-    TELEMETRY_TOO_LARGE = 118, False, "The metrics are larger than the broker takes."
+    TELEMETRY_TOO_LARGE = 118, False, "The telemetry exceeds the limit of the broker."
     INVALID_REGISTRATION = 119, False, "The registration of this controller is not valid."
     TRANSACTION_ABORTABLE = (
         120,
         False,
-        "The transaction failed: abort it, then the producer can go on.",
+        "The transaction must be aborted; then the producer can continue.",
     )
-    INVALID_RECORD_STATE = 121, False, "The record is not in a state that allows this."
+    INVALID_RECORD_STATE = 121, False, "The record is in an invalid state for this request."
     SHARE_SESSION_NOT_FOUND = (
         122,
         True,
-        "The broker has forgotten the share session; start a new one.",
+        "The share session was not found; start a new one.",
     )
     INVALID_SHARE_SESSION_EPOCH = (
         123,
         True,
-        "The share session's requests came out of order; start a new one.",
+        "The share session epoch is invalid; start a new session.",
     )
     FENCED_STATE_EPOCH = 124, False, "The share coordinator has a newer epoch for this state."
-    INVALID_VOTER_KEY = 125, False, "The voter's key is not that of the receiver."
-    DUPLICATE_VOTER = 126, False, "The voter is in the set already."
+    INVALID_VOTER_KEY = 125, False, "The voter key does not match that of the receiver."
+    DUPLICATE_VOTER = 126, False, "The voter is already in the set."
     VOTER_NOT_FOUND = 127, False, "The voter is not in the set."
-    INVALID_REGULAR_EXPRESSION = 128, False, "The regular expression cannot be understood."
-    REBOOTSTRAP_REQUIRED = 129, False, "The client has to start again from its bootstrap addresses."
+    INVALID_REGULAR_EXPRESSION = 128, False, "The regular expression is invalid."
+    REBOOTSTRAP_REQUIRED = 129, False, "The client must bootstrap again."
     STREAMS_INVALID_TOPOLOGY = 130, False, "The topology of the Streams application is not valid."
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, False, "The epoch of the Streams topology is not valid."
     STREAMS_TOPOLOGY_FENCED = (
@@ -337,15 +353,15 @@ class ErrorCode(IntEnum):
         False,
         "The group runs a newer topology than this Streams member.",
     )
-    SHARE_SESSION_LIMIT_REACHED = 133, True, "The broker has as many share sessions as it may have."
+    SHARE_SESSION_LIMIT_REACHED = 133, True, "The broker has reached its limit of share sessions."
 
 
 class StromError(Exception):
-    """Root of everything strom raises on purpose."""
+    """The base class of all errors that strom raises."""
 
 
 class ApiError(StromError):
-    """A request, or a part of one, that is answered with a Kafka error code."""
+    """A request, or a part of one, fails with a Kafka error code."""
 
     def __init__(
         self, code: ErrorCode, message: str | None = None, *, records: Sequence[int] = ()
@@ -354,7 +370,7 @@ class ApiError(StromError):
         self.code = code
         self.message = message or code.text
         self.records = records
-        """Which records of a batch are to blame, counted from 0."""
+        """The invalid records of a batch, counted from 0."""
 
 
 class ProtocolError(StromError):
@@ -362,7 +378,7 @@ class ProtocolError(StromError):
 
 
 class StorageError(StromError):
-    """The disk, or the data on it, failed us."""
+    """The disk, or the data on it, failed."""
 
 
 class CorruptData(StorageError):
@@ -370,9 +386,9 @@ class CorruptData(StorageError):
 
 
 class MalformedRecords(CorruptData):
-    """Records that cannot be decoded although their batch may be just what a client sent.
+    """Records that cannot be decoded although their batch has a valid checksum.
 
-    Only the readers of that batch have a problem. The log that holds it is sound.
+    Only readers of that batch are affected. The log that holds it is not damaged.
     """
 
 
@@ -381,4 +397,4 @@ class DirectoryOffline(StorageError):
 
 
 class UserError(StromError):
-    """A mistake of the user: told in one line, with what to do about it, never as a stack trace."""
+    """A mistake of the user: reported in one line, with what to do about it, without a stack trace."""

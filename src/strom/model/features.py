@@ -1,10 +1,10 @@
-"""What a cluster can do beyond the versions of single requests, as Kafka's ApiVersions tells it."""
+"""The feature levels of the cluster, as in Kafka's ApiVersions (KIP-584)."""
 
 from typing import NamedTuple
 
 
 class Feature(NamedTuple):
-    """A feature with the levels a broker could run, and the one that it runs."""
+    """A feature with its supported levels, and the enabled one."""
 
     name: str
     first_level: int
@@ -14,7 +14,7 @@ class Feature(NamedTuple):
 
 FEATURES: tuple[Feature, ...] = (
     Feature("share.version", 0, 1, 1),  # 1: share groups, KIP-932
-    Feature("transaction.version", 0, 2, 2),  # 2: a new epoch after every transaction, KIP-890
+    Feature("transaction.version", 0, 2, 2),  # 2: an epoch bump after every transaction, KIP-890
 )
 FEATURES_EPOCH = 0
-"""Grows with every change of a level; there has been none."""
+"""Bumped by every change of a level; there has been none."""

@@ -1,4 +1,4 @@
-"""The settings a group has, with Kafka's names and defaults."""
+"""The settings of groups, with Kafka's names and defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class GroupSettings(ShareGroupSettings):
         "consumer.session.timeout.ms",
         Kind.INT,
         45 * SECOND_MS,
-        "How long a member of a consumer group may be silent before it is put out.",
+        "How long a member of a consumer group may send no heartbeat before it is removed.",
         minimum=1,
         broker_name="group.consumer.session.timeout.ms",
         live=False,
@@ -25,7 +25,7 @@ class GroupSettings(ShareGroupSettings):
         "consumer.heartbeat.interval.ms",
         Kind.INT,
         5 * SECOND_MS,
-        "How often members of a consumer group are told to send heartbeats.",
+        "How often members of a consumer group send heartbeats.",
         minimum=1,
         broker_name="group.consumer.heartbeat.interval.ms",
         live=False,
@@ -34,15 +34,15 @@ class GroupSettings(ShareGroupSettings):
         "consumer.assignment.interval.ms",
         Kind.INT,
         SECOND_MS,
-        "How long the partitions of a consumer group stay as they were shared out, at least, so that "
-        "many members who come at once do not make for as many assignments.",
+        "The shortest time between two assignments of a consumer group, so that many members that "
+        "join at once do not cause as many assignments.",
         minimum=0,
         broker_name="group.consumer.assignment.interval.ms",
     )
 
 
 def check_group_configs(own: Mapping[str, str], limits: ShareBrokerSettings) -> None:
-    """Raise INVALID_CONFIG unless what is set for a group lies within its broker's limits.
+    """Raise INVALID_CONFIG unless the settings of a group are within the limits of the broker.
 
     The limits of `consumer.session.timeout.ms` are `group.consumer.min.session.timeout.ms` and
     `group.consumer.max.session.timeout.ms`, and likewise for every setting that has them.

@@ -1,4 +1,4 @@
-"""The setting and the limits that all HTTP servers have, whichever way each of them is configured."""
+"""The setting and the limits that all HTTP servers have."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ ALLOWED_HOSTS = Definition(
     default=(),
     doc="Further host names and addresses by which HTTP clients reach this server, separated by "
     "commas. Loopback names, the address listened on and an advertised name are always known; a "
-    "request to another host is refused, since DNS of a web page's author could have pointed it "
-    "here.",
+    "request to another host is rejected, because a web page could reach this server by DNS "
+    "rebinding.",
     live=False,
 )
 

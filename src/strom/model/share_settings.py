@@ -1,4 +1,4 @@
-"""The settings of share groups: those of a group, and those of a broker that all its groups have."""
+"""The settings of share groups: per group, and per broker."""
 
 import re
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ _DURATION = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ShareGroupSettings(Settings):
-    """How one share group hands out records."""
+    """How one share group delivers records."""
 
     share_session_timeout_ms: int = setting(
         "share.session.timeout.ms",
         Kind.INT,
         45 * SECOND_MS,
-        "How long a member of a share group may be silent before it is put out.",
+        "How long a member of a share group may send no heartbeat before it is removed.",
         minimum=1,
         broker_name="group.share.session.timeout.ms",
         live=False,
@@ -35,7 +35,7 @@ class ShareGroupSettings(Settings):
         "share.heartbeat.interval.ms",
         Kind.INT,
         5 * SECOND_MS,
-        "How often members of a share group are told to send heartbeats.",
+        "How often members of a share group send heartbeats.",
         minimum=1,
         broker_name="group.share.heartbeat.interval.ms",
         live=False,
@@ -44,7 +44,7 @@ class ShareGroupSettings(Settings):
         "share.record.lock.duration.ms",
         Kind.INT,
         30 * SECOND_MS,
-        "How long a member has a record for itself before others may get it.",
+        "How long the acquisition lock of a record lasts.",
         minimum=1000,
         broker_name="group.share.record.lock.duration.ms",
         live=False,
@@ -53,7 +53,7 @@ class ShareGroupSettings(Settings):
         "share.delivery.count.limit",
         Kind.INT,
         5,
-        "How often a record is delivered before it is given up.",
+        "How often a record is delivered before it is archived.",
         minimum=2,
         broker_name="group.share.delivery.count.limit",
         live=False,
@@ -62,7 +62,7 @@ class ShareGroupSettings(Settings):
         "share.partition.max.record.locks",
         Kind.INT,
         2000,
-        "How many records of a partition may be on their way at once.",
+        "How many records of a partition may be in flight.",
         minimum=100,
         broker_name="group.share.partition.max.record.locks",
         live=False,
@@ -71,7 +71,7 @@ class ShareGroupSettings(Settings):
         RESET,
         Kind.STRING,
         LATEST,
-        "Where a group begins to read a partition: `latest`, `earliest`, or by age as in "
+        "Where a group starts in a partition: `latest`, `earliest`, or by age as in "
         "`by_duration:PT1H30M`.",
     )
     share_isolation_level: str = setting(
@@ -85,26 +85,26 @@ class ShareGroupSettings(Settings):
         "share.renew.acknowledge.enable",
         Kind.BOOLEAN,
         True,
-        "Whether members may ask for more time with a record.",
+        "Whether members may renew the acquisition lock of a record.",
     )
     dead_letter_topic: str = setting(
         DEAD_LETTER_TOPIC,
         Kind.STRING,
         "",
-        "The topic for records that were rejected, or delivered too often. Empty: they are given up "
-        "without a trace.",
+        "The topic for records that were rejected, or delivered too often. Empty: such records are only "
+        "archived.",
     )
     dead_letter_copy: bool = setting(
         "errors.deadletterqueue.copy.record.enable",
         Kind.BOOLEAN,
         True,
-        "Whether the dead letter topic gets key, value and headers of the record, or only headers that "
-        "say where it is and why it was given up.",
+        "Whether the dead letter topic gets key, value and headers of the record, or only headers with "
+        "its position and the reason.",
     )
 
     @property
     def reset_age_ms(self) -> int | None:
-        """How old the oldest records are that a new group gets; None unless it begins by age."""
+        """The largest age of the first records of a new group; None unless it starts by age."""
         if not self.share_auto_offset_reset.startswith(BY_DURATION):
             return None
         return duration_ms(self.share_auto_offset_reset.removeprefix(BY_DURATION))
@@ -112,7 +112,7 @@ class ShareGroupSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ShareBrokerSettings(Settings):
-    """What a broker lays down for all share groups."""
+    """The limits and defaults of a broker for all share groups."""
 
     group_share_min_session_timeout_ms: int = setting(
         "group.share.min.session.timeout.ms",
@@ -150,7 +150,7 @@ class ShareBrokerSettings(Settings):
         "group.share.min.record.lock.duration.ms",
         Kind.INT,
         15 * SECOND_MS,
-        "The shortest time with a record that may be set for a share group.",
+        "The shortest lock duration that may be set for a share group.",
         minimum=1000,
         maximum=30 * SECOND_MS,
         live=False,
@@ -159,7 +159,7 @@ class ShareBrokerSettings(Settings):
         "group.share.max.record.lock.duration.ms",
         Kind.INT,
         MINUTE_MS,
-        "The longest time with a record that may be set for a share group.",
+        "The longest lock duration that may be set for a share group.",
         minimum=30 * SECOND_MS,
         maximum=60 * MINUTE_MS,
         live=False,
@@ -186,7 +186,7 @@ class ShareBrokerSettings(Settings):
         "group.share.min.partition.max.record.locks",
         Kind.INT,
         100,
-        "The smallest number of records on their way that may be set for a share group.",
+        "The smallest number of records in flight that may be set for a share group.",
         minimum=100,
         maximum=2000,
         live=False,
@@ -195,7 +195,7 @@ class ShareBrokerSettings(Settings):
         "group.share.max.partition.max.record.locks",
         Kind.INT,
         4000,
-        "The largest number of records on their way that may be set for a share group.",
+        "The largest number of records in flight that may be set for a share group.",
         minimum=2000,
         maximum=20000,
         live=False,
@@ -229,7 +229,7 @@ class ShareBrokerSettings(Settings):
         "share.coordinator.state.topic.segment.bytes",
         Kind.INT,
         100 * MIB,
-        "The segment size of `__share_group_state`: small, for it is read whole at every start.",
+        "The segment size of `__share_group_state`, which every start reads.",
         minimum=MIB,
         live=False,
     )
@@ -237,7 +237,7 @@ class ShareBrokerSettings(Settings):
         "share.coordinator.snapshot.update.records.per.snapshot",
         Kind.INT,
         500,
-        "After how many changes the whole state of a share partition is written anew.",
+        "After how many updates a snapshot of a share partition is written.",
         minimum=0,
         maximum=500,
         live=False,
@@ -246,7 +246,7 @@ class ShareBrokerSettings(Settings):
         "share.coordinator.state.topic.prune.interval.ms",
         Kind.INT,
         5 * MINUTE_MS,
-        "How often that part of `__share_group_state` is cut off which nobody needs any more.",
+        "How often the part of `__share_group_state` that is no longer needed is deleted.",
         minimum=1,
         live=False,
     )
@@ -254,18 +254,18 @@ class ShareBrokerSettings(Settings):
         "errors.deadletterqueue.topic.name.prefix",
         Kind.STRING,
         "dlq.",
-        "How the name of every dead letter topic must begin; empty for no such rule.",
+        "The required prefix of dead letter topics; empty for none.",
     )
     dead_letter_auto_create: bool = setting(
         "errors.deadletterqueue.auto.create.topics.enable",
         Kind.BOOLEAN,
         True,
-        "Whether a dead letter topic is created when a record is to be written to it for the first time.",
+        "Whether a missing dead letter topic is created with its first record.",
     )
 
 
 def check_share_configs(own: Mapping[str, str], limits: ShareBrokerSettings) -> None:
-    """Raise INVALID_CONFIG for what its definition alone cannot tell to be wrong."""
+    """Raise INVALID_CONFIG for values that a definition alone cannot check."""
     reset = own.get(RESET, LATEST)
     if reset not in (LATEST, EARLIEST) and not _is_by_age(reset):
         raise ApiError(
@@ -298,7 +298,7 @@ def _is_by_age(reset: str) -> bool:
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds of a duration such as `P1DT2H30M4.5S`; None if it is none."""
+    """Milliseconds of a duration such as `P1DT2H30M4.5S`; None if it is invalid."""
     found = _DURATION.fullmatch(text)
     if found is None:
         return None

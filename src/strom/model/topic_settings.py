@@ -1,4 +1,4 @@
-"""The settings a topic has, with Kafka's names and defaults."""
+"""The settings of topics, with Kafka's names and defaults."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSettings(Settings):
-    """How one topic keeps its records. Change one with `strom topics alter TOPIC name=value`."""
+    """How one topic stores its records. Change one with `strom topics alter TOPIC name=value`."""
 
     cleanup_policy: tuple[str, ...] = setting(
         "cleanup.policy",
@@ -53,7 +53,7 @@ class TopicSettings(Settings):
         "file.delete.delay.ms",
         Kind.LONG,
         MINUTE_MS,
-        "How long files stay on disk after they left the log.",
+        "How long the files of deleted segments stay on disk.",
         minimum=0,
         broker_name="log.segment.delete.delay.ms",
     )
@@ -61,9 +61,9 @@ class TopicSettings(Settings):
         "flush",
         Kind.STRING,
         "disk",
-        "When a produce request is answered: `disk` after the records are synced to disk (power loss "
-        "takes nothing that was acknowledged), `os` after they are handed to the operating system, as "
-        "Kafka does by default. Only strom has this setting.",
+        "When a produce request is acknowledged: `disk` after the records are synced to disk (no "
+        "acknowledged record is lost in a power failure), `os` after they are written to the page cache, "
+        "as Kafka does by default. Only strom has this setting.",
         choices=("disk", "os"),
         broker_name="flush",
     )
@@ -87,7 +87,7 @@ class TopicSettings(Settings):
         "index.interval.bytes",
         Kind.INT,
         4 * KIB,
-        "About how many bytes of log lie between two entries of the offset index.",
+        "About how many bytes of log are between two entries of the offset index.",
         minimum=0,
         maximum=INT_MAX,
         broker_name="log.index.interval.bytes",
@@ -113,7 +113,7 @@ class TopicSettings(Settings):
         "message.timestamp.after.max.ms",
         Kind.LONG,
         HOUR_MS,
-        "How far a record's timestamp may lie ahead of the broker's clock.",
+        "How far a record's timestamp may be ahead of the broker's clock.",
         minimum=0,
         broker_name="log.message.timestamp.after.max.ms",
     )
@@ -121,7 +121,7 @@ class TopicSettings(Settings):
         "message.timestamp.before.max.ms",
         Kind.LONG,
         LONG_MAX,
-        "How far a record's timestamp may lie behind the broker's clock.",
+        "How far a record's timestamp may be behind the broker's clock.",
         minimum=0,
         broker_name="log.message.timestamp.before.max.ms",
     )
@@ -129,8 +129,7 @@ class TopicSettings(Settings):
         "message.timestamp.type",
         Kind.STRING,
         "CreateTime",
-        "Whose time a record carries: the producer's (`CreateTime`) or the broker's on arrival "
-        "(`LogAppendTime`).",
+        "The timestamp of records: the producer's (`CreateTime`) or the broker's (`LogAppendTime`).",
         choices=("CreateTime", "LogAppendTime"),
         broker_name="log.message.timestamp.type",
     )
@@ -138,7 +137,7 @@ class TopicSettings(Settings):
         "min.cleanable.dirty.ratio",
         Kind.DOUBLE,
         0.5,
-        "The share of a compacted log that must be uncompacted before compaction starts.",
+        "The ratio of a log that must be uncompacted before compaction starts.",
         minimum=0,
         maximum=1,
         broker_name="log.cleaner.min.cleanable.ratio",
@@ -155,8 +154,8 @@ class TopicSettings(Settings):
         "min.insync.replicas",
         Kind.INT,
         1,
-        "How many replicas must have a record before `acks=all` is answered; never more than the topic "
-        "has. An embedded broker has one replica, so this has an effect only on a cluster.",
+        "How many replicas must have a record before `acks=all` is acknowledged; never more than "
+        "the topic has. An embedded broker has one replica, so this has an effect only on a cluster.",
         minimum=1,
         broker_name="min.insync.replicas",
     )
@@ -164,7 +163,7 @@ class TopicSettings(Settings):
         "preallocate",
         Kind.BOOLEAN,
         False,
-        "Taken for the sake of programs that set it; strom never reserves space ahead.",
+        "Accepted for compatibility, without effect: strom never preallocates files.",
         broker_name="log.preallocate",
     )
     retention_bytes: int = setting(
@@ -178,7 +177,7 @@ class TopicSettings(Settings):
         "retention.ms",
         Kind.LONG,
         7 * DAY_MS,
-        "How long records are kept, counted from the youngest record of a segment; -1 for ever.",
+        "How long records are kept, from the newest record of a segment; -1 for no limit.",
         minimum=-1,
         broker_name="log.retention.ms",
     )
@@ -186,8 +185,8 @@ class TopicSettings(Settings):
         "strom.schema.validation",
         Kind.BOOLEAN,
         False,
-        "Refuse records whose value does not begin with the id of a schema that the schema registry of "
-        "this broker (its topic `_schemas`) has. Records without a value are taken. Only strom has this "
+        "Reject records whose value does not begin with the id of a schema in the schema registry of "
+        "this broker (its topic `_schemas`). Records without a value are accepted. Only strom has this "
         "setting.",
         broker_name="strom.schema.validation",
     )
@@ -195,7 +194,7 @@ class TopicSettings(Settings):
         "segment.bytes",
         Kind.INT,
         GIB,
-        "A segment file that would grow beyond this size is closed, and a new one begun.",
+        "The largest size of a segment file; then a new one is created.",
         minimum=MIB,
         maximum=INT_MAX,
         broker_name="log.segment.bytes",
@@ -204,7 +203,7 @@ class TopicSettings(Settings):
         "segment.index.bytes",
         Kind.INT,
         10 * MIB,
-        "A segment whose index would grow beyond this size is closed.",
+        "The largest size of a segment's offset index; then the segment is closed.",
         minimum=4,
         maximum=INT_MAX,
         broker_name="log.index.size.max.bytes",
@@ -213,7 +212,7 @@ class TopicSettings(Settings):
         "segment.jitter.ms",
         Kind.LONG,
         0,
-        "A random share of this is taken off `segment.ms`, so that not all segments close at once.",
+        "The largest random reduction of `segment.ms`, so that not all segments close at once.",
         minimum=0,
         broker_name="log.roll.jitter.ms",
     )
@@ -229,8 +228,8 @@ class TopicSettings(Settings):
         "unclean.leader.election.enable",
         Kind.BOOLEAN,
         False,
-        "Whether a replica that is behind may lead. An embedded broker has one replica, so this has "
-        "an effect only on a cluster.",
+        "Whether an out-of-sync replica may become leader. An embedded broker has one replica, so "
+        "this has an effect only on a cluster.",
         broker_name="unclean.leader.election.enable",
     )
 
@@ -246,7 +245,7 @@ class TopicSettings(Settings):
 
     @property
     def durable(self) -> bool:
-        """Whether an answer waits for the disk."""
+        """Whether a response waits for the disk."""
         return self.flush == "disk"
 
     @property

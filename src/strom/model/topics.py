@@ -9,7 +9,7 @@ MAX_TOPIC_NAME_LENGTH = 249
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 METADATA_TOPIC = "__cluster_metadata"
-"""Holds what the cluster knows of itself; no client sees it."""
+"""The cluster metadata log; hidden from clients."""
 CONSUMER_OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
@@ -21,7 +21,7 @@ QUEUE_TOPOLOGY_TOPIC = "__queue_topology"
 
 
 def is_internal(name: str) -> bool:
-    """Whether a topic is the broker's own: read by whoever likes, written by the broker only."""
+    """Whether a topic is internal: readable by clients, written by the broker only."""
     return name in INTERNAL_TOPICS or is_of_queues(name)
 
 
@@ -30,7 +30,7 @@ def is_of_queues(name: str) -> bool:
     return name.startswith(QUEUE_TOPIC_PREFIX) or name == QUEUE_TOPOLOGY_TOPIC
 
 
-def refuse_topic_of_queues(name: str) -> None:
+def reject_topic_of_queues(name: str) -> None:
     """Raise INVALID_TOPIC_EXCEPTION for the log of a message queue, which Kafka clients only read.
 
     Any other change (a record, a trimmed log, another retention) would lose confirmed messages.
@@ -44,11 +44,11 @@ def refuse_topic_of_queues(name: str) -> None:
 
 
 def is_reserved_for_queues(name: str) -> bool:
-    """Whether a topic of that name could keep a queue from getting its log, for the names collide."""
+    """Whether a topic of that name could collide with the log of a queue."""
     return collision_key(name).startswith(collision_key(QUEUE_TOPIC_PREFIX))
 
 
-def refuse_name_of_queues(name: str) -> None:
+def reject_name_of_queues(name: str) -> None:
     """Raise INVALID_TOPIC_EXCEPTION for a new topic with a name that is reserved for message queues."""
     if is_reserved_for_queues(name):
         raise ApiError(
@@ -88,5 +88,5 @@ def _name_problem(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str:
-    """Names with the same key differ only in '.' and '_', and Kafka refuses to have both."""
+    """Names with the same key differ only in '.' and '_'; as in Kafka, they collide (in metric names)."""
     return name.replace(".", "_")

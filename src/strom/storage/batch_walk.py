@@ -1,4 +1,4 @@
-"""Walking the batches of a log file in bounded memory."""
+"""Iterating over the batches of a log file in bounded memory."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from strom.wire.kafka.batch import (
     HEADER_BYTES,
     MAGIC,
     BatchHeader,
-    checksum_holds,
+    has_valid_checksum,
     headers,
     read_header,
 )
@@ -19,7 +19,7 @@ _BATCH_CHUNK = 1024 * 1024
 
 
 class WalkedBatch(NamedTuple):
-    """A batch and where it lies in its file; `data` begins with its header."""
+    """A batch and its position in the file; `data` begins with the header."""
 
     position: int
     header: BatchHeader
@@ -27,7 +27,7 @@ class WalkedBatch(NamedTuple):
 
 
 class DamagedBatch(CorruptData):
-    """What lies at a position of a log file is not a batch that was written there."""
+    """The bytes at a position of a log file are not the batch that was written there."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"{reason} at byte {position}")
@@ -47,7 +47,7 @@ def walk_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
 
 
 def walk_batches(file: File, position: int, end: int) -> Iterator[WalkedBatch]:
-    """Every batch between two positions, whole and with its checksum proven."""
+    """Every batch between two positions, complete and with a verified checksum."""
     chunk, chunk_start = memoryview(b""), position
     while position < end:
         if position + HEADER_BYTES > chunk_start + len(chunk):
@@ -61,14 +61,14 @@ def walk_batches(file: File, position: int, end: int) -> Iterator[WalkedBatch]:
         data = chunk[position - chunk_start : position - chunk_start + header.size_bytes]
         if len(data) < header.size_bytes:
             raise DamagedBatch(position, "the file ends within a batch")
-        if not checksum_holds(data, 0, header):
+        if not has_valid_checksum(data, 0, header):
             raise DamagedBatch(position, "a batch fails its checksum")
         yield WalkedBatch(position, header, data)
         position += header.size_bytes
 
 
 def read_whole_batches(file: File, end: int) -> Iterator[tuple[memoryview, list[BatchHeader]]]:
-    """A log file in chunks of whole batches, with their headers; checksums are not checked."""
+    """A log file in chunks of complete batches, with their headers; checksums are not verified."""
     position = 0
     while position < end:
         chunk = memoryview(file.pread(min(_BATCH_CHUNK, end - position), position))
@@ -88,9 +88,9 @@ def _sane_header(chunk: bytes | memoryview, at: int, position: int, end: int) ->
         raise DamagedBatch(position, "the file ends within a batch header")
     header = read_header(chunk, at)
     if header.batch_length < HEADER_BYTES - 12 or header.magic != MAGIC:
-        raise DamagedBatch(position, "there is no batch")
+        raise DamagedBatch(position, "no batch")
     if position + header.size_bytes > end:
         raise DamagedBatch(position, "the file ends within a batch")
     if header.last_offset_delta < 0 or header.base_offset < 0:
-        raise DamagedBatch(position, "a batch has impossible offsets")
+        raise DamagedBatch(position, "a batch has invalid offsets")
     return header

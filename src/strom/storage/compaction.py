@@ -1,6 +1,6 @@
-"""Compaction: of every key only the last value stays, and every record keeps its offset.
+"""Compaction: keeps the last value of every key, and the offset of every record.
 
-A run has two passes over chunks of whole batches, so that memory stays bounded:
+A run has two passes over chunks of complete batches, so that memory stays bounded:
 
     plan = plan_compaction(...)                                # compaction_plan.py: is it due?
     keys = build_key_map(chunks(plan.first_dirty_offset), plan, aborted)
@@ -8,12 +8,12 @@ A run has two passes over chunks of whole batches, so that memory stays bounded:
     for group in group_segments(segments of the plan that begin before keys.end_offset, ...):
         for chunk in chunks(group):
             for header, batch in cleaner.clean(chunk): append batch to the group's new segment
-    ... swap the segments in, and remember keys.end_offset as the next first_dirty_offset
+    ... swap the segments in, and store keys.end_offset as the next first_dirty_offset
 
-One cleaner does all groups of a run, in the order of the log and from its start, since it has to
-see a transaction's data before its marker. Both passes check every batch's checksum and raise
-CorruptData: nothing damaged is signed anew. The old segments are then still whole; leave such a log
-uncompacted. A batch with a true checksum whose records cannot be decoded stays as it is.
+One cleaner processes all groups of a run, in log order and from the start, because it must see a
+transaction's data before its marker. Both passes verify every batch's checksum and raise CorruptData, so
+that no damaged batch gets a new checksum. The old segments are then unchanged; leave such a log
+uncompacted. A batch with a valid checksum whose records cannot be decoded is kept unchanged.
 """
 
 import logging
@@ -26,35 +26,35 @@ from typing import NamedTuple
 from strom.model.errors import CorruptData, MalformedRecords
 from strom.model.topic_settings import TopicSettings
 from strom.storage.compaction_plan import CompactionPlan
-from strom.storage.producer_state import ProducerFacts
+from strom.storage.producer_state import ProducerInfo
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import (
     CODEC_MASK,
     DELETE_HORIZON_BIT,
     BatchHeader,
     Buffer,
-    checksum_holds,
+    has_valid_checksum,
     headers,
 )
 from strom.wire.kafka.compression import MAX_DECOMPRESSED_BYTES, Codec
 from strom.wire.kafka.records import (
     RecordKey,
     assemble,
-    move_record_in_time,
     read_body,
     read_keys,
+    rebase_timestamp,
 )
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_KEYS = 256 * 1024
-"""How many keys a key map holds at most: about 50 MB."""
+"""The limit of keys in a key map, which then takes about 50 MB."""
 
 _FINGERPRINT_BYTES = 32
 
 
 class AbortedTransactions:
-    """Which transactional batches count for nothing, because their transaction was aborted."""
+    """Finds the batches that belong to an aborted transaction."""
 
     def __init__(self, transactions: Iterable[AbortedTransaction]) -> None:
         self._by_producer: dict[int, list[AbortedTransaction]] = defaultdict(list)
@@ -73,7 +73,7 @@ class AbortedTransactions:
 
 
 class KeyMap:
-    """The last offset of every key in the dirty part of a log, as far as it reaches."""
+    """The last offset of every key in the dirty part of a log, up to `end_offset`."""
 
     def __init__(self, max_keys: int, first_offset: int) -> None:
         self._max_keys = max_keys
@@ -81,17 +81,17 @@ class KeyMap:
         self._sorted_last_offsets: list[int] | None = None
         self._first_offset = first_offset
         self._undecodable: set[int] = set()
-        """The base offsets of batches whose keys are not in the map."""
+        """The base offsets of batches whose keys could not be decoded."""
         self.end_offset = first_offset
         """Every record from the first dirty offset up to here is in the map."""
         self.full = False
-        """Whether it had to stop because a further key had no place."""
+        """Whether it stopped at the limit of keys."""
 
     def __len__(self) -> int:
         return len(self._last_offsets)
 
     def add(self, key: bytes, offset: int) -> bool:
-        """Remember that this key was last seen here; False if there is no place for it."""
+        """Record the last offset of a key; False if the map is full."""
         fingerprint = _fingerprint(key)
         if fingerprint not in self._last_offsets and len(self._last_offsets) >= self._max_keys:
             self.full = True
@@ -101,15 +101,15 @@ class KeyMap:
         return True
 
     def add_undecodable(self, header: BatchHeader) -> None:
-        """Remember a batch whose keys cannot be decoded: nothing supersedes it."""
+        """Record a batch whose keys cannot be decoded: nothing supersedes it."""
         self._undecodable.add(header.base_offset)
 
     def is_superseded(self, key: bytes, offset: int) -> bool:
-        """Whether the map knows a later record of this key."""
+        """Whether the map has a later record of this key."""
         return self._last_offsets.get(_fingerprint(key), -1) > offset
 
     def supersedes_all(self, header: BatchHeader) -> bool:
-        """Whether the map, now complete, covers a batch, and no record in it is the last of its key."""
+        """Whether the (complete) map covers a batch, and none of its records is the last of its key."""
         if header.base_offset < self._first_offset or header.next_offset > self.end_offset:
             return False
         if header.base_offset in self._undecodable:
@@ -122,7 +122,7 @@ class KeyMap:
 
 
 def _fingerprint(key: bytes) -> bytes:
-    """Short keys as they are, long ones by a digest that no short key can equal."""
+    """Short keys unchanged, long ones as a digest, which is longer than any short key."""
     if len(key) < _FINGERPRINT_BYTES:
         return key
     return blake2b(key, digest_size=_FINGERPRINT_BYTES).digest()
@@ -134,10 +134,10 @@ def build_key_map(
     aborted: AbortedTransactions,
     max_keys: int = DEFAULT_MAX_KEYS,
 ) -> KeyMap:
-    """Read the dirty part of a log, given as chunks of whole batches in order.
+    """Read the dirty part of a log, given as chunks of complete batches in order.
 
-    If there are too many keys the map stops early: look at its `end_offset`. Records of aborted
-    transactions are left out, so that they never win over an older value.
+    With too many keys the map ends early: see its `end_offset`. Records of aborted transactions are
+    excluded, so that they never supersede an older value.
     """
     keys = KeyMap(max_keys, plan.first_dirty_offset)
     for chunk in chunks:
@@ -164,7 +164,7 @@ def _add_batch(
         records = read_keys(body, header)
     except MalformedRecords as error:
         logger.warning(
-            "The batch at offset %d is kept as it is, its records cannot be decoded: %s",
+            "The batch at offset %d is kept unchanged, because its records cannot be decoded: %s",
             header.base_offset,
             error,
         )
@@ -180,19 +180,19 @@ def _add_batch(
 
 
 def whole_batches(chunk: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """The batches of a chunk, each found to be undamaged; CorruptData if bytes are left over."""
+    """The batches of a chunk, with verified checksums; CorruptData for trailing bytes."""
     end = 0
     for position, header in headers(chunk):
-        if not checksum_holds(chunk, position, header):
-            raise CorruptData(f"the batch at offset {header.base_offset} has a wrong checksum")
+        if not has_valid_checksum(chunk, position, header):
+            raise CorruptData(f"the batch at offset {header.base_offset} has an invalid checksum")
         yield position, header
         end = position + header.size_bytes
     if end != len(chunk):
-        raise CorruptData(f"{len(chunk) - end} bytes after the last whole batch of a chunk")
+        raise CorruptData(f"{len(chunk) - end} bytes after the last complete batch of a chunk")
 
 
 class CleanedBatch(NamedTuple):
-    """A batch that stays: as it was, with fewer records, or empty."""
+    """A remaining batch: unchanged, with fewer records, or empty."""
 
     header: BatchHeader
     data: Buffer
@@ -201,11 +201,12 @@ class CleanedBatch(NamedTuple):
 class Cleaner:
     """Rewrites the batches of one run of compaction.
 
-    What goes: records that the key map supersedes, records without a key, those of aborted
-    transactions, tombstones and markers of emptied transactions whose time is over. This time, the
-    delete horizon, is written into their batch when compaction first meets them: now plus
-    `delete.retention.ms`. What stays keeps its offset, and its batch the offsets, the producer and
-    the sequence it had. A producer's last batch stays, be it empty, to rebuild its sequence from.
+    Removed are records that the key map supersedes, records without a key, records of aborted
+    transactions, and tombstones and markers of emptied transactions past their delete horizon. The
+    horizon is written into their batch by the first compaction that sees them: now plus
+    `delete.retention.ms` (KIP-534). Remaining records keep their offsets, and batches their offsets,
+    producer and sequence. A producer's last batch is kept even if empty, so that recovery can rebuild
+    the producer's sequence from it.
     """
 
     def __init__(
@@ -215,7 +216,7 @@ class Cleaner:
         now_ms: int,
         settings: TopicSettings,
         aborted: AbortedTransactions,
-        producers: Iterable[ProducerFacts],
+        producers: Iterable[ProducerInfo],
     ) -> None:
         self._keys = keys
         self._now_ms = now_ms
@@ -223,14 +224,14 @@ class Cleaner:
         self._aborted = aborted
         self._producers = {facts.producer_id: facts for facts in producers}
         self._transactions_with_data: set[int] = set()
-        """Producers of whose transaction, its marker not met yet, a batch stays."""
+        """Producers with a remaining batch of a transaction whose marker comes later."""
         self.aborted_with_data: set[AbortedTransaction] = set()
-        """Aborted transactions of which batches were met: the others need no index any more."""
+        """Aborted transactions with batches in this run: the others need no index entry any more."""
         self.bytes_read = 0
         self.bytes_kept = 0
 
     def clean(self, chunk: Buffer) -> Iterator[CleanedBatch]:
-        """The batches that stay of a chunk of whole batches; unchanged ones are views into it."""
+        """The remaining batches of a chunk of complete batches; unchanged ones are views into it."""
         view = memoryview(chunk)
         for position, header in whole_batches(view):
             batch = CleanedBatch(header, view[position : position + header.size_bytes])
@@ -250,7 +251,7 @@ class Cleaner:
                 yield cleaned
 
     def _clean_marker(self, batch: CleanedBatch) -> CleanedBatch | None:
-        """A marker stays while its data does, be it an empty batch, and then until its delete horizon."""
+        """Keep a marker while its data remains, even as an empty batch, and then until its horizon."""
         header = batch.header
         if header.producer_id in self._transactions_with_data:
             self._transactions_with_data.remove(header.producer_id)
@@ -258,7 +259,7 @@ class Cleaner:
         if header.record_count == 0:
             return None
         if not header.has_producer:
-            return batch  # a control batch of another kind
+            return batch  # a control batch of another type
         if header.delete_horizon is None:
             body = read_body(batch.data, 0, header, MAX_DECOMPRESSED_BYTES)
             return keep_records(batch, body, read_keys(body, header), self._new_horizon)
@@ -275,7 +276,7 @@ class Cleaner:
         if header.base_offset >= self._keys.end_offset:
             return batch
         if self._keys.supersedes_all(header):
-            return None  # in a log of few keys nearly all: their records need not be read again
+            return None  # the common case in a log of few keys: no need to decode the records
         body = read_body(batch.data, 0, header, MAX_DECOMPRESSED_BYTES)
         records = read_keys(body, header)
         kept = [record for record in records if self._stays(record, header)]
@@ -289,7 +290,7 @@ class Cleaner:
         return keep_records(batch, body, kept, horizon)
 
     def _stays(self, record: RecordKey, header: BatchHeader) -> bool:
-        # Behind the map's end a tombstone may not go: older values of its key may still be there.
+        # After the map's end a tombstone must stay: older values of its key may still be in the log.
         if record.offset >= self._keys.end_offset:
             return True
         if record.key is None or self._keys.is_superseded(record.key, record.offset):
@@ -298,7 +299,7 @@ class Cleaner:
         return record.has_value or horizon is None or self._now_ms < horizon
 
     def _is_known_tombstone(self, record: RecordKey) -> bool:
-        """Whether all older values of its key go now, so that its time may begin to run."""
+        """Whether this run removes all older values of its key, so that its delete horizon can be set."""
         return not record.has_value and record.offset < self._keys.end_offset
 
     def _is_last_of_its_producer(self, header: BatchHeader) -> bool:
@@ -307,8 +308,8 @@ class Cleaner:
             return False
         if producer.last_data_offset is not None:
             return not header.is_control and header.last_offset == producer.last_data_offset
-        # Offsets of groups are written without sequences, and each transaction of them has a marker: of
-        # these only the last one tells anything, the one whose time the producer was last seen.
+        # Transactional offset commits have no sequences, but each transaction has a marker. Only the last
+        # marker carries state: the one with the producer's last timestamp.
         return (
             header.is_control
             and header.producer_epoch == producer.producer_epoch
@@ -319,7 +320,7 @@ class Cleaner:
 def keep_records(
     batch: CleanedBatch, body: bytes, kept: Sequence[RecordKey], horizon: int | None = None
 ) -> CleanedBatch:
-    """A batch with only some of its records, which lie in `body`; perhaps with a delete horizon."""
+    """A batch with only some of its records, which are in `body`, and optionally a delete horizon."""
     header = batch.header
     if not header.has_append_time:
         header = header._replace(max_timestamp=max(record.timestamp for record in kept))
@@ -333,12 +334,12 @@ def keep_records(
             records += body[record.start : record.end]
     else:
         for record in kept:
-            move_record_in_time(records, body, record, header.base_timestamp)
+            rebase_timestamp(records, body, record, header.base_timestamp)
     return _assembled(header, records, header.codec)
 
 
 def empty_batch(batch: CleanedBatch) -> CleanedBatch:
-    """A batch without its records; it keeps its offsets, its producer and the sequence."""
+    """A batch without its records; it keeps its offsets, producer and sequence."""
     if batch.header.record_count == 0:
         return batch
     attributes = batch.header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)

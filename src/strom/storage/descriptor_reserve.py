@@ -1,7 +1,7 @@
-"""Descriptors that the log can fall back on when the process has used up all others.
+"""Spare descriptors for the log when the process has used up all others.
 
-Connections take descriptors in bursts, faster than any limit on them is enforced. Opening a file
-of the log then gives up a spare, so that the next attempt succeeds; closing one refills the reserve.
+Connections take descriptors in bursts, faster than any limit on them is enforced. Opening a log file
+then releases a spare, so that the retry succeeds; closing a file refills the reserve.
 """
 
 import threading
@@ -10,7 +10,7 @@ from contextlib import suppress
 
 
 class DescriptorReserve:
-    """Spare descriptors, held open until they are needed; any thread."""
+    """Spare descriptors, held open until they are needed. Thread-safe."""
 
     def __init__(
         self, count: int, open_one: Callable[[], int], close_one: Callable[[int], None]
@@ -18,7 +18,7 @@ class DescriptorReserve:
         self._count = count
         self._open_one = open_one
         self._close_one = close_one
-        # A file may be closed, and so refill, wherever the garbage collector runs: in here too.
+        # Reentrant: the garbage collector may close a file, and so refill, while this lock is held.
         self._lock = threading.RLock()
         self._spares: list[int] = []
         self.refill()
@@ -26,8 +26,8 @@ class DescriptorReserve:
     def __len__(self) -> int:
         return len(self._spares)
 
-    def give_up_one(self) -> bool:
-        """Close a spare, so that a file can be opened; False if there is none left."""
+    def release_one(self) -> bool:
+        """Close a spare, so that a file can be opened; False if none is left."""
         with self._lock:
             if not self._spares:
                 return False
@@ -35,7 +35,7 @@ class DescriptorReserve:
             return True
 
     def refill(self) -> None:
-        """Take back as many spares as the process can have now."""
+        """Open as many of the missing spares as the process can have now."""
         if len(self._spares) == self._count:
             return
         with self._lock, suppress(OSError):

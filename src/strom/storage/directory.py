@@ -1,4 +1,4 @@
-"""A data directory: who it belongs to, its partitions, and how far each is safe on disk."""
+"""A data directory: its identity, its partitions, and the recovery point of each."""
 
 import base64
 import json
@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterable
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, StorageError, UserError
 from strom.model.topic_settings import TopicSettings
 from strom.model.topics import TopicPartition
-from strom.storage.checked_text import decode_lines, encode_lines
+from strom.storage.checksummed import decode_lines, encode_lines
 from strom.storage.disk import Disk
 from strom.storage.files import (
-    Files,
+    FileSystem,
     Lock,
     Space,
+    create_durable_directory,
     is_temporary,
-    make_durable_directory,
-    read_whole,
-    replace_whole,
+    read_file,
+    replace_file,
 )
 from strom.storage.folder import read_folder
 from strom.storage.log import Log
 from strom.storage.log_state import LogState
 from strom.storage.recovery import FutureEpoch, Recovery, RecoveryPoint
-from strom.storage.segment import Segment
+from strom.storage.segment import LogSegment
 from strom.storage.segments import Segments
 from strom.storage.snapshots import SnapshotFiles
 from strom.supervision.file_lock import LockHeld
@@ -44,7 +44,7 @@ _OWN_BEFORE_IDENTITY = {LOCK_FILE, f"{IDENTITY_FILE}.tmp", "lost+found"}
 
 
 class DataDirectory:
-    """A folder that one broker owns, as long as it holds the lock."""
+    """A folder that one broker owns while it holds the lock."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class DataDirectory:
         self._points = self._read_checkpoint()
 
     @classmethod
-    def open(cls, files: Files, path: str, *, now_ms: int, node_id: int) -> "DataDirectory":
-        """Open the directory, or make a new one; UserError says why it cannot be used."""
+    def open(cls, files: FileSystem, path: str, *, now_ms: int, node_id: int) -> "DataDirectory":
+        """Open or create the directory; UserError if it cannot be used."""
         path = path.rstrip("/") or "/"
         try:
             _check_not_foreign(files, path)
             if not files.exists(path):
-                make_durable_directory(files, path)
+                create_durable_directory(files, path)
             lock = files.lock(f"{path}/{LOCK_FILE}")
         except LockHeld as error:
             raise UserError(
@@ -103,7 +103,7 @@ class DataDirectory:
 
     @property
     def offline(self) -> DirectoryOffline | None:
-        """Why nothing can be written here any more, None while all is well."""
+        """Why the directory is offline, None while it is online."""
         return self._disk.offline
 
     @property
@@ -125,17 +125,14 @@ class DataDirectory:
         return self._disk.files.open_file_limit()
 
     def space(self) -> Space:
-        """How large the medium is, and how much is left."""
         return self._disk.files.space(self.path)
 
     # Partitions
 
     def folder(self, partition: TopicPartition) -> str:
-        """Where a partition lies."""
         return f"{self.path}/{partition}"
 
     def has_log(self, partition: TopicPartition) -> bool:
-        """Whether there is a folder for a partition."""
         return self._disk.files.exists(self.folder(partition))
 
     def create_log(
@@ -145,18 +142,18 @@ class DataDirectory:
         settings: TopicSettings,
         leader_epoch: int,
     ) -> Log:
-        """Make a new, empty log; on disk, folder and all, when this returns. Any thread."""
+        """Create an empty log, durably. Thread-safe."""
         folder, files = self.folder(partition), self._disk.files
         with self._disk.writing():
             if files.exists(folder):
                 if not self._is_unwritten(folder):
                     raise StorageError(f"{folder} holds another log; move it away first")
-                files.remove_tree(folder)  # a crash left it when it was to be created
+                files.remove_tree(folder)  # left by a crash during its creation
             files.make_directory(folder)
             metadata = f"version: 0\ntopic_id: {_encode_id(topic_id)}\n"
-            segment = Segment(self._disk, folder, 0, created_ms=self._now_ms)
+            segment = LogSegment(self._disk, folder, 0, created_ms=self._now_ms)
             files.open(segment.log_path, create=True).close()
-            replace_whole(files, folder, PARTITION_FILE, metadata.encode())
+            replace_file(files, folder, PARTITION_FILE, metadata.encode())
             files.sync_directory(self.path)
         state = LogState(Segments([segment]), SnapshotFiles(files, folder, []))
         state.epochs.assign(leader_epoch, 0)
@@ -169,10 +166,10 @@ class DataDirectory:
         settings: TopicSettings,
         leader_epoch: int,
     ) -> Log:
-        """Open a log and recover it if need be.
+        """Open a log, with recovery if needed.
 
-        Damage never raises: the log is then quarantined. DirectoryOffline if the disk fails,
-        UserError if a shortage keeps it from being read: that is no damage.
+        A damaged log is quarantined, without an error. DirectoryOffline if the disk fails,
+        UserError if a shortage prevents reading, which is not damage.
         """
         point = self._points.get((str(partition), topic_id), RecoveryPoint())
         folder = self.folder(partition)
@@ -206,8 +203,8 @@ class DataDirectory:
         folder = self.folder(partition)
         try:
             if not self._disk.files.is_directory(folder):
-                return f"its folder {folder} is missing"
-            text = read_whole(self._disk.files, f"{folder}/{PARTITION_FILE}").decode()
+                return f"the folder {folder} is missing"
+            text = read_file(self._disk.files, f"{folder}/{PARTITION_FILE}").decode()
         except (OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and is_temporary(error):
                 raise
@@ -217,22 +214,24 @@ class DataDirectory:
         return None
 
     def _is_unwritten(self, folder: str) -> bool:
-        """Whether a folder is what a crash left of a creation: no records in it."""
+        """Whether a folder has no records: a crash interrupted its creation."""
         files = self._disk.files
         bases = read_folder(files, folder).bases
         return all(files.size(f"{folder}/{base:020d}.log") == 0 for base in bases)
 
     def delete_log(self, log: Log) -> Callable[[], None]:
-        """Take a log away for good; call the answer, on any thread, to free the space."""
+        """Delete a log; call the result, on any thread, to free the space."""
         log.release()
-        return self._take_away(log.partition, log.topic_id)
+        return self._rename_for_deletion(log.partition, log.topic_id)
 
     def delete_leftover(self, partition: TopicPartition, topic_id: uuid.UUID) -> None:
-        """Remove what a deletion that a crash interrupted has left."""
-        self._take_away(partition, topic_id)()
+        """Complete a deletion that a crash interrupted."""
+        self._rename_for_deletion(partition, topic_id)()
 
-    def _take_away(self, partition: TopicPartition, topic_id: uuid.UUID) -> Callable[[], None]:
-        """Rename the folder; one that belongs to another topic, or may do so, is left alone."""
+    def _rename_for_deletion(
+        self, partition: TopicPartition, topic_id: uuid.UUID
+    ) -> Callable[[], None]:
+        """Rename the folder for deletion; one that may belong to another topic is left unchanged."""
         files, folder = self._disk.files, self.folder(partition)
         self._disk.forget_garbage(folder)
         self._points.pop((str(partition), topic_id), None)
@@ -255,7 +254,7 @@ class DataDirectory:
         return free_space
 
     def strays(self, known: set[TopicPartition]) -> list[str]:
-        """Folders here that belong to no known partition. They are reported, never deleted."""
+        """Folders that belong to no known partition. They are reported, never deleted."""
         files = self._disk.files
         names = {str(partition) for partition in known}
         return [
@@ -270,14 +269,14 @@ class DataDirectory:
     # Checkpoints
 
     def checkpoint(self, logs: Iterable[Log]) -> None:
-        """Note down how far each log is safe, and where it starts; any thread.
+        """Store the recovery point and start offset of each log. Thread-safe.
 
-        Without space nothing happens: the old checkpoint serves, recovery has more to check then.
+        ApiError for a shortage: the old checkpoint stays, and recovery has more to check.
         """
         points = dict(self._points)
         for log in logs:
             if log.quarantined is None:
-                # A start beyond the recovery point could lie beyond the end after a crash.
+                # A start after the recovery point could be after the end of the log after a crash.
                 start_offset = min(log.start_offset, log.recovery_point)
                 point = RecoveryPoint(log.recovery_point, start_offset)
                 points[str(log.partition), log.topic_id] = point
@@ -286,13 +285,13 @@ class DataDirectory:
             for (partition, topic_id), point in sorted(points.items())
         ]
         with self._disk.writing():
-            replace_whole(self._disk.files, self.path, CHECKPOINT_FILE, encode_lines(lines))
-        self._disk.shortage.write_succeeded()
+            replace_file(self._disk.files, self.path, CHECKPOINT_FILE, encode_lines(lines))
+        self._disk.shortage.on_write_succeeded()
 
     def _read_checkpoint(self) -> dict[tuple[str, uuid.UUID], RecoveryPoint]:
         points: dict[tuple[str, uuid.UUID], RecoveryPoint] = {}
         try:
-            data = read_whole(self._disk.files, f"{self.path}/{CHECKPOINT_FILE}")
+            data = read_file(self._disk.files, f"{self.path}/{CHECKPOINT_FILE}")
             for line in decode_lines(data):
                 partition, topic_id, flushed, start = line.split()
                 points[partition, uuid.UUID(topic_id)] = RecoveryPoint(int(flushed), int(start))
@@ -300,25 +299,27 @@ class DataDirectory:
             return {}
         except (CorruptData, ValueError, OSError) as error:
             if isinstance(error, OSError) and is_temporary(error):
-                # Without it, damage would pass for what a crash has torn off.
+                # Without recovery points, damage to durable data would be taken for a torn write.
                 raise _short_of(self.path, error.strerror) from error
-            logger.warning("%s: the checkpoint cannot be read (%s); checking all", self.path, error)
+            logger.warning(
+                "%s: the checkpoint cannot be read (%s); checking all logs", self.path, error
+            )
             self.was_clean = False
             return {}
         return points
 
     def remove_deleted_files(self, now_ms: int) -> None:
-        """Remove segments that have left their logs; any thread."""
+        """Remove files of deleted and replaced segments that are due. Thread-safe."""
         self._disk.remove_garbage(now_ms)
 
     def close(self, logs: Iterable[Log], *, clean: bool = True) -> None:
-        """Bring all logs to the disk, note that all is well, and let go of the directory."""
+        """Flush all logs, mark the stop as clean, and release the lock."""
         try:
             if clean and self.offline is None:
-                self._note_clean_stop(list(logs))
+                self._mark_clean_stop(list(logs))
         except ApiError as error:
             logger.warning(
-                "%s: this stop could not be noted (%s), so the next start checks the logs.",
+                "%s: the clean stop could not be recorded (%s), so the next start checks the logs.",
                 self.path,
                 error,
             )
@@ -326,16 +327,16 @@ class DataDirectory:
             self._disk.open_files.close()
             self._lock.release()
 
-    def _note_clean_stop(self, logs: list[Log]) -> None:
+    def _mark_clean_stop(self, logs: list[Log]) -> None:
         for log in logs:
             log.close()
         self.checkpoint(logs)
         suspects = [str(log.partition) for log in logs if log.quarantined is not None]
         with self._disk.writing():
-            replace_whole(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(suspects))
+            replace_file(self._disk.files, self.path, CLEAN_STOP_FILE, encode_lines(suspects))
 
 
-def _check_not_foreign(files: Files, path: str) -> None:
+def _check_not_foreign(files: FileSystem, path: str) -> None:
     if not files.exists(path):
         return
     if not files.is_directory(path):
@@ -343,20 +344,20 @@ def _check_not_foreign(files: Files, path: str) -> None:
     names = set(files.list(path))
     if IDENTITY_FILE not in names and names - _OWN_BEFORE_IDENTITY:
         raise UserError(
-            f"{path} holds files that are not strom's; choose an empty or new folder with --data."
+            f"{path} holds files of another program; choose an empty or new folder with --data."
         )
 
 
-def _identify(files: Files, path: str, node_id: int) -> str:
-    """The cluster id in the directory's identity file, which is written if there is none."""
+def _identify(files: FileSystem, path: str, node_id: int) -> str:
+    """The cluster id from the directory's identity file, which is created if missing."""
     identity_path = f"{path}/{IDENTITY_FILE}"
     if not files.exists(identity_path):
         cluster_id = _encode_id(uuid.uuid4())
         identity = {"format": FORMAT_VERSION, "cluster_id": cluster_id, "node_id": node_id}
-        replace_whole(files, path, IDENTITY_FILE, (json.dumps(identity) + "\n").encode())
+        replace_file(files, path, IDENTITY_FILE, (json.dumps(identity) + "\n").encode())
         return cluster_id
     try:
-        identity = json.loads(read_whole(files, identity_path))
+        identity = json.loads(read_file(files, identity_path))
         version, cluster_id = int(identity["format"]), str(identity["cluster_id"])
         owner = int(identity["node_id"])
     except (ValueError, KeyError, TypeError):
@@ -366,7 +367,7 @@ def _identify(files: Files, path: str, node_id: int) -> str:
     if version != FORMAT_VERSION:
         raise UserError(
             f"{path} was written by another version of strom (format {version}); "
-            f"this one knows format {FORMAT_VERSION}."
+            f"this version supports format {FORMAT_VERSION}."
         )
     if owner != node_id:
         raise UserError(
@@ -376,13 +377,13 @@ def _identify(files: Files, path: str, node_id: int) -> str:
     return cluster_id
 
 
-def _take_clean_stop(files: Files, path: str) -> tuple[bool, frozenset[str]]:
-    """Whether the last stop was clean, asked only once; and which partitions were not well."""
+def _take_clean_stop(files: FileSystem, path: str) -> tuple[bool, frozenset[str]]:
+    """Whether the last stop was clean, and the quarantined partitions; removes the marker."""
     marker = f"{path}/{CLEAN_STOP_FILE}"
     if not files.exists(marker):
         return False, frozenset()
     try:
-        suspects = frozenset(decode_lines(read_whole(files, marker)))
+        suspects = frozenset(decode_lines(read_file(files, marker)))
         was_clean = True
     except CorruptData:
         suspects, was_clean = frozenset(), False
@@ -391,7 +392,7 @@ def _take_clean_stop(files: Files, path: str) -> tuple[bool, frozenset[str]]:
     return was_clean, suspects
 
 
-def _remove_deleted_folders(files: Files, path: str) -> None:
+def _remove_deleted_folders(files: FileSystem, path: str) -> None:
     for name in files.list(path):
         if _DELETED_FOLDER.search(name):
             files.remove_tree(f"{path}/{name}")
@@ -412,5 +413,5 @@ def _short_of(path: str, reason: str | None) -> UserError:
 
 
 def _encode_id(identifier: uuid.UUID) -> str:
-    """22 characters, as Kafka writes ids."""
+    """URL-safe base64 of 22 characters, as Kafka writes topic ids."""
     return base64.urlsafe_b64encode(identifier.bytes).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""What all partitions of one data directory share: its files, the pool of open ones, its health."""
+"""What all partitions of a data directory share: file access, the pool of open files, its health."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -6,24 +6,22 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
-from strom.storage.files import Files, is_temporary
+from strom.storage.files import FileSystem, is_temporary
 from strom.storage.open_files import OpenFiles
 from strom.storage.shortage import Shortage
 
 LOADED_INDEXES = 64
-"""How many closed segments keep their indexes in memory; a full one takes up to 5 MB."""
+"""How many closed segments keep their indexes in memory; those of a full one take up to 5 MB."""
 
 
 class HasLoadedIndexes(Protocol):
-    """Something that can drop what it has read from index files, and read it again."""
+    """A segment that can drop indexes from memory and load them again."""
 
-    def unload(self) -> None:
-        """Drop it."""
-        ...
+    def unload(self) -> None: ...
 
 
 class Garbage(NamedTuple):
-    """Files that have left a log and are removed when their time has come."""
+    """Files that a log no longer uses, to be removed at `due_ms`."""
 
     folder: str
     paths: list[str]
@@ -31,13 +29,13 @@ class Garbage(NamedTuple):
 
 
 class Disk:
-    """Files with a memory of failure: after one, the whole directory is offline until a restart.
+    """Access to a data directory that goes offline, until a restart, after any failure of the medium.
 
-    A failed sync leaves pages that the kernel believes clean, so neither a second sync nor what is
-    read from the page cache can be trusted.
+    After a failed fsync the kernel marks the pages clean, so neither a second fsync nor a read from the
+    page cache can be trusted ("fsyncgate").
     """
 
-    def __init__(self, files: Files, path: str) -> None:
+    def __init__(self, files: FileSystem, path: str) -> None:
         self.files = files
         self.shortage = Shortage(files, path)
         self.open_files = OpenFiles(files, files.open_file_limit())
@@ -46,7 +44,7 @@ class Disk:
         self._garbage: list[Garbage] = []
 
     def fail(self, error: BaseException) -> DirectoryOffline:
-        """Take the directory offline; returns the error to raise. The first reason stays."""
+        """Take the directory offline; returns the error to raise. The first reason is kept."""
         if self.offline is None:
             self.offline = DirectoryOffline(f"the data directory is offline: {error}")
         return self.offline
@@ -60,7 +58,7 @@ class Disk:
     def writing(self, *, optional: bool = False) -> Iterator[None]:
         """Turn a failure of the medium into DirectoryOffline, a shortage into ApiError.
 
-        Optional work may want more space than there is without any client being refused.
+        A shortage in `optional` work is not reported: no client's write failed.
         """
         self.check_online()
         try:
@@ -69,38 +67,36 @@ class Disk:
             raise self.write_error(error, optional=optional) from error
 
     def write_error(self, error: OSError, *, optional: bool = False) -> ApiError | DirectoryOffline:
-        """What to raise for a failed write."""
         if is_temporary(error):
             if not optional:
-                self.shortage.refused(error)
+                self.shortage.on_write_failed(error)
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"Cannot write: {error.strerror}.")
         return self.fail(error)
 
     def note_loaded(self, holder: HasLoadedIndexes) -> None:
-        """Remember who has indexes in memory, and make the one used longest ago drop them."""
+        """Register loaded indexes; the least recently used ones are unloaded beyond the limit."""
         self._loaded[holder] = None
         self._loaded.move_to_end(holder)
         if len(self._loaded) > LOADED_INDEXES:
             self._loaded.popitem(last=False)[0].unload()
 
     def note_unloaded(self, holder: HasLoadedIndexes) -> None:
-        """The holder is gone."""
         self._loaded.pop(holder, None)
 
     def remove_later(self, garbage: Garbage) -> None:
-        """Leave files, already renamed so that no start takes them for the log's, to be removed."""
+        """Schedule files for removal; their new names keep a start from reading them."""
         self._garbage.append(garbage)
 
     def forget_garbage(self, folder: str) -> None:
-        """A folder is going away as a whole."""
+        """Drop scheduled removals in a folder that is deleted as a whole."""
         self._garbage = [each for each in self._garbage if each.folder != folder]
 
     def remove_garbage(self, now_ms: int) -> None:
-        """Remove what is due; any thread. Large files take the operating system a while."""
+        """Remove what is due. Thread-safe, because removing large files blocks."""
         for garbage in [each for each in self._garbage if each.due_ms <= now_ms]:
             with self.writing(), suppress(FileNotFoundError):
-                # First the renames must be safe: were one undone after the removal of a later
-                # file, the log would have a hole.
+                # The renames must be durable first: if a crash undid one after the removal of a later
+                # file, the log would have a gap.
                 self.files.sync_directory(garbage.folder)
             for path in garbage.paths:
                 with self.writing(), suppress(FileNotFoundError):

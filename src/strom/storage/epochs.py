@@ -1,12 +1,12 @@
-"""Which leader wrote which part of a log: leader epochs and the offsets they began at.
+"""The leader epochs of a log and their start offsets.
 
-Clients ask for it (OffsetForLeaderEpoch) to find out whether the log was cut since they read it.
+Clients use them (OffsetForLeaderEpoch, KIP-320) to detect that the log was truncated since they read it.
 """
 
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
-from strom.storage.checked_text import decode_lines, encode_lines
+from strom.storage.checksummed import decode_lines, encode_lines
 
 FILE_NAME = "leader-epoch-checkpoint"
 NO_EPOCH = -1
@@ -31,13 +31,12 @@ class LeaderEpochs:
 
     @property
     def starts(self) -> list[EpochStart]:
-        """All of them, in order."""
         return self._starts
 
     def assign(self, epoch: int, offset: int) -> None:
         """Records from `offset` on are written under `epoch`; ignored unless the epoch is new."""
         if epoch > self.latest:
-            self.cut_from(offset)
+            self.truncate_from(offset)
             self._starts.append(EpochStart(epoch, offset))
             self.latest = epoch
             self.version += 1
@@ -50,9 +49,9 @@ class LeaderEpochs:
         return NO_EPOCH
 
     def end_of(self, epoch: int, end_offset: int) -> EpochStart:
-        """The largest epoch not above the asked one, and where it ended, as Kafka answers it.
+        """The largest epoch up to the requested one, and its end offset, as in Kafka.
 
-        (-1, -1) for an epoch of the future; an epoch before the oldest known ends where that began.
+        (-1, -1) for an epoch newer than the latest; an epoch older than all known ends where those begin.
         """
         if epoch == NO_EPOCH or epoch > self.latest:
             return EpochStart(NO_EPOCH, NO_OFFSET)
@@ -63,8 +62,8 @@ class LeaderEpochs:
             end = start.start_offset
         return EpochStart(epoch, end)
 
-    def cut_from(self, offset: int) -> None:
-        """Forget epochs that began at or after an offset, because the log was cut there."""
+    def truncate_from(self, offset: int) -> None:
+        """Remove epochs that began at or after an offset, because the log was truncated there."""
         kept = [start for start in self._starts if start.start_offset < offset]
         if len(kept) != len(self._starts):
             self._starts = kept
@@ -72,13 +71,12 @@ class LeaderEpochs:
             self.version += 1
 
     def encode(self) -> bytes:
-        """The epochs as they lie on disk."""
         return encode_lines([f"{start.epoch} {start.start_offset}" for start in self._starts])
 
     @classmethod
     def decode(cls, data: bytes) -> "LeaderEpochs":
-        """Read them back; CorruptData unless they are exactly what was written."""
+        """Decode the file; CorruptData if it is damaged."""
         try:
             return cls([EpochStart(*map(int, line.split())) for line in decode_lines(data)])
         except (ValueError, TypeError):
-            raise CorruptData("the leader epochs cannot be read") from None
+            raise CorruptData("leader epochs are malformed") from None

@@ -1,8 +1,8 @@
-"""The one seam to the disk. Nothing else in `strom.storage` touches the operating system.
+"""The only access to the disk. Nothing else in `strom.storage` calls the operating system.
 
-`Files` and `File` are the verbs that storage needs, and no more. `DiskFiles` does them for real;
-`strom.testing.MemoryFiles` does them cruelly, so that tests can pull the plug. What differs between
-operating systems is chosen here.
+`FileSystem` and `File` are the operations that storage needs. `DiskFiles` runs them on the operating
+system; `strom.testing.MemoryFiles` runs them in memory and simulates crashes and failing disks.
+Differences between operating systems are handled here.
 """
 
 import errno
@@ -26,95 +26,79 @@ _NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _TEMPORARY = _NO_SPACE | _NO_DESCRIPTORS | {errno.ENOMEM}
 _MOST_OPEN_FILES = 16_384
 _OTHER_DESCRIPTORS = 72
-"""What the process needs at least for the event loop, listeners, spares and a few connections."""
+"""Descriptors reserved for the event loop, listeners, spares and a few connections."""
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _SENDFILE = sys.platform == "linux"
-"""macOS has sendfile too, but tells the bytes sent only through an error when it would block."""
+"""macOS has sendfile too, but reports the bytes sent only in an error when it would block."""
 _F_FULLFSYNC = 51
-"""macOS: the request that also empties the drive's own cache, which fsync there does not."""
+"""macOS: the fcntl that also flushes the drive's cache, which fsync does not do there."""
 
 
 class Space(NamedTuple):
-    """Bytes of a medium."""
-
     total: int
     free: int
 
 
 class DirectoryNotOpened(OSError):
-    """A folder could not even be opened to be synced: no sync has failed, and a retry is sound."""
+    """A folder could not be opened for a sync: no sync has failed, so a retry is allowed."""
 
 
 class File(Protocol):
-    """An open file that only grows at its end, or is cut. Failures are OSError."""
+    """An open file that is appended to or truncated. Failures are OSError."""
 
     def append(self, data: Buffer) -> None:
-        """Write all of it at the end. After a failure a part of it may be there: cut it off."""
+        """Append all of it. After a failure a part may be written: truncate the file."""
         ...
 
     def pread(self, length: int, position: int) -> bytes:
-        """Bytes from a position on; fewer only where the file ends."""
+        """Bytes from a position on; fewer only at the end of the file."""
         ...
 
     def send(self, socket: int, position: int, length: int) -> int:
-        """Send bytes to a socket without reading them; how many it took, 0 if none for now."""
+        """Send bytes to a socket with sendfile; returns how many, 0 if the socket is full."""
         ...
 
-    def size(self) -> int:
-        """Length in bytes."""
-        ...
+    def size(self) -> int: ...
 
-    def truncate(self, size: int) -> None:
-        """Cut the file to a length."""
-        ...
+    def truncate(self, size: int) -> None: ...
 
     def datasync(self) -> None:
-        """Return when everything written is on the medium. Never call it again after it failed."""
+        """Return when everything written is on the medium. Never retry after a failure (see `Disk`)."""
         ...
 
     def close(self) -> None:
-        """Give the descriptor back. Says nothing about what is on the medium."""
+        """Close the descriptor, without syncing."""
         ...
 
 
 class Lock(Protocol):
     """A lock on a data directory, held until released or until the process ends."""
 
-    def release(self) -> None:
-        """Let others have it."""
-        ...
+    def release(self) -> None: ...
 
 
-class Files(Protocol):
-    """What storage asks of a file system. Paths have forward slashes. Failures are OSError."""
+class FileSystem(Protocol):
+    """The file system as storage needs it. Paths have forward slashes. Failures are OSError."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open a file for reading and appending."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or folder within its parent, over the target if there is one, in one step."""
+        """Rename a file or folder within its parent atomically, replacing the target if it exists."""
         ...
 
-    def remove(self, path: str) -> None:
-        """Remove a file."""
-        ...
+    def remove(self, path: str) -> None: ...
 
-    def remove_tree(self, path: str) -> None:
-        """Remove a folder and everything in it."""
-        ...
+    def remove_tree(self, path: str) -> None: ...
 
     def list(self, path: str) -> "list[str]":
         """Names in a folder, sorted."""
         ...
 
-    def exists(self, path: str) -> bool:
-        """Whether there is a file or folder of that name."""
-        ...
+    def exists(self, path: str) -> bool: ...
 
-    def is_directory(self, path: str) -> bool:
-        """Whether it is a folder."""
-        ...
+    def is_directory(self, path: str) -> bool: ...
 
     def size(self, path: str) -> int:
         """Length of a file in bytes, without opening it."""
@@ -125,13 +109,13 @@ class Files(Protocol):
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a folder, and its parents, unless it is there."""
+        """Create a folder and its parents, unless it exists."""
         ...
 
     def sync_directory(self, path: str) -> None:
         """Return when creations, renames and removals in a folder are on the medium.
 
-        DirectoryNotOpened if it was not tried; after any other failure never call it again.
+        DirectoryNotOpened if no sync was attempted; never retry after any other failure.
         """
         ...
 
@@ -139,9 +123,7 @@ class Files(Protocol):
         """Take the lock of that name, or raise LockHeld."""
         ...
 
-    def space(self, path: str) -> Space:
-        """How large the medium is, and how much is left."""
-        ...
+    def space(self, path: str) -> Space: ...
 
     def open_file_limit(self) -> int:
         """How many files storage may hold open at once."""
@@ -149,31 +131,28 @@ class Files(Protocol):
 
 
 def is_temporary(error: OSError) -> bool:
-    """Whether a failure is a shortage (space, descriptors, memory) that passes, not damage."""
+    """Whether a failure is a temporary shortage (space, descriptors, memory), not damage."""
     return error.errno in _TEMPORARY
 
 
 def is_out_of_space(error: OSError) -> bool:
-    """Whether the medium, or the quota on it, is full."""
     return error.errno in _NO_SPACE
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
-    """Whether the process, or the system, has as many files open as it may."""
     return error.errno in _NO_DESCRIPTORS
 
 
-def make_durable_directory(files: Files, path: str) -> None:
-    """Make a folder and its parents so that a crash does not undo it."""
+def create_durable_directory(files: FileSystem, path: str) -> None:
+    """Create a folder and its parents durably: a crash does not undo it."""
     parent = path.rpartition("/")[0] or ("/" if path.startswith("/") else ".")
     if not files.exists(parent):
-        make_durable_directory(files, parent)
+        create_durable_directory(files, parent)
     files.make_directory(path)
     files.sync_directory(parent)
 
 
-def read_whole(files: Files, path: str) -> bytes:
-    """Everything in a file."""
+def read_file(files: FileSystem, path: str) -> bytes:
     file = files.open(path)
     try:
         return file.pread(file.size(), 0)
@@ -181,32 +160,30 @@ def read_whole(files: Files, path: str) -> bytes:
         file.close()
 
 
-def write_whole(files: Files, path: str, data: Buffer) -> None:
-    """Make the file hold exactly this, on the medium; its directory entry is not synced."""
+def write_file(files: FileSystem, path: str, data: Buffer) -> None:
+    """Write and sync a file; its directory entry is not synced."""
     file = files.open(path, create=True)
     try:
         file.truncate(0)
         file.append(data)
         file.datasync()
     except OSError:
-        with suppress(OSError):  # half a file is worse than none
+        with suppress(OSError):  # a partial file is worse than none
             files.remove(path)
         raise
     finally:
         file.close()
 
 
-def replace_whole(files: Files, folder: str, name: str, data: Buffer) -> None:
-    """Replace a file so that a crash leaves the old or the new content, and sync the folder."""
+def replace_file(files: FileSystem, folder: str, name: str, data: Buffer) -> None:
+    """Replace a file atomically and durably: a crash leaves the old or the new content."""
     path = f"{folder}/{name}"
-    write_whole(files, f"{path}.tmp", data)
+    write_file(files, f"{path}.tmp", data)
     files.rename(f"{path}.tmp", path)
     files.sync_directory(folder)
 
 
 class DiskFile:
-    """A file of the operating system."""
-
     __slots__ = ("_descriptor", "_reading", "_reserve")
 
     def __init__(self, descriptor: int, reserve: DescriptorReserve) -> None:
@@ -215,7 +192,6 @@ class DiskFile:
         self._reading = threading.Lock() if _WINDOWS else None
 
     def append(self, data: Buffer) -> None:
-        """Write all of it at the end."""
         written = os.write(self._descriptor, data)
         if written == len(data):
             return
@@ -224,7 +200,6 @@ class DiskFile:
             rest = rest[os.write(self._descriptor, rest) :]
 
     def pread(self, length: int, position: int) -> bytes:
-        """Bytes from a position on."""
         data = self._read_at(length, position)
         if len(data) == length:
             return data
@@ -237,7 +212,6 @@ class DiskFile:
         return b"".join(parts)
 
     def send(self, socket: int, position: int, length: int) -> int:
-        """Send bytes to a socket; 0 also where the platform has no sendfile."""
         if not _SENDFILE:
             return 0
         try:
@@ -253,19 +227,15 @@ class DiskFile:
             return os.read(self._descriptor, length)
 
     def size(self) -> int:
-        """Length in bytes."""
         return os.fstat(self._descriptor).st_size
 
     def truncate(self, size: int) -> None:
-        """Cut the file to a length."""
         os.ftruncate(self._descriptor, size)
 
     def datasync(self) -> None:
-        """Return when everything written is on the medium."""
         _datasync(self._descriptor)
 
     def close(self) -> None:
-        """Give the descriptor back."""
         os.close(self._descriptor)
         self._reserve.refill()
 
@@ -289,69 +259,58 @@ def _open_nothing() -> int:
 
 
 class DiskFiles:
-    """The operating system's files; spare descriptors help out when all others are in use."""
+    """The files of the operating system; uses spare descriptors when all others are taken."""
 
     def __init__(self, spare_descriptors: int = 0) -> None:
         self._reserve = DescriptorReserve(spare_descriptors, _open_nothing, os.close)
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:
-        """Open a file for reading and appending."""
         flags = _OPEN_FLAGS | os.O_CREAT if create else _OPEN_FLAGS
         descriptor = self._with_reserve(lambda: os.open(path, flags, 0o644))
         return DiskFile(descriptor, self._reserve)
 
     def _with_reserve(self, call: Callable[[], T]) -> T:
-        """Make a call that needs a descriptor, if need be with one of the reserve's."""
+        """Run a call that needs a descriptor, if necessary with one of the reserve."""
         while True:
             try:
                 return call()
             except OSError as error:
-                if error.errno not in _NO_DESCRIPTORS or not self._reserve.give_up_one():
+                if error.errno not in _NO_DESCRIPTORS or not self._reserve.release_one():
                     raise
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or folder, over the target if there is one."""
         os.replace(source, target)
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
         os.remove(path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder and everything in it."""
         self._with_reserve(lambda: shutil.rmtree(path))
         self._reserve.refill()
 
     def list(self, path: str) -> "list[str]":
-        """Names in a folder, sorted."""
         names = self._with_reserve(lambda: os.listdir(path))
         self._reserve.refill()
         return sorted(names)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or folder of that name."""
         return os.path.lexists(path)
 
     def is_directory(self, path: str) -> bool:
-        """Whether it is a folder."""
         return os.path.isdir(path)
 
     def size(self, path: str) -> int:
-        """Length of a file in bytes."""
         return os.stat(path).st_size
 
     def modified_ms(self, path: str) -> int:
-        """When a file was last written."""
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def make_directory(self, path: str) -> None:
-        """Make a folder, and its parents, unless it is there."""
         os.makedirs(path, exist_ok=True)
 
     def sync_directory(self, path: str) -> None:
-        """Return when the folder's entries are on the medium; Windows does that by itself."""
         if _WINDOWS:
-            return
+            return  # NTFS journals directory entries
         flags = os.O_RDONLY | os.O_DIRECTORY
         try:
             descriptor = self._with_reserve(lambda: os.open(path, flags))
@@ -370,12 +329,11 @@ class DiskFiles:
         return acquire(path)
 
     def space(self, path: str) -> Space:
-        """How large the medium is, and how much is left."""
         usage = shutil.disk_usage(path)
         return Space(usage.total, usage.free)
 
     def open_file_limit(self) -> int:
-        """Half of what the process may open, less if that leaves too few for the rest of it."""
+        """Half of the descriptor limit, or less if that leaves too few for the rest of the process."""
         if _WINDOWS:
             return 1024
         import resource

@@ -1,9 +1,9 @@
-"""Bringing a log to the disk, in three steps, so that the slow one can run on another thread.
+"""Flushing a log in three steps, so that the slow one can run on another thread.
 
-`Log.begin_flush` says what is to be synced, `Flush.sync` does it, `Log.finish_flush` takes note.
-A flush also saves what recovery would otherwise have to work out: the indexes of segments closed
-since the last one, leader epochs, producer snapshots. The recovery point follows only when these
-are saved too, so that everything before it has all its files.
+`Log.begin_flush` collects what to sync, `Flush.sync` syncs it, `Log.finish_flush` applies the result.
+A flush also saves what recovery would otherwise have to rebuild: the indexes of segments closed since
+the last one, leader epochs, producer snapshots. The recovery point advances only when these are saved
+too, so that everything before it has all its files.
 """
 
 import logging
@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 from strom.storage.disk import Disk
 from strom.storage.epochs import FILE_NAME as EPOCHS_FILE
-from strom.storage.files import DirectoryNotOpened, is_temporary, write_whole
+from strom.storage.files import DirectoryNotOpened, is_temporary, write_file
 from strom.storage.log_state import LogState
 from strom.storage.open_files import OpenFile
-from strom.storage.segment import Segment
-from strom.storage.snapshots import Snapshot
+from strom.storage.segment import LogSegment
+from strom.storage.snapshots import ProducerSnapshot
 
 logger = logging.getLogger(__name__)
 
 
 class DirtySegment(NamedTuple):
-    """A segment to be synced, as it was when the flush began."""
+    """A segment to sync, as it was when the flush began."""
 
-    segment: Segment
+    segment: LogSegment
     size_bytes: int
     closed: bool
     open_file: OpenFile
@@ -40,7 +40,7 @@ class Flush:
         end_offset: int,
         state: LogState,
         segments: list[DirtySegment],
-        snapshots: list[Snapshot],
+        snapshots: list[ProducerSnapshot],
         *,
         recovery_point: int,
         entries_version: int,
@@ -52,7 +52,7 @@ class Flush:
         self.entries_version = entries_version
         self.epochs_version = state.epochs.version
         self.complete = False
-        """Whether the files beside the data are saved, too."""
+        """Whether indexes, epochs and snapshots are saved too."""
         self._epochs = state.epochs.encode() if save_epochs else None
         self._sync_folder = save_epochs or entries_version != state.entries_synced
         self._recovery_point = recovery_point
@@ -61,10 +61,10 @@ class Flush:
         self._state = state
 
     def sync(self) -> None:
-        """Return when all of it is on the disk, any thread; DirectoryOffline if the disk failed.
+        """Return when all of it is on the disk; DirectoryOffline if the disk failed. Thread-safe.
 
-        If there is no space for an index the data is synced all the same. A log that was deleted
-        meanwhile has nothing to sync. ApiError for a shortage that kept a sync from being tried.
+        Without space for an index the data is still synced. A log that was deleted meanwhile has
+        nothing to sync. ApiError for a shortage that prevented the attempt to sync.
         """
         try:
             self._disk.check_online()
@@ -77,7 +77,8 @@ class Flush:
             if not self._state.gone:
                 raise self._disk.write_error(error) from error
         except OSError as error:
-            # Final even for want of space: the kernel has dropped what it could not write.
+            # Final even for lack of space: the kernel marks pages clean after a failed fsync, so a retry
+            # would succeed without having written them.
             if not self._state.gone:
                 raise self._disk.fail(error) from error
 
@@ -89,7 +90,7 @@ class Flush:
                     dirty.segment.save_indexes()
             if self._epochs is not None:
                 path = f"{self._folder}/{EPOCHS_FILE}"
-                write_whole(files, f"{path}.tmp", self._epochs)
+                write_file(files, f"{path}.tmp", self._epochs)
                 files.rename(f"{path}.tmp", path)
             for snapshot in self.snapshots:
                 self._state.snapshots.write(snapshot)
@@ -103,14 +104,12 @@ class Flush:
 
 
 class Unflushed:
-    """What of a log is not on disk yet."""
-
     def __init__(self, disk: Disk, folder: str, state: LogState) -> None:
         self._disk = disk
         self._folder = folder
         self._state = state
-        self._segments: list[Segment] = []
-        self._snapshots: list[Snapshot] = []
+        self._segments: list[LogSegment] = []
+        self._snapshots: list[ProducerSnapshot] = []
         self._entries_version = 0
         if state.unsaved is not None:
             for segment in state.unsaved.segments:
@@ -119,23 +118,23 @@ class Unflushed:
 
     @property
     def entries_dirty(self) -> bool:
-        """Whether a crash could undo the creation of a segment."""
+        """Whether a crash could undo the creation of a segment file."""
         return self._entries_version != self._state.entries_synced
 
-    def note_segment(self, segment: Segment) -> None:
-        """The segment has something that no flush has seen."""
+    def note_segment(self, segment: LogSegment) -> None:
+        """Register a segment with unflushed data."""
         if not segment.dirty:
             segment.dirty = True
             self._segments.append(segment)
 
-    def note_closed(self, segment: Segment, snapshot: Snapshot) -> None:
-        """The segment was closed, another created; the producers were like this then."""
+    def note_closed(self, segment: LogSegment, snapshot: ProducerSnapshot) -> None:
+        """Register a closed segment, with the producer state at its end."""
         self.note_segment(segment)
         self._snapshots.append(snapshot)
         self._entries_version += 1
 
     def begin(self, end_offset: int, recovery_point: int) -> Flush | None:
-        """A flush of all of it, None if there is nothing."""
+        """A flush of everything that is not on disk, None if nothing is left."""
         save_epochs = self._state.epochs.version != self._state.epochs_saved
         if not self._segments and not self.entries_dirty and not save_epochs:
             return None
@@ -163,7 +162,7 @@ class Unflushed:
         )
 
     def finish(self, flush: Flush) -> None:
-        """The flush is synced. What came after it began is still unflushed."""
+        """Apply a synced flush; what was written after it began stays unflushed."""
         for dirty in flush.segments:
             self._disk.open_files.unpin(dirty.open_file)
             self._finish_segment(dirty, flush.complete)
@@ -178,7 +177,7 @@ class Unflushed:
     def _finish_segment(self, dirty: DirtySegment, complete: bool) -> None:
         segment = dirty.segment
         if dirty.size_bytes != segment.size_bytes or dirty.closed == segment.active:
-            return  # it has grown, or was closed, since
+            return  # it has grown, or was closed, since the flush began
         if dirty.closed:
             if not complete:
                 return
@@ -187,6 +186,5 @@ class Unflushed:
         segment.dirty = False
 
     def abandon(self, flush: Flush) -> None:
-        """The flush failed."""
         for dirty in flush.segments:
             self._disk.open_files.unpin(dirty.open_file)

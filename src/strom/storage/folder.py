@@ -1,23 +1,24 @@
-"""What lies in a partition's folder, and how half-done work of an earlier run is completed.
+"""The files of a partition's folder, and the completion of work that a crash interrupted.
 
-Compaction writes `BASE.log.cleaned`. When it is whole and synced, it is renamed to
-`BASE-END.swap`: from then on it counts, in place of all segments from BASE up to END. See
-`log_compaction` for the steps.
+Compaction writes `BASE.log.cleaned`. When it is complete and synced, it is renamed to
+`BASE-END.swap`: from then on it replaces all segments from BASE up to END. See `log_compaction` for
+the steps.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from strom.storage.files import Files
+from strom.storage.files import FileSystem
 from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX
 from strom.storage.snapshots import SUFFIX as SNAPSHOT_SUFFIX
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
 REPLACED = ".replaced"
-"""What a swap has replaced."""
+"""A segment that a swap has replaced."""
 DELETED = ".deleted"
-"""What retention has taken. All segments before one are taken too, even if a crash undid that."""
+"""A segment that retention has deleted. All segments before one are deleted too, even if a crash undid
+the rename."""
 TEMPORARY = ".tmp"
 _LEFTOVERS = (CLEANED, REPLACED, DELETED, TEMPORARY)
 _DIGITS = 20
@@ -31,8 +32,8 @@ class FolderContents:
     snapshot_offsets: list[int] = field(default_factory=list)
 
     @staticmethod
-    def remove_segment(files: Files, folder: str, base_offset: int) -> None:
-        """Remove a segment's files, those that are there."""
+    def remove_segment(files: FileSystem, folder: str, base_offset: int) -> None:
+        """Remove those files of a segment that exist."""
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = f"{folder}/{base_offset:020d}{suffix}"
             if files.exists(path):
@@ -40,7 +41,7 @@ class FolderContents:
 
 
 def offset_of(name: str, suffix: str) -> int | None:
-    """The offset a file is named by, None if it is not named so."""
+    """The offset in a file's name, None for other names."""
     digits = name[:_DIGITS]
     if name == digits + suffix and len(digits) == _DIGITS and digits.isdecimal():
         return int(digits)
@@ -48,7 +49,7 @@ def offset_of(name: str, suffix: str) -> int | None:
 
 
 def swap_name(base_offset: int, end_offset: int) -> str:
-    """The name of a segment that stands for all segments between two offsets."""
+    """The name of a compacted segment that replaces all segments between two offsets."""
     return f"{base_offset:020d}-{end_offset:020d}{SWAP}"
 
 
@@ -59,8 +60,8 @@ def _swap_range(name: str) -> tuple[int, int] | None:
     return None
 
 
-def complete_interrupted_work(files: Files, folder: str) -> FolderContents:
-    """Finish a swap, remove what no longer counts, and say what there is."""
+def complete_interrupted_work(files: FileSystem, folder: str) -> FolderContents:
+    """Finish interrupted swaps and retention, remove leftovers, and return the contents."""
     names = files.list(folder)
     _finish_retention(files, folder, names)
     for name in names:
@@ -78,10 +79,10 @@ def complete_interrupted_work(files: Files, folder: str) -> FolderContents:
     return contents
 
 
-def delete_segment_files(files: Files, stem: str) -> Iterator[str]:
-    """Rename the files of a segment that retention has taken, and say where they are now.
+def delete_segment_files(files: FileSystem, stem: str) -> Iterator[str]:
+    """Rename the files of a segment that retention deletes; yields the new paths.
 
-    The log is the first: from then on the segment is gone, even if a shortage keeps its indexes.
+    The log file comes first: its rename deletes the segment, even if a shortage keeps the indexes.
     """
     for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
         if suffix == LOG_SUFFIX or files.exists(stem + suffix):
@@ -89,22 +90,24 @@ def delete_segment_files(files: Files, stem: str) -> Iterator[str]:
             yield stem + suffix + DELETED
 
 
-def _finish_retention(files: Files, folder: str, names: list[str]) -> None:
-    taken = [base for name in names if (base := offset_of(name, LOG_SUFFIX + DELETED)) is not None]
-    if not taken:
+def _finish_retention(files: FileSystem, folder: str, names: list[str]) -> None:
+    deleted = [
+        base for name in names if (base := offset_of(name, LOG_SUFFIX + DELETED)) is not None
+    ]
+    if not deleted:
         return
     for name in names:
         base = offset_of(name, LOG_SUFFIX)
-        if base is not None and base < max(taken):
+        if base is not None and base < max(deleted):
             files.rename(f"{folder}/{name}", f"{folder}/{name}{DELETED}")
     files.sync_directory(folder)
 
 
-def clear_for_swap(files: Files, folder: str, base_offset: int, end_offset: int) -> list[str]:
-    """Rename away what a swap replaces; returns where it is now.
+def clear_for_swap(files: FileSystem, folder: str, base_offset: int, end_offset: int) -> list[str]:
+    """Rename the segments that a swap replaces; returns the new paths.
 
-    Sync the folder before the swap gets its final name: were a later segment left then, its records
-    would be there twice.
+    Sync the folder before the swap gets its final name: if a crash left a later segment, its records
+    would be in the log twice.
     """
     replaced = []
     for base in read_folder(files, folder).bases:
@@ -118,8 +121,7 @@ def clear_for_swap(files: Files, folder: str, base_offset: int, end_offset: int)
     return replaced
 
 
-def read_folder(files: Files, folder: str) -> FolderContents:
-    """What is there."""
+def read_folder(files: FileSystem, folder: str) -> FolderContents:
     contents = FolderContents()
     for name in files.list(folder):
         if (base := offset_of(name, LOG_SUFFIX)) is not None:
@@ -129,8 +131,8 @@ def read_folder(files: Files, folder: str) -> FolderContents:
     return contents
 
 
-def _remove_orphans(files: Files, folder: str, contents: FolderContents) -> None:
-    """Remove indexes whose log file is gone."""
+def _remove_orphans(files: FileSystem, folder: str, contents: FolderContents) -> None:
+    """Remove indexes without a log file."""
     known = set(contents.bases)
     for name in files.list(folder):
         for suffix in INDEX_SUFFIXES:

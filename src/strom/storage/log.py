@@ -1,8 +1,7 @@
-"""The log of one partition: written at its end, read from anywhere, dropped at its start.
+"""The log of one partition: append at the end, read anywhere, delete at the start.
 
-All methods belong to the event loop's thread, but for those that say: any thread. Nothing here
-waits for the disk except `close`: an append hands its bytes to the operating system, and a flush,
-synced on another thread, moves the high watermark up to where they are safe.
+All methods run on the event loop's thread. Only `close` waits for the disk: an append writes to the page
+cache, and a flush, synced on another thread, advances the high watermark when the data is durable.
 """
 
 import logging
@@ -33,12 +32,12 @@ from strom.storage.log_reading import (
     read_chunk,
     read_lazily,
 )
-from strom.storage.log_retention import expired_segments, take_out
+from strom.storage.log_retention import expired_segments, remove_segments
 from strom.storage.log_state import LogState
-from strom.storage.producer_state import ProducerFacts
+from strom.storage.producer_state import ProducerInfo
 from strom.storage.rolling import is_full, is_old
-from strom.storage.segment import Segment
-from strom.storage.snapshots import Snapshot
+from strom.storage.segment import LogSegment
+from strom.storage.snapshots import ProducerSnapshot
 from strom.storage.transaction_index import AbortedTransaction
 from strom.storage.validation import validate
 from strom.wire.kafka.batch import BatchHeader, headers, stamp
@@ -47,11 +46,11 @@ from strom.wire.kafka.records import read_marker
 logger = logging.getLogger(__name__)
 
 HIGH_WATERMARK = -1
-"""Stands for the high watermark where DeleteRecords names an offset."""
+"""The offset in DeleteRecords that stands for the high watermark."""
 
 
 class Appended(NamedTuple):
-    """Where a batch has got to; a duplicate is where its first copy is."""
+    """The offsets of an appended batch; for a duplicate those of its first copy."""
 
     base_offset: int
     last_offset: int
@@ -61,7 +60,7 @@ class Appended(NamedTuple):
 
 
 class Log:
-    """One partition's records. After damage it is `quarantined`, and refuses everything."""
+    """The records of one partition. After damage it is `quarantined`, and rejects every request."""
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class Log:
         self.folder = folder
         self.quarantined = quarantined
         self.read_only: str | None = None
-        """Why nothing can be appended for now, though all is well with the log itself."""
+        """Why appends are rejected for now, though the log itself is intact."""
         self._disk = disk
         state = state or LogState.nothing(disk.files, folder)
         self._state = state
@@ -88,10 +87,10 @@ class Log:
         self._unflushed = Unflushed(disk, folder, state)
         self._compaction: Compaction | None = None
         self._pruned: dict[int, int] = {}
-        """How many records segments had when they were pruned, by base offset."""
+        """The number of records that segments had after pruning, by base offset."""
         self._last_marker_offset = -1
         self.end_offset = state.end_offset
-        """The next offset to be given."""
+        """The next offset to assign."""
         self.flushed_offset = state.end_offset
         """Everything before it is on disk."""
         self.recovery_point = (
@@ -99,54 +98,50 @@ class Log:
         )
         """Everything before it needs no check after a crash."""
         self.high_watermark = state.end_offset
-        """Readers see what lies before it."""
+        """Consumers see records before it."""
         self._met_aborted: bool | None = None
         self._watermark_position = state.segments.active.size_bytes if state.segments else 0
 
-    # What there is
+    # State
 
     @property
     def start_offset(self) -> int:
-        """The first offset that can be read."""
         return self._state.start_offset
 
     @property
     def last_stable_offset(self) -> int:
-        """Everything before it is decided: readers of committed records see up to here."""
+        """All transactions before it have ended: read_committed consumers see records before it."""
         first_open = self._state.producers.first_open_offset
         if first_open is None or first_open > self.high_watermark:
             return self.high_watermark
         return max(first_open, self._state.start_offset)
 
-    def producers(self) -> list[ProducerFacts]:
-        """Who has written here of late."""
+    def producers(self) -> list[ProducerInfo]:
         return list(self._state.producers.producers())
 
-    def knows_producer(self, producer_id: int) -> bool:
-        """Whether this producer has written here of late."""
+    def has_producer(self, producer_id: int) -> bool:
         return producer_id in self._state.producers
 
     @property
     def has_open_transactions(self) -> bool:
-        """Whether any transaction that wrote here has not ended."""
+        """Whether a transaction in this partition has not ended."""
         return self._state.producers.first_open_offset is not None
 
     @property
     def wants_flush(self) -> bool:
-        """Whether a segment was closed that no flush has seen: flush it even without durability.
+        """Whether a closed segment is not flushed: flush it even if the topic does not wait for fsync.
 
-        Until then neither retention nor compaction nor the recovery point can get on.
+        Until then neither retention nor compaction nor the recovery point can advance.
         """
         return self._unflushed.entries_dirty
 
     @property
     def offline(self) -> DirectoryOffline | None:
-        """Why nothing in the data directory can be written any more, None while it can."""
+        """Why the data directory is offline, None while it is online."""
         return self._disk.offline
 
     @property
     def size_bytes(self) -> int:
-        """Size of all segments."""
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
@@ -177,9 +172,9 @@ class Log:
         leader_epoch: int,
         from_client: bool = True,
     ) -> Appended:
-        """Check one batch, give it the next offsets and write it; ApiError if it is refused.
+        """Validate one batch, assign offsets and write it; ApiError if it is rejected.
 
-        The caller answers its client when the high watermark has passed the last offset.
+        The caller responds to its client when the high watermark has passed the last offset.
         """
         self._check_usable()
         if self.read_only is not None:
@@ -219,7 +214,7 @@ class Log:
         except OSError as error:
             self._undo_write(segment, error)
         if self._disk.shortage.is_on:
-            self._disk.shortage.write_succeeded()
+            self._disk.shortage.on_write_succeeded()
         if not segment.dirty:
             self._unflushed.note_segment(segment)
         self.end_offset = segment.next_offset
@@ -227,10 +222,10 @@ class Log:
             self.high_watermark = self.end_offset
             self._watermark_position = segment.size_bytes
 
-    def _undo_write(self, segment: Segment, error: OSError) -> None:
+    def _undo_write(self, segment: LogSegment, error: OSError) -> None:
         if is_temporary(error):
             with self._disk.writing():
-                segment.cut(segment.size_bytes)
+                segment.truncate(segment.size_bytes)
         raise self._disk.write_error(error) from error
 
     def _note_aborted(self, producer_id: int, first_offset: int, marker: BatchHeader) -> None:
@@ -250,7 +245,7 @@ class Log:
         return True
 
     def roll_if_larger(self, size_bytes: int, now_ms: int) -> bool:
-        """Close the active segment if it is larger than that, whatever `segment.bytes` is."""
+        """Close the active segment if it is larger than that, regardless of `segment.bytes`."""
         self._check_usable()
         if self._segments.active.size_bytes <= size_bytes:
             return False
@@ -258,9 +253,9 @@ class Log:
         return True
 
     def roll_for_compaction(self, now_ms: int) -> bool:
-        """Close the active segment if at least half of what is not compacted yet lies in it.
+        """Close the active segment if it holds at least half of the bytes that are not compacted yet.
 
-        Less would not help: something else keeps the closed segments from being compacted.
+        With less, something else keeps the closed segments from being compacted.
         """
         self._check_usable()
         size_bytes = self._segments.active.size_bytes
@@ -269,8 +264,8 @@ class Log:
         self._roll(now_ms)
         return True
 
-    def _roll(self, now_ms: int) -> Segment:
-        fresh = Segment(self._disk, self.folder, self.end_offset, created_ms=now_ms)
+    def _roll(self, now_ms: int) -> LogSegment:
+        fresh = LogSegment(self._disk, self.folder, self.end_offset, created_ms=now_ms)
         with self._disk.writing():
             self._disk.files.open(fresh.log_path, create=True).close()
         self._close_active()
@@ -280,18 +275,20 @@ class Log:
     def _close_active(self) -> None:
         old = self._segments.active
         old.close()
-        snapshot = Snapshot(self.end_offset, self._state.producers.snapshot(self.end_offset))
+        snapshot = ProducerSnapshot(
+            self.end_offset, self._state.producers.snapshot(self.end_offset)
+        )
         self._unflushed.note_closed(old, snapshot)
 
     # Flushing
 
     def begin_flush(self) -> Flush | None:
-        """What is to be synced now, None if all is on disk. Several may be under way."""
+        """What to sync now, None if everything is on disk. Several flushes may be in flight."""
         self._check_usable()
         return self._unflushed.begin(self.end_offset, self.recovery_point)
 
     def finish_flush(self, flush: Flush) -> None:
-        """Everything in a flush is on disk: the high watermark moves up to it."""
+        """Apply a synced flush: the high watermark advances to its end."""
         self._unflushed.finish(flush)
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         if flush.complete:
@@ -301,7 +298,7 @@ class Log:
             self._watermark_position = flush.segments[-1].size_bytes
 
     def abandon_flush(self, flush: Flush) -> None:
-        """A flush could not be synced: all that it held is still to be flushed."""
+        """Give up a flush that could not be synced: its data stays unflushed."""
         self._unflushed.abandon(flush)
 
     # Reading
@@ -314,10 +311,10 @@ class Log:
         committed_only: bool = False,
         at_least_one: bool = True,
     ) -> Chunk:
-        """Batches from the one that holds `offset` on, up to what readers may see.
+        """Batches from the one that holds `offset` on, up to the high watermark or last stable offset.
 
         At the end the chunk is empty; beyond it, or before the start: OFFSET_OUT_OF_RANGE. With
-        `at_least_one` the first batch is whole even if it is larger than `max_bytes`.
+        `at_least_one` the first batch is complete even if it exceeds `max_bytes` (KIP-74).
         """
         self._check_readable(offset)
         try:
@@ -334,7 +331,7 @@ class Log:
     def read_lazily(
         self, offset: int, max_bytes: int, *, committed_only: bool, at_least_one: bool
     ) -> LazyChunk:
-        """The same for sending to a client: large parts are left in their file until they are sent."""
+        """The same for sending to a client: large ranges stay in their file, for sendfile."""
         self._check_readable(offset)
         if committed_only and self._has_aborted():
             return LazyChunk(
@@ -356,7 +353,7 @@ class Log:
             raise self._unreadable(error) from error
 
     def headers_from(self, offset: int, *, committed_only: bool = False) -> Iterator[BatchHeader]:
-        """The headers of the batches that a read from an offset could give: all of one segment."""
+        """The headers of the batches that a read from an offset can return, all of one segment."""
         self._check_readable(offset)
         try:
             limit = self._limit(committed_only)
@@ -366,7 +363,6 @@ class Log:
             raise self._unreadable(error) from error
 
     def aborted_between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Aborted transactions with records between two offsets."""
         self._check_usable()
         try:
             return list(aborted_between(self._state, start, end)) if self._has_aborted() else []
@@ -388,14 +384,14 @@ class Log:
         return tuple(aborted_between(self._state, offset, end))
 
     def _has_aborted(self) -> bool:
-        """Whether any transaction was ever aborted here. Mostly not, which spares much looking."""
+        """Whether any transaction was ever aborted here; cached, because mostly none was."""
         if self._met_aborted is None:
             try:
                 self._met_aborted = any(segment.aborted for segment in self._segments)
             except CorruptData:
-                self._met_aborted = True  # whoever reads that part of the log will be told
+                self._met_aborted = True  # the read of that segment reports the damage
             except OSError:
-                return True  # so that the read itself meets it, and reports it
+                return True  # the read fails in the same way, and reports it
         return self._met_aborted
 
     def _limit(self, committed_only: bool) -> Limit:
@@ -410,7 +406,7 @@ class Log:
         return Limit(stable, span.position if span else segment.size_bytes)
 
     def bytes_after(self, offset: int, *, committed_only: bool = False, limit: int) -> int:
-        """How many bytes a read from an offset could give, counted up to a limit."""
+        """How many bytes a read from an offset can return, counted up to a limit."""
         self._check_usable()
         try:
             end = self._limit(committed_only)
@@ -419,7 +415,7 @@ class Log:
             raise self._unreadable(error) from error
 
     def find_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record with this timestamp or a later one."""
+        """The first record with this or a later timestamp."""
         self._check_usable()
         try:
             return find_time(self._state, timestamp_ms, self._limit(committed_only=False))
@@ -427,7 +423,7 @@ class Log:
             raise self._unreadable(error) from error
 
     def find_max_timestamp(self) -> FoundOffset | None:
-        """The first of the records with the largest timestamp."""
+        """The first record with the largest timestamp."""
         self._check_usable()
         try:
             return find_largest_time(self._state, self._limit(committed_only=False))
@@ -435,40 +431,40 @@ class Log:
             raise self._unreadable(error) from error
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch up to the given one, and where it ended; -1, -1 if unknown."""
+        """The largest epoch up to the given one, and its end offset; -1, -1 if unknown."""
         self._check_usable()
         return self._state.epochs.end_of(epoch, self.end_offset)
 
     def epoch_of(self, offset: int) -> int:
-        """The leader epoch an offset was written under; -1 if unknown."""
+        """The leader epoch of an offset; -1 if unknown."""
         return self._state.epochs.epoch_at(offset)
 
-    # Dropping
+    # Deleting
 
     def delete_before(self, offset: int) -> int:
-        """DeleteRecords: nothing before `offset` can be read any more; returns the new start."""
+        """DeleteRecords: advance the log start offset; returns the new one."""
         self._check_usable()
         if offset == HIGH_WATERMARK:
             offset = self.high_watermark
         if not 0 <= offset <= self.high_watermark:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Offset {offset} is beyond the high watermark {self.high_watermark}.",
+                f"Offset {offset} is not between 0 and the high watermark {self.high_watermark}.",
             )
         self._state.start_offset = max(self._state.start_offset, offset)
         return self._state.start_offset
 
     def delete_old_segments(self, now_ms: int) -> int:
-        """Take out what retention lets go, and say how many segments. Files are removed later.
+        """Delete expired segments; returns how many. Their files are removed later.
 
-        If the active segment is over age too, it is closed now, and goes with the next call after
-        a flush: the file that knows the next offset must be safe on disk first.
+        If the active segment is expired too, it is closed now, and deleted by the next call after
+        a flush: the new segment file, which holds the next offset in its name, must be durable first.
         """
         self._check_usable()
         if self._unflushed.entries_dirty:
-            return 0  # a crash could undo the creation of what would be left
+            return 0  # a crash could undo the creation of the remaining segment
         if self._compaction is not None and not self._compaction.failed:
-            return 0  # its segments must stay until it is done
+            return 0  # it reads these segments
         try:
             expired = expired_segments(
                 self._disk, self._state, self.settings, now_ms, self.high_watermark
@@ -478,20 +474,20 @@ class Log:
         closed = [segment for segment in expired if not segment.active]
         if closed:
             due_ms = now_ms + self.settings.file_delete_delay_ms
-            take_out(self._disk, self.folder, self._state, closed, due_ms)
+            remove_segments(self._disk, self.folder, self._state, closed, due_ms)
         if len(closed) < len(expired):
             self._roll(now_ms)
         return len(closed)
 
     def plan_compaction(self, now_ms: int) -> Compaction | None:
-        """The compaction that is due, if any: `run` it on any thread, then apply it here."""
+        """The compaction that is due, if any: `run` it on any thread, then call `apply_compaction`."""
         self._check_usable()
         if self._is_being_rewritten():
             return None
         if not self.settings.compacted or self._last_marker_offset >= self.flushed_offset:
-            return None  # a crash could still undo how the last transaction ended
+            return None  # a crash could still undo the last marker
         try:
-            # Not the last stable offset: records may be deleted while their transaction is open.
+            # Not the last stable offset, which DeleteRecords moves while a transaction is open.
             first_open = self._state.producers.first_open_offset
             decided = self.high_watermark if first_open is None else first_open
             work = gather_work(self._disk, self._state, self.settings, now_ms, decided)
@@ -503,9 +499,9 @@ class Log:
         return self._compaction
 
     def plan_pruning(self, gone: GoneOffsets, now_ms: int) -> Compaction | None:
-        """The pruning that is worth the work, if any: `run` it on any thread, then apply it here.
+        """The pruning that is worthwhile, if any: `run` it on any thread, then call `apply_compaction`.
 
-        `gone` is used by that thread: it must not change.
+        `gone` is used by that thread and must not change.
         """
         self._check_usable()
         if self._is_being_rewritten():
@@ -522,7 +518,7 @@ class Log:
         return self._compaction
 
     def _is_being_rewritten(self) -> bool:
-        """Whether a compaction or pruning has begun and not ended; one that has is applied."""
+        """Whether a compaction or pruning is running; a finished one is applied first."""
         begun = self._compaction
         if begun is None or begun.failed:
             return False
@@ -531,9 +527,9 @@ class Log:
         return not begun.finished
 
     def apply_compaction(self, compaction: Compaction) -> None:
-        """Serve from the new segments from now on; nothing to do if its run has failed.
+        """Replace the old segments by the compacted ones; does nothing if the run failed.
 
-        ApiError for a shortage: the next use of the log tries again, and is refused if it lasts.
+        ApiError for a shortage: the next use of the log retries, and is rejected while it lasts.
         """
         self._check_usable()
         if compaction is self._compaction:
@@ -549,17 +545,15 @@ class Log:
             self._pruned = {at: n for at, n in self._pruned.items() if at in bases}
 
     def expire_producers(self, now_ms: int, max_idle_ms: int) -> None:
-        """Forget producers that were idle for so long."""
         self._state.producers.expire(now_ms, max_idle_ms)
 
-    # The rest
+    # Settings and closing
 
     def change_settings(self, settings: TopicSettings) -> None:
-        """Use other settings from now on."""
         self.settings = settings
 
     def close(self) -> None:
-        """Bring everything to the disk, in a state from which a start needs no recovery."""
+        """Flush everything, so that the next start needs no recovery."""
         if self.quarantined is not None or self._disk.offline is not None:
             return
         if self._compaction is not None and not self._compaction.failed:
@@ -572,7 +566,7 @@ class Log:
         self.release()
 
     def release(self) -> None:
-        """Close the files. Call it before the log is deleted; it cannot be used afterwards."""
+        """Close the files, without flushing. The log cannot be used afterwards."""
         self._state.gone = True
         for segment in self._segments:
             segment.release()

@@ -1,18 +1,18 @@
-"""Carrying out compaction: rewriting closed segments, and putting the new files in their place.
+"""Running compaction: rewriting closed segments, and swapping the new files in.
 
-Every step leaves a folder that `folder.complete_interrupted_work` brings to a good state:
+After a crash at any step `folder.complete_interrupted_work` restores a consistent folder:
 
-1. (any thread) The new segments are written as `.cleaned` files and synced. A crash: they are removed.
-2. (any thread) It is noted that the log may have gaps now.
+1. (any thread) The new segments are written as `.cleaned` files and synced. Recovery removes them.
+2. (any thread) `cleaned-offsets` records that the log may have gaps now.
 3. (any thread) One by one, oldest first, a new file is renamed to `BASE-END.swap` and the folder is
-   synced: from then on it counts. The order matters: a tombstone must not go before the older
-   values that it deletes.
-4. (event loop) The replaced files are renamed away; the folder is synced.
+   synced: from then on it is part of the log. The order matters: a tombstone must not be removed before
+   the older values that it deletes.
+4. (event loop) The replaced files are renamed to `.replaced`; the folder is synced.
 5. (event loop) The new files get their final names; the folder is synced.
 
-A shortage of space or descriptors ends a run, but nothing can go back behind the first rename of
-step 3: a `.swap` file left behind would replace newer data at the next start. What was renamed is swapped
-in, and a swap that a shortage interrupts is continued before the log is used again.
+A shortage of space or descriptors ends a run, but the renames of step 3 cannot be undone: a `.swap`
+file left behind would replace newer data at the next start. What was renamed is swapped in, and a swap
+that a shortage interrupts is continued before the log is used again.
 """
 
 import logging
@@ -31,10 +31,10 @@ from strom.storage.disk import Disk, Garbage
 from strom.storage.files import File, is_temporary
 from strom.storage.folder import CLEANED, REPLACED, clear_for_swap, swap_name
 from strom.storage.log_reading import aborted_between
-from strom.storage.log_retention import facts_of
+from strom.storage.log_retention import segment_info
 from strom.storage.log_state import LogState
-from strom.storage.producer_state import ProducerFacts
-from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+from strom.storage.producer_state import ProducerInfo
+from strom.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, LogSegment
 from strom.storage.transaction_index import AbortedTransaction
 from strom.wire.kafka.batch import Buffer
 
@@ -43,30 +43,28 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Replacement:
-    """A new segment and the neighbours that it stands for."""
+    """A new segment and the adjacent segments that it replaces."""
 
-    old: list[Segment]
-    new: Segment
+    old: list[LogSegment]
+    new: LogSegment
 
 
 class BatchCleaner(Protocol):
-    """Says what stays of batches."""
-
     aborted_with_data: set[AbortedTransaction]
 
     def clean(self, chunk: Buffer) -> Iterator[CleanedBatch]:
-        """The batches that stay of a chunk of whole batches."""
+        """The remaining batches of a chunk of complete batches."""
         ...
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a run of compaction needs to know, gathered by the event loop's thread."""
+    """The input of a compaction run, collected on the event loop's thread."""
 
     plan: CompactionPlan
-    segments: list[Segment]
+    segments: list[LogSegment]
     aborted: list[AbortedTransaction]
-    producers: list[ProducerFacts]
+    producers: list[ProducerInfo]
     settings: TopicSettings
     now_ms: int
 
@@ -74,10 +72,10 @@ class Work:
 def gather_work(
     disk: Disk, state: LogState, settings: TopicSettings, now_ms: int, decided_offset: int
 ) -> Work | None:
-    """What is to be compacted now, None if nothing is: flushed, and before any open transaction."""
+    """What to compact now (flushed, and before any open transaction), None if nothing is due."""
     unflushed = [segment.base_offset for segment in state.segments if segment.dirty]
     plan = plan_compaction(
-        [facts_of(disk, segment) for segment in state.segments],
+        [segment_info(disk, segment) for segment in state.segments],
         now_ms=now_ms,
         settings=settings,
         first_dirty_offset=state.cleaned.first_dirty_offset,
@@ -92,20 +90,20 @@ def gather_work(
 
 
 class Compaction:
-    """One run over one log. The log goes on meanwhile; it only must not lose the segments."""
+    """One compaction of one log. The log stays in use meanwhile, but must keep these segments."""
 
     def __init__(self, disk: Disk, folder: str, state: LogState, work: Work) -> None:
         self.failed = False
         self.finished = False
-        """Whether `run` has ended well."""
+        """Whether `run` has succeeded."""
         self.synced = True
-        """Whether a crash can no longer undo the renames of `run`."""
+        """Whether the renames of `run` are durable."""
         self.swapping = False
-        """Whether old segments may have been renamed away: they cannot be read any more."""
+        """Whether old segments may have been renamed: they can no longer be read."""
         self.cleared = False
-        """Whether all of them are."""
+        """Whether all old segments are renamed."""
         self.replacements: list[Replacement] = []
-        """What is to be swapped in; complete when `run` has returned."""
+        """What to swap in; complete when `run` has returned."""
         self.cleaned = state.cleaned
         self.due_ms = work.now_ms + work.settings.file_delete_delay_ms
         self._disk = disk
@@ -114,7 +112,7 @@ class Compaction:
         self._work = work
 
     def run(self) -> None:
-        """Write the new segments; any thread. CorruptData if an old one is damaged: all stays."""
+        """Write the new segments; any thread. CorruptData, and no change, if an old one is damaged."""
         try:
             with self._disk.writing(optional=True), self._not_failing_when_deleted():
                 self._write_replacements()
@@ -136,7 +134,7 @@ class Compaction:
 
     @contextmanager
     def _not_failing_when_deleted(self) -> Iterator[None]:
-        """Take missing files for what they are when the log was deleted: no failure of the medium."""
+        """Keep missing files of a deleted log from being taken for a failure of the medium."""
         try:
             yield
         except OSError as error:
@@ -145,7 +143,7 @@ class Compaction:
             raise
 
     def _check_not_deleted(self) -> None:
-        """Another log of the same name may have the folder by now: leave that alone."""
+        """Stop if the log was deleted: the folder may belong to a recreated topic by now."""
         if self._state.gone:
             raise StorageError(f"{self._folder} was deleted")
 
@@ -169,16 +167,16 @@ class Compaction:
             max(self._state.cleaned.gaps_before, work.plan.end_offset), keys.end_offset
         )
 
-    def _replace(self, old: list[Segment], cleaner: BatchCleaner) -> None:
+    def _replace(self, old: list[LogSegment], cleaner: BatchCleaner) -> None:
         new = self._write_segment(old, cleaner)
         if len(old) > 1 or new.size_bytes != old[0].size_bytes:
             self.replacements.append(Replacement(old, new))
         else:
             self._disk.files.remove(new.log_path + CLEANED)
 
-    def _write_segment(self, old: list[Segment], cleaner: BatchCleaner) -> Segment:
+    def _write_segment(self, old: list[LogSegment], cleaner: BatchCleaner) -> LogSegment:
         disk, interval = self._disk, self._work.settings.index_interval_bytes
-        new = Segment(disk, self._folder, old[0].base_offset, created_ms=old[0].created_ms)
+        new = LogSegment(disk, self._folder, old[0].base_offset, created_ms=old[0].created_ms)
         path = new.log_path + CLEANED
         file = disk.files.open(path, create=True)
         try:
@@ -191,15 +189,15 @@ class Compaction:
         finally:
             file.close()
         new.next_offset = old[-1].next_offset
-        new.aborted = self._aborted_still_met(old, cleaner)
+        new.aborted = self._aborted_with_data(old, cleaner)
         new.close()
         if len(old) > 1 or new.size_bytes != old[0].size_bytes:
             new.save_indexes(CLEANED)
         new.indexes_saved = True
         return new
 
-    def _aborted_still_met(
-        self, old: list[Segment], cleaner: BatchCleaner
+    def _aborted_with_data(
+        self, old: list[LogSegment], cleaner: BatchCleaner
     ) -> list[AbortedTransaction]:
         met = {(each.producer_id, each.first_offset) for each in cleaner.aborted_with_data}
         return [
@@ -209,7 +207,7 @@ class Compaction:
             and (each.producer_id, each.first_offset) in met
         ]
 
-    def _chunks(self, segments: list[Segment]) -> Iterator[memoryview]:
+    def _chunks(self, segments: list[LogSegment]) -> Iterator[memoryview]:
         for segment in segments:
             file = self._disk.files.open(segment.log_path)
             try:
@@ -217,8 +215,8 @@ class Compaction:
             finally:
                 file.close()
 
-    def _chunks_of(self, segment: Segment, file: File) -> Iterator[memoryview]:
-        """Whole batches, their offsets checked: a new checksum must not cover a wrong offset."""
+    def _chunks_of(self, segment: LogSegment, file: File) -> Iterator[memoryview]:
+        """Complete batches with verified offsets: a new checksum must not cover a wrong offset."""
         expected = segment.base_offset
         gaps = self._state.may_have_gaps(segment.base_offset)
         for chunk, headers in read_whole_batches(file, segment.size_bytes):
@@ -226,9 +224,11 @@ class Compaction:
             for header in headers:
                 gap = header.base_offset - expected
                 if gap < 0 or (gap and not gaps) or header.next_offset > segment.next_offset:
-                    raise CorruptData(f"{segment.log_path} has a batch with a wrong offset")
+                    raise CorruptData(f"{segment.log_path} has a batch with an invalid offset")
                 if header.leader_epoch != self._state.epochs.epoch_at(header.base_offset):
-                    raise CorruptData(f"{segment.log_path} has a batch with a wrong epoch")
+                    raise CorruptData(
+                        f"{segment.log_path} has a batch with an invalid leader epoch"
+                    )
                 expected = header.next_offset
             yield chunk
 
@@ -255,12 +255,12 @@ class Compaction:
             self.cleaned = gaps_first
 
     def _keep_only(self, committed: list[Replacement]) -> None:
-        """Let go of new segments that do not count yet."""
+        """Discard new segments that were not renamed yet."""
         self.replacements = committed
         self._remove_cleaned()
 
     def _remove_cleaned(self) -> None:
-        """Free the space of what will not be used; the indexes of replacements are."""
+        """Remove `.cleaned` files, except the indexes of replacements."""
         used = tuple(replacement.new.stem for replacement in self.replacements if not self.failed)
         with suppress(OSError):
             for name in self._disk.files.list(self._folder):
@@ -270,9 +270,9 @@ class Compaction:
 
 
 def swap_in(disk: Disk, folder: str, state: LogState, compaction: Compaction) -> None:
-    """Put the new segments in the place of the old ones; event loop's thread.
+    """Replace the old segments by the new ones; event loop's thread.
 
-    ApiError for a shortage: call it again before anything of the log is read.
+    ApiError for a shortage: call it again before the log is read.
     """
     files = disk.files
     with disk.writing():
@@ -293,7 +293,6 @@ def swap_in(disk: Disk, folder: str, state: LogState, compaction: Compaction) ->
 
 
 def _clear(disk: Disk, folder: str, compaction: Compaction) -> None:
-    """Rename away what is replaced."""
     files = disk.files
     if not compaction.synced:
         files.sync_directory(folder)

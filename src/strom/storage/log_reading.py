@@ -1,8 +1,7 @@
-"""Reading a log: by offset, and by time.
+"""Reading a log by offset and by timestamp.
 
-Whatever comes from a file that this process neither wrote nor checked has its checksums checked
-once before it is served. What an index says is never believed without a look at the batch it
-points to.
+Bytes that this process neither wrote nor verified have their checksums verified once before they are
+served. An index entry is never trusted without reading the batch that it points to.
 """
 
 from collections.abc import Iterator
@@ -13,47 +12,45 @@ from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
 from strom.storage.region import Region
 from strom.storage.replay import rebuild_aborted
-from strom.storage.segment import Segment, Span
+from strom.storage.segment import BatchSpan, LogSegment
 from strom.storage.transaction_index import AbortedTransaction
-from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, checksum_holds, headers
+from strom.wire.kafka.batch import MAGIC, NO_TIMESTAMP, BatchHeader, has_valid_checksum, headers
 from strom.wire.kafka.records import read_records
 
 LAZY_FROM = 64 * 1024
-"""Less than this is read at once even if it could be left in its file: that is cheaper."""
+"""Smaller reads go through memory, which is cheaper than sendfile."""
 EAGER_AT_MOST = 1024 * 1024
-"""So much is read at once where a reader would have left more in the file, but it must be checked."""
+"""The limit of a read that cannot use sendfile because its checksums must be verified first."""
 
 
 class Chunk(NamedTuple):
-    """Batches as they lie on disk; the last one may be cut off, the first never is."""
+    """Batches as on disk; the last one may be truncated, the first never is."""
 
     data: bytes
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
 class LazyChunk(NamedTuple):
-    """The same, but for sending: the bytes may still be in their file."""
+    """A chunk for sending: the bytes may still be in their file."""
 
     data: bytes | Region
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
 class FoundOffset(NamedTuple):
-    """A record found by its time."""
-
     offset: int
     timestamp: int
     leader_epoch: int
 
 
 class Limit(NamedTuple):
-    """Readers see what lies before an offset; `position` is where it lies in its segment's file."""
+    """The end of a read: an offset, and its position in its segment's file."""
 
     offset: int
     position: int
 
-    def position_in(self, segment: Segment) -> int:
-        """Up to which byte a segment may be read."""
+    def position_in(self, segment: LogSegment) -> int:
+        """The end of the readable bytes of a segment."""
         return segment.size_bytes if segment.next_offset <= self.offset else self.position
 
 
@@ -74,7 +71,7 @@ def read_chunk(
 def read_lazily(
     state: LogState, offset: int, max_bytes: int, limit: Limit, *, at_least_one: bool
 ) -> bytes | Region:
-    """The same, left in the file if that is worth it and the batches are known to be whole."""
+    """The same, but left in the file if that is worthwhile and the checksums are verified."""
     found = _find(state, offset, limit)
     if found is None:
         return b""
@@ -97,8 +94,8 @@ def headers_from(state: LogState, offset: int, limit: Limit) -> Iterator[BatchHe
             yield header
 
 
-def _find(state: LogState, offset: int, limit: Limit) -> tuple[Segment, Span] | None:
-    """The batch that holds an offset, or the next one that readers may see."""
+def _find(state: LogState, offset: int, limit: Limit) -> tuple[LogSegment, BatchSpan] | None:
+    """The batch that holds an offset, or the next one before the limit."""
     place = state.segments.holding(offset)
     while (segment := state.segments.at(place)) is not None and segment.base_offset < limit.offset:
         span = segment.locate(offset)
@@ -110,47 +107,53 @@ def _find(state: LogState, offset: int, limit: Limit) -> tuple[Segment, Span] | 
     return None
 
 
-def _may_jump(state: LogState, segment: Segment, offset: int) -> bool:
-    """Whether compaction may have taken an offset away, here or in the segment before."""
+def _may_jump(state: LogState, segment: LogSegment, offset: int) -> bool:
+    """Whether compaction may have removed an offset, here or in the segment before."""
     return state.may_have_gaps(segment.base_offset) or offset < segment.base_offset
 
 
-def _length(segment: Segment, first: Span, max_bytes: int, limit: Limit, at_least_one: bool) -> int:
-    """How much may be read from a batch on; 0 if it is too large itself."""
+def _length(
+    segment: LogSegment, first: BatchSpan, max_bytes: int, limit: Limit, at_least_one: bool
+) -> int:
+    """How many bytes to read from a batch on; 0 if the batch itself exceeds `max_bytes`."""
     available = limit.position_in(segment) - first.position
     if first.size_bytes > available:
-        raise DamagedBatch(first.position, f"{segment.log_path} holds a batch of impossible size")
+        raise DamagedBatch(
+            first.position, f"{segment.log_path} has a batch that exceeds the segment"
+        )
     if first.size_bytes > max_bytes and not at_least_one:
         return 0
     return min(available, max(max_bytes, first.size_bytes))
 
 
-def _read(state: LogState, segment: Segment, first: Span, length: int) -> bytes:
+def _read(state: LogState, segment: LogSegment, first: BatchSpan, length: int) -> bytes:
     data = segment.read(first.position, length)
     if not segment.is_checked(first.position, first.position + length):
         _check(state, segment, first, data)
     return data
 
 
-def _check(state: LogState, segment: Segment, first: Span, data: bytes) -> None:
+def _check(state: LogState, segment: LogSegment, first: BatchSpan, data: bytes) -> None:
     expected = first.base_offset
     end = 0
     for at, header in headers(data):
         position = first.position + at
         gap = header.base_offset - expected
         if gap < 0 or (gap and not state.may_have_gaps(segment.base_offset)):
-            raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong offset")
-        if header.magic != MAGIC or not checksum_holds(data, at, header):
-            raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong checksum")
+            raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid offset")
+        if header.magic != MAGIC or not has_valid_checksum(data, at, header):
+            raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid checksum")
         if header.leader_epoch != state.epochs.epoch_at(header.base_offset):
-            raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong epoch")
+            raise DamagedBatch(
+                position, f"{segment.log_path} has a batch with an invalid leader epoch"
+            )
         expected = header.next_offset
         end = at + header.size_bytes
     segment.note_checked(first.position, first.position + end)
 
 
 def count_bytes(state: LogState, offset: int, limit: Limit, at_most: int) -> int:
-    """How many bytes lie between an offset and the limit; stops counting at `at_most`."""
+    """How many bytes are between an offset and the limit; stops counting at `at_most`."""
     count = 0
     for segment in state.segments.since(offset):
         if count >= at_most or segment.base_offset >= limit.offset:
@@ -169,7 +172,6 @@ def count_bytes(state: LogState, offset: int, limit: Limit, at_most: int) -> int
 
 
 def aborted_between(state: LogState, start: int, end: int) -> Iterator[AbortedTransaction]:
-    """Aborted transactions with records between two offsets."""
     for segment in state.segments.since(start):
         for transaction in _aborted_in(state, segment):
             if transaction.last_offset >= start and transaction.first_offset < end:
@@ -178,7 +180,7 @@ def aborted_between(state: LogState, start: int, end: int) -> Iterator[AbortedTr
                 return
 
 
-def _aborted_in(state: LogState, segment: Segment) -> list[AbortedTransaction]:
+def _aborted_in(state: LogState, segment: LogSegment) -> list[AbortedTransaction]:
     try:
         return segment.aborted
     except CorruptData:
@@ -187,7 +189,7 @@ def _aborted_in(state: LogState, segment: Segment) -> list[AbortedTransaction]:
 
 
 def find_time(state: LogState, timestamp: int, limit: Limit) -> FoundOffset | None:
-    """The first record with this timestamp or a later one."""
+    """The first record with this or a later timestamp."""
     for segment in state.segments.since(state.start_offset):
         if segment.base_offset >= limit.offset:
             break
@@ -199,14 +201,14 @@ def find_time(state: LogState, timestamp: int, limit: Limit) -> FoundOffset | No
 
 
 def find_largest_time(state: LogState, limit: Limit) -> FoundOffset | None:
-    """The first of the records with the largest timestamp."""
+    """The first record with the largest timestamp."""
     segments = state.segments.since(state.start_offset)
     largest = max(segment.largest_timestamp for segment in segments)
     return None if largest == NO_TIMESTAMP else find_time(state, largest, limit)
 
 
 def _find_time_in(
-    state: LogState, segment: Segment, timestamp: int, limit: Limit
+    state: LogState, segment: LogSegment, timestamp: int, limit: Limit
 ) -> FoundOffset | None:
     position = max(_position_before(segment, timestamp), _position_of_start(state, segment))
     for at, header in segment.headers(position, limit.position_in(segment)):
@@ -217,8 +219,8 @@ def _find_time_in(
     return None
 
 
-def _position_before(segment: Segment, timestamp: int) -> int:
-    """A position that all batches before it are older than a timestamp."""
+def _position_before(segment: LogSegment, timestamp: int) -> int:
+    """A position before which all batches are older than a timestamp."""
     entry = segment.time_index.before(timestamp)
     if entry is None:
         return 0
@@ -232,7 +234,7 @@ def _position_before(segment: Segment, timestamp: int) -> int:
     return 0
 
 
-def _position_of_start(state: LogState, segment: Segment) -> int:
+def _position_of_start(state: LogState, segment: LogSegment) -> int:
     if state.start_offset <= segment.base_offset:
         return 0
     span = segment.locate(state.start_offset)
@@ -240,15 +242,15 @@ def _position_of_start(state: LogState, segment: Segment) -> int:
 
 
 def _find_in_batch(
-    state: LogState, segment: Segment, position: int, header: BatchHeader, timestamp: int
+    state: LogState, segment: LogSegment, position: int, header: BatchHeader, timestamp: int
 ) -> FoundOffset | None:
     data = segment.read(position, header.size_bytes)
-    if not checksum_holds(data, 0, header):
-        raise DamagedBatch(position, f"{segment.log_path} has a batch with a wrong checksum")
+    if not has_valid_checksum(data, 0, header):
+        raise DamagedBatch(position, f"{segment.log_path} has a batch with an invalid checksum")
     try:
         records = read_records(data, 0, header)
     except MalformedRecords:
-        # Not the place to lose records: a reader that begins with this batch passes over none.
+        # A consumer that starts at this batch misses no record.
         offset = max(header.base_offset, state.start_offset)
         return FoundOffset(offset, header.max_timestamp, header.leader_epoch)
     for record in records:

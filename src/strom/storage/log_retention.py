@@ -1,16 +1,16 @@
-"""Taking old segments out of a log, as `retention` plans it."""
+"""Removing expired segments from a log, as `retention` plans it."""
 
 from strom.model.topic_settings import TopicSettings
 from strom.storage.disk import Disk, Garbage
 from strom.storage.folder import delete_segment_files
 from strom.storage.log_state import LogState
-from strom.storage.retention import SegmentFacts, segments_to_delete
-from strom.storage.segment import Segment
+from strom.storage.retention import SegmentInfo, segments_to_delete
+from strom.storage.segment import LogSegment
 
 
-def facts_of(disk: Disk, segment: Segment) -> SegmentFacts:
-    """What the planners of retention and compaction need to know of a segment."""
-    return SegmentFacts(
+def segment_info(disk: Disk, segment: LogSegment) -> SegmentInfo:
+    """What the planners of retention and compaction need of a segment."""
+    return SegmentInfo(
         base_offset=segment.base_offset,
         next_offset=segment.next_offset,
         size_bytes=segment.size_bytes,
@@ -23,10 +23,10 @@ def facts_of(disk: Disk, segment: Segment) -> SegmentFacts:
 
 def expired_segments(
     disk: Disk, state: LogState, settings: TopicSettings, now_ms: int, high_watermark: int
-) -> list[Segment]:
-    """The segments that retention lets go, oldest first; the active one may be the last of them."""
+) -> list[LogSegment]:
+    """The expired segments, oldest first; the active one may be the last of them."""
     expired = segments_to_delete(
-        [facts_of(disk, segment) for segment in state.segments],
+        [segment_info(disk, segment) for segment in state.segments],
         now_ms=now_ms,
         settings=settings,
         high_watermark=high_watermark,
@@ -35,10 +35,10 @@ def expired_segments(
     return list(state.segments)[: len(expired)]
 
 
-def take_out(
-    disk: Disk, folder: str, state: LogState, segments: list[Segment], due_ms: int
+def remove_segments(
+    disk: Disk, folder: str, state: LogState, segments: list[LogSegment], due_ms: int
 ) -> None:
-    """Take closed segments out of the log; their files, renamed, are removed when due."""
+    """Remove closed segments from the log; their files are renamed now and removed when due."""
     paths: list[str] = []
     try:
         with disk.writing():

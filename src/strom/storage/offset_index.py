@@ -1,8 +1,8 @@
-"""The sparse offset index of a segment: where in the file a batch begins.
+"""The sparse offset index of a segment: the file positions of batches.
 
-One entry about every `index.interval.bytes`. On disk an entry is 8 bytes: the batch's base offset
+One entry about every `index.interval.bytes`. An entry takes 8 bytes on disk: the batch's base offset
 relative to the segment's, and its position, both as unsigned 32-bit numbers, big-endian; a checksum
-of all stands at the end.
+ends the file.
 """
 
 import sys
@@ -12,13 +12,13 @@ from operator import lt
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
-from strom.storage.checksummed import sign, unsign
+from strom.storage.checksummed import add_checksum, strip_checksum
 
 ENTRY_BYTES = 8
 
 
 class IndexEntry(NamedTuple):
-    """A batch with this relative base offset begins at this position."""
+    """The position of the batch with this relative base offset."""
 
     relative_offset: int
     position: int
@@ -38,11 +38,10 @@ class OffsetIndex:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes on disk."""
         return len(self._offsets) * ENTRY_BYTES
 
     def add(self, relative_offset: int, position: int) -> None:
-        """Note a batch that lies behind all noted before."""
+        """Add a batch after all others."""
         self._offsets.append(relative_offset)
         self._positions.append(position)
 
@@ -52,27 +51,25 @@ class OffsetIndex:
         return IndexEntry(self._offsets[at], self._positions[at]) if at >= 0 else None
 
     def position_after(self, relative_offset: int) -> int | None:
-        """Position of the first entry behind an offset."""
+        """Position of the first entry after an offset."""
         at = bisect_right(self._offsets, relative_offset)
         return self._positions[at] if at < len(self._positions) else None
 
     def last(self) -> IndexEntry | None:
-        """The last entry."""
         return IndexEntry(self._offsets[-1], self._positions[-1]) if self._offsets else None
 
     def encode(self) -> bytes:
-        """The index as it lies on disk."""
         words = array("I", bytes(self.size_bytes))
         words[0::2] = self._offsets
         words[1::2] = self._positions
         if sys.byteorder == "little":
             words.byteswap()
-        return sign(words.tobytes())
+        return add_checksum(words.tobytes())
 
     @classmethod
     def decode(cls, data: bytes, log_bytes: int) -> "OffsetIndex":
-        """Read an index back; CorruptData unless it could belong to a log file of that size."""
-        data = unsign(data)
+        """Decode an index; CorruptData if it is damaged or does not fit a log file of that size."""
+        data = strip_checksum(data)
         if len(data) % ENTRY_BYTES:
             raise CorruptData(f"offset index of {len(data)} bytes ends within an entry")
         words = array("I", data)
@@ -84,5 +81,5 @@ class OffsetIndex:
             if not all(map(lt, column, column[1:])):
                 raise CorruptData("offset index is not ascending")
         if index._positions and index._positions[-1] >= log_bytes:
-            raise CorruptData("offset index points behind the end of the log file")
+            raise CorruptData("offset index points beyond the end of the log file")
         return index

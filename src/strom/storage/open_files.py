@@ -1,17 +1,17 @@
-"""A bounded pool of open segment files, so that thousands of partitions spare descriptors.
+"""A bounded LRU pool of open segment files, so that thousands of partitions fit the descriptor limit.
 
-The least recently used file is closed when the pool is full. A *pinned* file stays open: a flush
-pins what another thread is about to sync. Only the event loop's thread calls the pool. Files are
-known by their owner, not by their path: a topic that is deleted and created again has the same paths.
+The least recently used file is closed when the pool is full. A *pinned* file stays open: a flush pins
+what another thread is about to sync. Only the event loop's thread calls the pool. Files are keyed by
+their owner, not by their path: a topic that is deleted and recreated has the same paths.
 """
 
 from collections import OrderedDict
 
-from strom.storage.files import File, Files
+from strom.storage.files import File, FileSystem
 
 
 class OpenFile:
-    """A file of the pool, with the number of flushes that still need it."""
+    """A file of the pool, with the number of its users."""
 
     __slots__ = ("file", "forgotten", "pins")
 
@@ -22,9 +22,9 @@ class OpenFile:
 
 
 class OpenFiles:
-    """Opens files when they are first asked for, and closes those not asked for in a long time."""
+    """Opens files on first use, and closes the least recently used ones."""
 
-    def __init__(self, files: Files, limit: int) -> None:
+    def __init__(self, files: FileSystem, limit: int) -> None:
         self._files = files
         self._limit = limit
         self._open: OrderedDict[object, OpenFile] = OrderedDict()
@@ -32,7 +32,7 @@ class OpenFiles:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so many files are pinned that only those should be for which there is no other way."""
+        """Whether half of the pool is pinned, so that only a flush may pin more."""
         return self._pinned >= self._limit // 2
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class OpenFiles:
         return entry
 
     def unpin(self, entry: OpenFile) -> None:
-        """One user fewer; the last one closes a file that has left the log meanwhile."""
+        """Release a pin; the last one closes a file that was forgotten meanwhile."""
         entry.pins -= 1
         self._pinned -= not entry.pins
         if entry.forgotten and not entry.pins:
@@ -71,7 +71,6 @@ class OpenFiles:
             entry.file.close()
 
     def close(self) -> None:
-        """Close everything."""
         for owner in list(self._open):
             self.forget(owner)
 

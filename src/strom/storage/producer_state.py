@@ -1,9 +1,9 @@
-"""What one partition remembers of its idempotent and transactional producers.
+"""The idempotent and transactional producers of one partition (Kafka's ProducerStateManager).
 
-Before an append, `check` tells whether a batch is new, a duplicate of one of the producer's last
-five, or wrong. After it, `update` remembers the batch. `update` alone, for every batch in order,
-rebuilds the memory from the log; a snapshot shortens that: restore it, then update with what lies
-behind it.
+Before an append, `check` decides whether a batch is new, a duplicate of one of the producer's last
+five, or invalid. After it, `update` records the batch. `update` alone, for every batch in order,
+rebuilds the state from the log; a snapshot shortens that: restore it, then update with the batches
+after it.
 """
 
 import struct
@@ -17,8 +17,8 @@ from strom.model.errors import ApiError, CorruptData, ErrorCode
 from strom.wire.kafka.batch import NO_PRODUCER_ID, NO_SEQUENCE, BatchHeader
 from strom.wire.kafka.records import ControlType, Marker
 
-REMEMBERED_BATCHES = 5
-"""A producer has at most this many requests under way, so no older batch can come again."""
+RETAINED_BATCHES = 5
+"""A producer has at most this many requests in flight, so no older batch can be retried."""
 
 _NO_COORDINATOR_EPOCH = -1
 _NO_OFFSET = -1
@@ -31,8 +31,8 @@ _BATCH = struct.Struct(">iiqqq")
 _CHECKSUM_BYTES = 4
 
 
-class RememberedBatch(NamedTuple):
-    """A batch that was appended: a duplicate of it is answered with these offsets and this time."""
+class BatchMetadata(NamedTuple):
+    """An appended batch: the response to a duplicate has its offsets and timestamp."""
 
     base_sequence: int
     last_sequence: int
@@ -42,7 +42,7 @@ class RememberedBatch(NamedTuple):
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction that wrote into this partition and has ended; `last_offset` is its marker's."""
+    """A transaction of this partition that has ended; `last_offset` is that of its marker."""
 
     producer_id: int
     first_offset: int
@@ -50,8 +50,8 @@ class CompletedTransaction(NamedTuple):
     aborted: bool
 
 
-class ProducerFacts(NamedTuple):
-    """One producer, as DescribeProducers shows it; None stands for: has none."""
+class ProducerInfo(NamedTuple):
+    """One producer, as in DescribeProducers; None where it has no value."""
 
     producer_id: int
     producer_epoch: int
@@ -60,17 +60,17 @@ class ProducerFacts(NamedTuple):
     coordinator_epoch: int | None
     transaction_first_offset: int | None
     last_data_offset: int | None
-    """Last offset of its last batch of this epoch, which compaction keeps, be it empty."""
+    """Last offset of its last batch of this epoch, which compaction keeps even if it is empty."""
 
 
 class _Producer:
-    """The memory of one producer. A new epoch starts it anew, but keeps an open transaction."""
+    """The state of one producer. A new epoch resets the sequence, but keeps an open transaction."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
-        self.batches: deque[RememberedBatch] = deque(maxlen=REMEMBERED_BATCHES)
+        self.batches: deque[BatchMetadata] = deque(maxlen=RETAINED_BATCHES)
         self.last_timestamp = -1
         self.coordinator_epoch = _NO_COORDINATOR_EPOCH
 
@@ -83,7 +83,7 @@ class _Producer:
             self.epoch = epoch
             self.batches.clear()
 
-    def duplicate_of(self, header: BatchHeader) -> RememberedBatch | None:
+    def duplicate_of(self, header: BatchHeader) -> BatchMetadata | None:
         if header.producer_epoch == self.epoch:
             for batch in self.batches:
                 if batch.base_sequence == header.base_sequence:
@@ -92,7 +92,7 @@ class _Producer:
 
 
 class ProducerStates:
-    """The producers of one partition. Not for concurrent use; the time is always an argument."""
+    """The producers of one partition. Not thread-safe; the time is always an argument."""
 
     def __init__(self) -> None:
         self._producers: dict[int, _Producer] = {}
@@ -108,23 +108,23 @@ class ProducerStates:
     def first_open_offset(self) -> int | None:
         """The earliest offset of an open transaction, None if there is none.
 
-        The last stable offset is this one or the high watermark, whichever is smaller. It may lie
-        before the log's start if records were deleted while the transaction was open.
+        The last stable offset is the smaller of this one and the high watermark. It may precede the
+        log start offset if records were deleted while the transaction was open.
         """
         return next(iter(self._open_transactions.values()), None)
 
     def check(
         self, header: BatchHeader, marker: Marker | None = None, *, from_client: bool = True
-    ) -> RememberedBatch | None:
-        """Whether a batch may be appended: None if so, the remembered one if it is a duplicate.
+    ) -> BatchMetadata | None:
+        """None if a batch may be appended, the earlier batch if it is a duplicate; else ApiError.
 
-        For control batches pass their marker. For batches that the broker itself writes in a
-        producer's name (offsets in a transaction) pass `from_client=False`: they have no sequence.
-        Raises what Kafka answers: INVALID_PRODUCER_EPOCH for an older epoch;
+        For control batches pass their marker. For batches that the broker writes on behalf of a
+        producer (offsets in a transaction) pass `from_client=False`: they have no sequence.
+        The error codes are Kafka's: INVALID_PRODUCER_EPOCH for an older epoch;
         OUT_OF_ORDER_SEQUENCE_NUMBER for a gap, and for a new epoch that does not begin at 0;
         INVALID_TXN_STATE for a batch outside the producer's open transaction;
         TRANSACTION_COORDINATOR_FENCED for an old coordinator's marker.
-        An unknown producer may begin at any sequence, because its past may have been deleted.
+        An unknown producer may begin at any sequence, because its batches may have been deleted.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -143,7 +143,7 @@ class ProducerStates:
         if not header.is_transactional and header.producer_id in self._open_transactions:
             raise ApiError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"Producer {header.producer_id} has an open transaction, this batch is outside it.",
+                f"Producer {header.producer_id} has an open transaction; the batch is outside it.",
             )
         return None
 
@@ -159,11 +159,11 @@ class ProducerStates:
     def update(
         self, header: BatchHeader, marker: Marker | None = None
     ) -> CompletedTransaction | None:
-        """Remember a batch that was appended; its header must hold the real base offset.
+        """Record an appended batch; its header must hold the assigned base offset.
 
-        For control batches pass what `read_marker` gave (None for those that compaction emptied:
-        they end nothing any more, and are kept only because they tell the producer's epoch).
-        Never raises: what is in the log counts, also at a replay.
+        For control batches pass the result of `read_marker` (None for those that compaction emptied:
+        they end no transaction, and are kept only because they hold the producer's epoch).
+        Never raises: the log is the source of truth, also during replay.
         """
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER_ID:
@@ -180,7 +180,7 @@ class ProducerStates:
         if header.is_control:
             return None
         if header.base_sequence != NO_SEQUENCE:
-            batch = RememberedBatch(
+            batch = BatchMetadata(
                 header.base_sequence,
                 header.last_sequence,
                 header.base_offset,
@@ -200,7 +200,7 @@ class ProducerStates:
         return CompletedTransaction(header.producer_id, first_offset, header.last_offset, aborted)
 
     def expire(self, now_ms: int, max_idle_ms: int) -> None:
-        """Forget producers that were idle for so long; one with an open transaction is kept."""
+        """Remove producers that were idle for `max_idle_ms`, except those with an open transaction."""
         idle = [
             producer_id
             for producer_id, producer in self._producers.items()
@@ -210,11 +210,10 @@ class ProducerStates:
         for producer_id in idle:
             del self._producers[producer_id]
 
-    def producers(self) -> Iterator[ProducerFacts]:
-        """What is known of every producer."""
+    def producers(self) -> Iterator[ProducerInfo]:
         for producer_id, producer in self._producers.items():
             has_coordinator = producer.coordinator_epoch != _NO_COORDINATOR_EPOCH
-            yield ProducerFacts(
+            yield ProducerInfo(
                 producer_id,
                 producer.epoch,
                 producer.last_sequence,
@@ -225,7 +224,7 @@ class ProducerStates:
             )
 
     def snapshot(self, next_offset: int) -> bytes:
-        """The whole memory as bytes, after the last batch before `next_offset`."""
+        """The state after the last batch before `next_offset`, as bytes."""
         parts = []
         for producer_id, producer in self._producers.items():
             first_offset = self._open_transactions.get(producer_id, _NO_OFFSET)
@@ -245,21 +244,21 @@ class ProducerStates:
 
     @classmethod
     def restore(cls, data: bytes) -> tuple["ProducerStates", int]:
-        """The memory of a snapshot and its next offset; CorruptData unless every byte is right."""
+        """The state of a snapshot and its next offset; CorruptData if it is damaged."""
         if len(data) < _SNAPSHOT_HEAD.size:
-            raise CorruptData("producer snapshot is cut off")
+            raise CorruptData("producer snapshot is truncated")
         checksum, version, next_offset, count = _SNAPSHOT_HEAD.unpack_from(data)
         if crc32c(memoryview(data)[_CHECKSUM_BYTES:]) != checksum:
-            raise CorruptData("producer snapshot has a wrong checksum")
+            raise CorruptData("producer snapshot has an invalid checksum")
         if version != _SNAPSHOT_VERSION:
-            raise CorruptData(f"producer snapshot has the unknown version {version}")
+            raise CorruptData(f"producer snapshot has unknown version {version}")
         states = cls()
         try:
             end = states._restore_producers(data, count)
         except struct.error:
-            raise CorruptData("producer snapshot is cut off") from None
+            raise CorruptData("producer snapshot is truncated") from None
         if end != len(data):
-            raise CorruptData("producer snapshot has bytes left over")
+            raise CorruptData("producer snapshot has trailing bytes")
         return states, next_offset
 
     def _restore_producers(self, data: bytes, count: int) -> int:
@@ -273,7 +272,7 @@ class ProducerStates:
             producer.coordinator_epoch = coordinator_epoch
             producer.last_timestamp = last_timestamp
             for _ in range(batches):
-                producer.batches.append(RememberedBatch._make(_BATCH.unpack_from(data, position)))
+                producer.batches.append(BatchMetadata._make(_BATCH.unpack_from(data, position)))
                 position += _BATCH.size
             if first_offset != _NO_OFFSET:
                 transactions.append((first_offset, producer_id))
@@ -291,7 +290,7 @@ def _check_sequence(producer: _Producer, header: BatchHeader) -> None:
         raise ApiError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"Producer {header.producer_id} (epoch {header.producer_epoch}) sent sequence "
-            f"{header.base_sequence}, expected was {expected}.",
+            f"{header.base_sequence}, expected {expected}.",
         )
 
 
@@ -299,6 +298,6 @@ def _check_coordinator(producer: _Producer, header: BatchHeader, marker: Marker)
     if marker.coordinator_epoch < producer.coordinator_epoch:
         raise ApiError(
             ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-            f"A marker for producer {header.producer_id} comes from coordinator epoch "
+            f"Marker for producer {header.producer_id} has coordinator epoch "
             f"{marker.coordinator_epoch}, older than {producer.coordinator_epoch}.",
         )

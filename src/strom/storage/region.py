@@ -1,4 +1,4 @@
-"""A part of a segment file that is to be sent to a client, without being read into memory first."""
+"""A range of a segment file that is sent to a client without being read into memory (sendfile)."""
 
 from typing import Protocol
 
@@ -7,15 +7,15 @@ from strom.storage.open_files import OpenFile, OpenFiles
 
 
 class FileOwner(Protocol):
-    """A segment, as far as a region needs it."""
+    """The part of a segment that a region needs."""
 
     log_path: str
 
 
 class Region:
-    """Bytes still in their file; they are used up from the front.
+    """Bytes of a file that are consumed from the front.
 
-    The file stays open as long as the region exists, whatever becomes of the segment meanwhile.
+    The file stays open as long as the region exists, even if retention or compaction removes the segment.
     """
 
     __slots__ = ("_length", "_open_file", "_open_files", "_path", "_position")
@@ -31,7 +31,7 @@ class Region:
         return self._length
 
     def __del__(self) -> None:
-        # An answer may be dropped at many points between reading and sending; this covers them all.
+        # A response may be dropped at many points between reading and sending; this covers them all.
         if hasattr(self, "_open_file"):
             self._open_files.unpin(self._open_file)
 
@@ -40,14 +40,14 @@ class Region:
         length = min(at_most, self._length)
         data = self._open_file.file.pread(length, self._position)
         if len(data) != length:
-            raise CorruptData(f"{self._path} is shorter than it was")
+            raise CorruptData(f"{self._path} was truncated")
         self._advance(length)
         return data
 
     def send(self, socket: int) -> int:
-        """Have the operating system send what the socket takes now; how many bytes that were.
+        """Send with sendfile as many bytes as the socket accepts now; returns how many.
 
-        0 if it takes none, or if the platform cannot do this.
+        0 if the socket is full, or if the platform has no usable sendfile.
         """
         sent = self._open_file.file.send(socket, self._position, self._length)
         self._advance(sent)

@@ -1,4 +1,4 @@
-"""Working out from the log what its producers did."""
+"""Rebuilding producer state and aborted transactions from the batches of a log."""
 
 import logging
 
@@ -6,18 +6,18 @@ from strom.model.errors import MalformedRecords
 from strom.storage.batch_walk import DamagedBatch
 from strom.storage.log_state import LogState
 from strom.storage.producer_state import ProducerStates
-from strom.storage.segment import Segment
+from strom.storage.segment import LogSegment
 from strom.storage.transaction_index import AbortedTransaction
-from strom.wire.kafka.batch import BatchHeader, checksum_holds
+from strom.wire.kafka.batch import BatchHeader, has_valid_checksum
 from strom.wire.kafka.records import Marker, read_marker
 
 logger = logging.getLogger(__name__)
 
 
 def replay_segment(
-    segment: Segment, producers: ProducerStates, start: int
+    segment: LogSegment, producers: ProducerStates, start: int
 ) -> list[AbortedTransaction]:
-    """Tell producers' memory what a segment holds from an offset on; returns the aborts in it."""
+    """Update producers with the batches of a segment; returns the aborted transactions."""
     aborted: list[AbortedTransaction] = []
     span = segment.locate(start) if start > segment.base_offset else None
     position = (
@@ -39,22 +39,22 @@ def replay_segment(
     return aborted
 
 
-def _read_marker(segment: Segment, position: int, header: BatchHeader) -> Marker | None:
-    """The marker in a control batch, None if there is none that can be decoded."""
+def _read_marker(segment: LogSegment, position: int, header: BatchHeader) -> Marker | None:
+    """The marker in a control batch, None if it cannot be decoded."""
     data = segment.read(position, header.size_bytes)
     try:
         return read_marker(data, 0, header)
     except MalformedRecords as error:
-        if not checksum_holds(data, 0, header):
+        if not has_valid_checksum(data, 0, header):
             raise DamagedBatch(
-                position, f"{segment.log_path} has a batch with a wrong checksum"
+                position, f"{segment.log_path} has a batch with an invalid checksum"
             ) from None
         logger.warning("%s: ignored the marker at %d: %s", segment.log_path, position, error)
         return None
 
 
-def rebuild_aborted(state: LogState, segments: list[Segment]) -> None:
-    """Tell segments, neighbours in order, of the aborts in them, from the log itself."""
+def rebuild_aborted(state: LogState, segments: list[LogSegment]) -> None:
+    """Rebuild the transaction indexes of adjacent segments from the log."""
     found = state.snapshots.newest(segments[0].base_offset)
     producers, start = found or (ProducerStates(), state.segments.first.base_offset)
     for segment in state.segments.since(start):

@@ -1,52 +1,52 @@
-"""Which segments go: planned from facts about them, carried out by the log."""
+"""Which segments retention deletes: a pure plan, carried out by `log_retention`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strom.model.topic_settings import TopicSettings
 
-FOR_EVER = -1
+UNLIMITED = -1
 
 
 @dataclass(frozen=True)
-class SegmentFacts:
-    """What retention and compaction need to know of a segment."""
+class SegmentInfo:
+    """What retention and compaction need of a segment."""
 
     base_offset: int
     next_offset: int
     """The offset after its last record."""
     size_bytes: int
     largest_timestamp: int
-    """Of its records; -1 if none of them has a time."""
+    """Of its records; -1 if none has a timestamp."""
     modified_ms: int
-    """When its file was last written; counts where no record has a time."""
+    """When its file was last written; used if no record has a timestamp."""
     active: bool
-    """Whether it is the one that is appended to."""
+    """Whether it is the active segment."""
     first_timestamp: int = -1
-    """Of its first batch, for `max.compaction.lag.ms`; if unknown, the largest one counts."""
+    """Of its first batch, for `max.compaction.lag.ms`; if unknown, the largest timestamp is used."""
 
     @property
     def youngest_ms(self) -> int:
-        """When its youngest record was written, as far as that is known."""
+        """When its newest record was written, as far as known."""
         return self.largest_timestamp if self.largest_timestamp >= 0 else self.modified_ms
 
 
 def segments_to_delete(
-    segments: Sequence[SegmentFacts],
+    segments: Sequence[SegmentInfo],
     *,
     now_ms: int,
     settings: TopicSettings,
     high_watermark: int,
     log_start_offset: int = 0,
-) -> list[SegmentFacts]:
-    """The oldest segments that `retention.ms`, `retention.bytes` and the log's start let go.
+) -> list[SegmentInfo]:
+    """The oldest segments that `retention.ms`, `retention.bytes` and the log start offset expire.
 
-    `segments` are all of the log's, oldest first. The answer is a prefix of them, and nothing in it
-    reaches beyond the high watermark. If it holds the active segment (always the last one, and only
-    if it has records), roll the log first, so that the next offset is not forgotten.
+    `segments` are all of the log's, oldest first. The result is a prefix of them, before the high
+    watermark. If it includes the active segment (only if that has records), roll the log first, so
+    that the next offset is not lost.
 
-    `retention.ms` and `retention.bytes` count only where `cleanup.policy` has `delete`; segments
-    wholly before the log's start (after DeleteRecords) go in any case, the active one excepted.
+    `retention.ms` and `retention.bytes` apply only if `cleanup.policy` has `delete`; segments before
+    the log start offset (after DeleteRecords) are always deleted, except the active one.
     """
     count = _count_before_start(segments, log_start_offset)
     if settings.deleted_by_age_or_size:
@@ -60,7 +60,7 @@ def segments_to_delete(
     return list(segments[:count])
 
 
-def _count_before_start(segments: Sequence[SegmentFacts], log_start_offset: int) -> int:
+def _count_before_start(segments: Sequence[SegmentInfo], log_start_offset: int) -> int:
     count = 0
     while (
         count < len(segments)
@@ -71,9 +71,9 @@ def _count_before_start(segments: Sequence[SegmentFacts], log_start_offset: int)
     return count
 
 
-def _count_over_age(segments: Sequence[SegmentFacts], now_ms: int, retention_ms: int) -> int:
-    """Stops at the first segment that is young enough, even if later ones are old."""
-    if retention_ms == FOR_EVER:
+def _count_over_age(segments: Sequence[SegmentInfo], now_ms: int, retention_ms: int) -> int:
+    """Stops at the first segment that is new enough, even if later ones are old."""
+    if retention_ms == UNLIMITED:
         return 0
     count = 0
     for segment in segments:
@@ -83,8 +83,8 @@ def _count_over_age(segments: Sequence[SegmentFacts], now_ms: int, retention_ms:
     return count
 
 
-def _count_over_size(segments: Sequence[SegmentFacts], retention_bytes: int) -> int:
-    """Only what is more than the limit goes: at least `retention_bytes` stay."""
+def _count_over_size(segments: Sequence[SegmentInfo], retention_bytes: int) -> int:
+    """Deletes only what exceeds the limit: at least `retention_bytes` remain."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size_bytes for segment in segments) - retention_bytes
@@ -97,5 +97,5 @@ def _count_over_size(segments: Sequence[SegmentFacts], retention_bytes: int) -> 
     return count
 
 
-def _is_empty(segment: SegmentFacts) -> bool:
+def _is_empty(segment: SegmentInfo) -> bool:
     return segment.active and segment.size_bytes == 0

@@ -1,22 +1,24 @@
-"""When the active segment of a log is closed and the next one begun."""
+"""When the active segment of a log is closed and the next one created."""
 
 from crc32c import crc32c
 
 from strom.model.settings import INT_MAX
 from strom.model.topic_settings import TopicSettings
-from strom.storage.segment import Segment
+from strom.storage.segment import LogSegment
 from strom.wire.kafka.batch import BatchHeader
 
 
 def is_full(
-    segment: Segment, settings: TopicSettings, header: BatchHeader, size: int, now_ms: int
+    segment: LogSegment, settings: TopicSettings, header: BatchHeader, size: int, now_ms: int
 ) -> bool:
-    """Whether a batch of that size belongs in the next segment."""
+    """Whether a batch must go to the next segment."""
     if not segment.size_bytes:
         return False
     if segment.size_bytes + size > settings.segment_bytes:
         return True
-    if header.last_offset - segment.base_offset > INT_MAX:
+    if (
+        header.last_offset - segment.base_offset > INT_MAX
+    ):  # indexes hold relative offsets of 32 bits
         return True
     if segment.offset_index.size_bytes >= settings.segment_index_bytes:
         return True
@@ -27,7 +29,7 @@ def is_full(
     return waited_ms > settings.segment_ms - _jitter_ms(segment, settings)
 
 
-def is_old(segment: Segment, settings: TopicSettings, now_ms: int) -> bool:
+def is_old(segment: LogSegment, settings: TopicSettings, now_ms: int) -> bool:
     """Whether a segment holds records and is older than `segment.ms`."""
     longest_ms = settings.segment_ms - _jitter_ms(segment, settings)
     if settings.compacted:  # only closed segments are compacted
@@ -35,6 +37,6 @@ def is_old(segment: Segment, settings: TopicSettings, now_ms: int) -> bool:
     return segment.size_bytes > 0 and now_ms > segment.created_ms + longest_ms
 
 
-def _jitter_ms(segment: Segment, settings: TopicSettings) -> int:
+def _jitter_ms(segment: LogSegment, settings: TopicSettings) -> int:
     most = settings.segment_jitter_ms
     return crc32c(segment.log_path.encode()) % (most + 1) if most else 0

@@ -1,9 +1,8 @@
-"""A segment: one file of record batches, named by the offset it begins with, and its indexes.
+"""A segment: one file of record batches, named by its base offset, and its indexes.
 
-The last segment of a log is *active* and grows; its indexes live in memory. When it is closed, the
-next flush writes them. From then on they are read when needed and dropped again when others need
-the room. Indexes only say where to look: what they point to is checked, and a wrong index is built
-anew.
+The last segment of a log is *active*: it is appended to, and its indexes are in memory. The flush after
+it is closed saves them; from then on they are loaded on demand and evicted. Indexes are only hints:
+the batch that an entry points to is checked, and a wrong index is rebuilt.
 """
 
 import struct
@@ -13,9 +12,9 @@ from typing import NamedTuple
 from strom.model.errors import CorruptData
 from strom.model.settings import INT_MAX
 from strom.storage.batch_walk import DamagedBatch, walk_headers
-from strom.storage.checksummed import SIGNATURE_BYTES
+from strom.storage.checksummed import CHECKSUM_BYTES
 from strom.storage.disk import Disk
-from strom.storage.files import File, read_whole, write_whole
+from strom.storage.files import File, read_file, write_file
 from strom.storage.offset_index import ENTRY_BYTES, OffsetIndex
 from strom.storage.region import Region
 from strom.storage.time_index import TimeIndex
@@ -26,7 +25,7 @@ from strom.wire.kafka.batch import (
     SPAN_BYTES,
     BatchHeader,
     Buffer,
-    checksum_holds,
+    has_valid_checksum,
     read_header,
     read_span,
 )
@@ -40,8 +39,8 @@ INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFF
 _SEARCH_WINDOW = 8 * 1024
 
 
-class Span(NamedTuple):
-    """Where a batch lies: its offsets (the second is the one after it) and its bytes."""
+class BatchSpan(NamedTuple):
+    """The location of a batch: its offsets (`next_offset` is the one after it) and its bytes."""
 
     base_offset: int
     next_offset: int
@@ -49,8 +48,8 @@ class Span(NamedTuple):
     size_bytes: int
 
 
-class Segment:
-    """A file of batches with ascending offsets, and where to find what in it."""
+class LogSegment:
+    """A file of batches with ascending offsets, and its indexes."""
 
     def __init__(self, disk: Disk, folder: str, base_offset: int, *, created_ms: int) -> None:
         self.base_offset = base_offset
@@ -60,10 +59,10 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP
         self.active = True
         self.dirty = False
-        """Whether it holds something that no flush has brought to the disk."""
+        """Whether it holds unflushed data."""
         self.indexes_saved = False
         self.trusted_from = 0
-        """From here on the bytes were written or checked by this process."""
+        """Bytes from here on were written or verified by this process."""
         self.stem = f"{folder}/{base_offset:020d}"
         self.log_path = self.stem + LOG_SUFFIX
         self._disk = disk
@@ -80,8 +79,8 @@ class Segment:
     @classmethod
     def closed(
         cls, disk: Disk, folder: str, base_offset: int, next_offset: int, *, created_ms: int
-    ) -> "Segment":
-        """A segment that an earlier run has closed; its indexes are read when they are needed."""
+    ) -> "LogSegment":
+        """A segment that an earlier run has closed; its indexes are loaded on demand."""
         segment = cls(disk, folder, base_offset, created_ms=created_ms)
         segment.size_bytes = segment.trusted_from = disk.files.size(segment.log_path)
         segment.next_offset = next_offset
@@ -94,13 +93,13 @@ class Segment:
     @classmethod
     def resumed(
         cls, disk: Disk, folder: str, base_offset: int, index_interval: int, *, created_ms: int
-    ) -> "Segment":
-        """The active segment of a clean stop; CorruptData unless its files fit together."""
+    ) -> "LogSegment":
+        """The active segment of a clean stop; CorruptData if its files are inconsistent."""
         segment = cls.closed(disk, folder, base_offset, base_offset, created_ms=created_ms)
         segment._offsets = OffsetIndex.decode(
-            read_whole(disk.files, segment.stem + OFFSET_INDEX_SUFFIX), segment.size_bytes
+            read_file(disk.files, segment.stem + OFFSET_INDEX_SUFFIX), segment.size_bytes
         )
-        segment._times = TimeIndex.decode(read_whole(disk.files, segment.stem + TIME_INDEX_SUFFIX))
+        segment._times = TimeIndex.decode(read_file(disk.files, segment.stem + TIME_INDEX_SUFFIX))
         segment._aborted = segment.aborted
         segment._resume(index_interval)
         segment.active = True
@@ -124,12 +123,12 @@ class Segment:
     # Writing
 
     def append(self, data: Buffer, header: BatchHeader, index_interval: int) -> None:
-        """Write one batch, stamped with its offsets, and note where it lies."""
+        """Append one batch that has its offsets, and index it."""
         self._disk.open_files.get(self, self.log_path).append(data)
         self.note(header, len(data), index_interval)
 
     def note(self, header: BatchHeader, size_bytes: int, index_interval: int) -> None:
-        """Take a batch that lies at the end of the file into the indexes."""
+        """Index a batch at the end of the file."""
         position = self.size_bytes
         base_offset = header.base_offset
         if not position:
@@ -153,27 +152,27 @@ class Segment:
             self.time_index.add(largest, self._largest_timestamp_base - self.base_offset)
 
     def note_aborted(self, transaction: AbortedTransaction) -> None:
-        """Note a transaction whose abort marker lies in this segment."""
+        """Index a transaction whose abort marker is in this segment."""
         self.aborted.append(transaction)
 
     def close(self) -> None:
-        """No more batches will come; the next flush saves the indexes."""
+        """Close the segment for appends; the next flush saves the indexes."""
         self._note_largest_timestamp()
         self.active = False
         self.indexes_saved = False
 
-    def cut(self, size_bytes: int) -> None:
-        """Take off the end of the file what a failed write has left there."""
+    def truncate(self, size_bytes: int) -> None:
+        """Truncate the file, to remove what a failed write has left."""
         self._disk.open_files.get(self, self.log_path).truncate(size_bytes)
 
     def save_indexes(self, suffix: str = "") -> None:
         """Write the indexes to the disk; any thread, once the segment is closed."""
         files = self._disk.files
-        write_whole(files, self.stem + OFFSET_INDEX_SUFFIX + suffix, self.offset_index.encode())
-        write_whole(files, self.stem + TIME_INDEX_SUFFIX + suffix, self.time_index.encode())
+        write_file(files, self.stem + OFFSET_INDEX_SUFFIX + suffix, self.offset_index.encode())
+        write_file(files, self.stem + TIME_INDEX_SUFFIX + suffix, self.time_index.encode())
         path = self.stem + TRANSACTION_INDEX_SUFFIX + suffix
         if self.aborted:
-            write_whole(files, path, encode_aborted(self.aborted))
+            write_file(files, path, encode_aborted(self.aborted))
         elif files.exists(path):
             files.remove(path)
 
@@ -181,10 +180,9 @@ class Segment:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        """Where batches begin."""
         if self._offsets is None:
             try:
-                data = read_whole(self._disk.files, self.stem + OFFSET_INDEX_SUFFIX)
+                data = read_file(self._disk.files, self.stem + OFFSET_INDEX_SUFFIX)
                 self._offsets = OffsetIndex.decode(data, self.size_bytes)
                 self._disk.note_loaded(self)
             except (CorruptData, FileNotFoundError):
@@ -193,11 +191,10 @@ class Segment:
 
     @property
     def time_index(self) -> TimeIndex:
-        """Up to where timestamps are below a value."""
         if self._times is None:
             try:
                 self._times = TimeIndex.decode(
-                    read_whole(self._disk.files, self.stem + TIME_INDEX_SUFFIX)
+                    read_file(self._disk.files, self.stem + TIME_INDEX_SUFFIX)
                 )
                 self._disk.note_loaded(self)
             except (CorruptData, FileNotFoundError):
@@ -206,11 +203,11 @@ class Segment:
 
     @property
     def aborted(self) -> list[AbortedTransaction]:
-        """Aborted transactions with their marker here; CorruptData if they cannot be read."""
+        """Aborted transactions whose marker is in this segment; CorruptData if the index is damaged."""
         if self._aborted is None:
             path = self.stem + TRANSACTION_INDEX_SUFFIX
             try:
-                self._aborted = decode_aborted(read_whole(self._disk.files, path))
+                self._aborted = decode_aborted(read_file(self._disk.files, path))
             except FileNotFoundError:
                 self._aborted = []
         return self._aborted
@@ -220,17 +217,17 @@ class Segment:
         self._aborted = transactions
 
     def release(self) -> None:
-        """Close the file and drop the indexes: the segment leaves the log."""
+        """Close the file and unload the indexes: the segment leaves the log."""
         self._disk.open_files.forget(self)
         self._disk.note_unloaded(self)
 
     def unload(self) -> None:
-        """Drop the indexes from memory; they are on disk."""
+        """Evict the indexes from memory; they are on disk."""
         self._offsets = self._times = self._aborted = None
 
     def rebuild_indexes(self) -> None:
-        """Make the offset and time index anew from the batches, in memory."""
-        fresh = Segment(self._disk, self.stem.rpartition("/")[0], self.base_offset, created_ms=0)
+        """Rebuild the offset and time index from the batches, in memory."""
+        fresh = LogSegment(self._disk, self.stem.rpartition("/")[0], self.base_offset, created_ms=0)
         interval = 4096
         for _, header in self.headers():
             fresh.note(header, header.size_bytes, interval)
@@ -242,13 +239,12 @@ class Segment:
     # Reading
 
     def file(self) -> File:
-        """The log file, open."""
         return self._disk.open_files.get(self, self.log_path)
 
     def headers(
         self, position: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, BatchHeader]]:
-        """Walk the batches from a position on; CorruptData says in which file."""
+        """The positions and headers of the batches from a position on; CorruptData names the file."""
         end = self.size_bytes if end is None else end
         expected, bound = self.base_offset, self.base_offset + INT_MAX + 1
         try:
@@ -261,28 +257,28 @@ class Segment:
             raise CorruptData(f"{self.log_path}: {damage}") from damage
 
     def read(self, position: int, length: int) -> bytes:
-        """Bytes of the log file; CorruptData if it is shorter than it was."""
+        """Bytes of the log file; CorruptData if it was truncated."""
         data = self.file().pread(length, position)
         if len(data) != length:
-            raise DamagedBatch(position, f"{self.log_path} is shorter than it was")
+            raise DamagedBatch(position, f"{self.log_path} was truncated")
         return data
 
     @property
     def can_be_pinned(self) -> bool:
-        """Whether its file may be kept open for a client: all clients together have half the pool."""
+        """Whether its file may be pinned for a client: all clients together get half of the pool."""
         return not self._disk.open_files.is_crowded
 
     def region(self, position: int, length: int) -> Region:
-        """Bytes of the log file, to be sent from there."""
+        """A range of the log file, for sendfile."""
         return Region(self._disk.open_files, self, position, length)
 
-    def locate(self, offset: int) -> Span | None:
-        """The batch that holds an offset, or else the first one after it; None if there is none."""
+    def locate(self, offset: int) -> BatchSpan | None:
+        """The batch that holds an offset, else the first one after it, else None."""
         if 0 <= self._last_base <= offset:
             if offset >= self._last_next:
                 return None  # compaction may have left a gap before the next segment
             size = self.size_bytes - self._last_position
-            return Span(self._last_base, self._last_next, self._last_position, size)
+            return BatchSpan(self._last_base, self._last_next, self._last_position, size)
         entry = self.offset_index.floor(offset - self.base_offset)
         if entry is None:
             return self._search(0, self.base_offset, offset)
@@ -291,11 +287,11 @@ class Segment:
             if read_span(self.read(entry.position, SPAN_BYTES))[0] == expected:
                 return self._search(entry.position, expected, offset)
         except CorruptData:
-            pass  # a wrong index, or wrong data: the way from the start of the file will tell
+            pass  # a wrong index or damaged data: the search from the start of the file decides
         self.rebuild_indexes()
         return self._search(0, self.base_offset, offset)
 
-    def _search(self, position: int, expected: int, offset: int) -> Span | None:
+    def _search(self, position: int, expected: int, offset: int) -> BatchSpan | None:
         window, at = b"", 0
         while position < self.size_bytes:
             if at + SPAN_BYTES > len(window):
@@ -306,18 +302,18 @@ class Segment:
             base_offset, next_offset, size_bytes = read_span(window, at)
             ordered = expected <= base_offset < next_offset <= self.next_offset
             if not ordered or size_bytes < HEADER_BYTES:
-                raise DamagedBatch(position, f"{self.log_path} holds no batch")
+                raise DamagedBatch(position, f"{self.log_path} has no batch")
             if next_offset > offset:
-                return Span(base_offset, next_offset, position, size_bytes)
+                return BatchSpan(base_offset, next_offset, position, size_bytes)
             position += size_bytes
             at += size_bytes
             expected = next_offset
         return None
 
     def stored_end(self) -> int:
-        """The offset after the last batch of a closed segment, from the end of its file.
+        """The offset after the last batch of a closed segment, read from the end of its file.
 
-        CorruptData if the batches do not end where the file does.
+        CorruptData if the last batch does not end at the end of the file.
         """
         start, next_offset = self._last_indexed(), self.base_offset
         for _, header in self.headers(start):
@@ -325,14 +321,14 @@ class Segment:
         return next_offset
 
     def _last_indexed(self) -> int:
-        """Position of the last entry of the saved offset index, 0 unless it leads to its batch."""
+        """Position of the last entry of the saved offset index, 0 unless it points to its batch."""
         path = self.stem + OFFSET_INDEX_SUFFIX
         try:
             file = self._disk.files.open(path)
         except FileNotFoundError:
             return 0
         try:
-            at = file.size() - ENTRY_BYTES - SIGNATURE_BYTES
+            at = file.size() - ENTRY_BYTES - CHECKSUM_BYTES
             data = file.pread(ENTRY_BYTES, at) if at >= 0 else b""
         finally:
             file.close()
@@ -345,7 +341,7 @@ class Segment:
         return position if found == self.base_offset + relative_offset else 0
 
     def position_bounds(self, offset: int) -> tuple[int, int]:
-        """Between which positions the batch with an offset begins, as far as the index knows."""
+        """The range of positions in which the batch with an offset begins, by the index."""
         if 0 <= self._last_base <= offset:
             position = self._last_position if offset < self._last_next else self.size_bytes
             return position, position
@@ -356,35 +352,35 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp in the segment, -1 without one. Retention relies on it: proven."""
+        """The largest timestamp, -1 without one; verified, because retention deletes by it."""
         if self._largest_timestamp is None:
-            self._largest_timestamp = self._proven_largest_timestamp()
+            self._largest_timestamp = self._verify_largest_timestamp()
         return self._largest_timestamp
 
-    def _proven_largest_timestamp(self) -> int:
+    def _verify_largest_timestamp(self) -> int:
         entry = self.time_index.last()
         if entry is not None:
             span = self.locate(self.base_offset + entry.relative_offset)
             if span is not None and span.position + span.size_bytes <= self.size_bytes:
                 data = self.read(span.position, span.size_bytes)
                 header = read_header(data)
-                if header.max_timestamp == entry.timestamp and checksum_holds(data, 0, header):
+                if header.max_timestamp == entry.timestamp and has_valid_checksum(data, 0, header):
                     return entry.timestamp
         self.rebuild_indexes()
         last = self.time_index.last()
         return last.timestamp if last else NO_TIMESTAMP
 
-    # What has been checked
+    # Verified ranges
 
     def is_checked(self, position: int, end: int) -> bool:
-        """Whether the checksums of all batches between two positions are known to hold."""
+        """Whether the checksums of all batches between two positions are verified."""
         if position >= self.trusted_from:
             return True
         end = min(end, self.trusted_from)
         return self._checked_from <= position and end <= self._checked_to
 
     def note_checked(self, position: int, end: int) -> None:
-        """Remember a checked range, joined with the one known if they touch."""
+        """Record a verified range, merged with the previous one if they touch."""
         if self._checked_from <= position <= self._checked_to:
             self._checked_to = max(self._checked_to, end)
         else:

@@ -3,61 +3,56 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from strom.storage.segment import Segment
+from strom.storage.segment import LogSegment
 
 
 class Segments:
     """A list of segments, ascending by base offset; never empty once the log is open."""
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
+    def __init__(self, segments: Sequence[LogSegment]) -> None:
         self._segments = list(segments)
         self._bases = [segment.base_offset for segment in segments]
 
-    def __iter__(self) -> Iterator[Segment]:
+    def __iter__(self) -> Iterator[LogSegment]:
         return iter(self._segments)
 
     def __len__(self) -> int:
         return len(self._segments)
 
     @property
-    def active(self) -> Segment:
-        """The one that grows."""
+    def active(self) -> LogSegment:
         return self._segments[-1]
 
     @property
-    def first(self) -> Segment:
-        """The oldest."""
+    def first(self) -> LogSegment:
         return self._segments[0]
 
-    def closed(self) -> list[Segment]:
-        """All but the active one."""
+    def closed(self) -> list[LogSegment]:
         return self._segments[:-1]
 
     def holding(self, offset: int) -> int:
-        """Place of the segment that may hold an offset; the first, if it lies before all."""
+        """Index of the segment that may hold an offset; the first, if the offset precedes all."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
-    def at(self, place: int) -> Segment | None:
-        """The segment at a place, None behind the last."""
-        return self._segments[place] if place < len(self._segments) else None
+    def at(self, index: int) -> LogSegment | None:
+        """The segment at an index, None after the last."""
+        return self._segments[index] if index < len(self._segments) else None
 
-    def since(self, offset: int) -> list[Segment]:
+    def since(self, offset: int) -> list[LogSegment]:
         """The segment that may hold an offset, and all after it."""
         return self._segments[self.holding(offset) :]
 
-    def add(self, segment: Segment) -> None:
-        """Put a new active segment at the end."""
+    def add(self, segment: LogSegment) -> None:
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
 
-    def remove(self, segment: Segment) -> None:
-        """Take a segment out."""
-        place = bisect_left(self._bases, segment.base_offset)
-        del self._segments[place], self._bases[place]
+    def remove(self, segment: LogSegment) -> None:
+        index = bisect_left(self._bases, segment.base_offset)
+        del self._segments[index], self._bases[index]
 
-    def replace(self, old: Sequence[Segment], new: Segment | None) -> None:
-        """Put one segment in the place of neighbours."""
-        place = bisect_left(self._bases, old[0].base_offset)
+    def replace(self, old: Sequence[LogSegment], new: LogSegment | None) -> None:
+        """Replace adjacent segments by one or none."""
+        index = bisect_left(self._bases, old[0].base_offset)
         fresh = [] if new is None else [new]
-        self._segments[place : place + len(old)] = fresh
-        self._bases[place : place + len(old)] = [segment.base_offset for segment in fresh]
+        self._segments[index : index + len(old)] = fresh
+        self._bases[index : index + len(old)] = [segment.base_offset for segment in fresh]

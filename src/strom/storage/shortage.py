@@ -1,55 +1,54 @@
-"""Says once that a data directory refuses writes for want of something, and once that it is over."""
+"""Logs once that a data directory rejects writes for lack of resources, and once that it is over."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable
 
-from strom.storage.files import Files, is_out_of_descriptors, is_out_of_space
+from strom.storage.files import FileSystem, is_out_of_descriptors, is_out_of_space
 
 logger = logging.getLogger(__name__)
 
 QUIET_SECONDS = 1.0
-"""Writes are accepted again when none was refused for so long: small ones may still find room before."""
+"""How long no write must fail before the shortage is over: small writes may succeed in between."""
 ENOUGH_BYTES = 1024 * 1024
-"""A disk with less than this left is still full."""
+"""A disk with less free space counts as full."""
 
 
 class Shortage:
-    """Whether writes are being refused for want of space, descriptors or memory; any thread."""
+    """Whether writes fail for lack of space, descriptors or memory. Thread-safe."""
 
     def __init__(
-        self, files: Files, path: str, clock: Callable[[], float] = time.monotonic
+        self, files: FileSystem, path: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.is_on = False
         self._files = files
         self._path = path
         self._clock = clock
         self._of_space = False
-        self._last_refused = 0.0
+        self._last_failure = 0.0
         self._lock = threading.Lock()
 
-    def refused(self, error: OSError) -> None:
-        """A write was refused."""
+    def on_write_failed(self, error: OSError) -> None:
         with self._lock:
-            self._last_refused = self._clock()
+            self._last_failure = self._clock()
             self._of_space = is_out_of_space(error)
             if self.is_on:
                 return
             self.is_on = True
         logger.error(
-            "Writes to %s are refused: %s (%s). Consumers can go on reading. %s Writes are then "
-            "accepted again, without a restart.",
+            "Writes to %s are rejected: %s (%s). Consumers can still read. %s Writes are then "
+            "accepted again without a restart.",
             self._path,
             error.strerror,
             self._space_left(),
             _what_to_do(error),
         )
 
-    def write_succeeded(self) -> None:
-        """A write was not refused; when the shortage is over, say so."""
+    def on_write_succeeded(self) -> None:
+        """Note a successful write; logs when the shortage is over."""
         with self._lock:
-            if not self.is_on or self._clock() - self._last_refused < QUIET_SECONDS:
+            if not self.is_on or self._clock() - self._last_failure < QUIET_SECONDS:
                 return
             if self._of_space and self._free_bytes() < ENOUGH_BYTES:
                 return
@@ -72,7 +71,7 @@ class Shortage:
 
 def _what_to_do(error: OSError) -> str:
     if is_out_of_space(error):
-        return "Free space on that file system, or in its quota."
+        return "Free space on that file system, or raise its quota."
     if is_out_of_descriptors(error):
         return "Raise the limit on open files (`ulimit -n`), or close connections."
     return "Free memory on this machine."

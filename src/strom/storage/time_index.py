@@ -1,9 +1,9 @@
-"""The sparse time index of a segment: up to which offset all timestamps lie at or below a value.
+"""The sparse time index of a segment: up to which offset all timestamps are at or below a value.
 
-On disk an entry is 12 bytes: a timestamp (64 bits), and the base offset, relative to the segment's,
-of the batch that has it (32 bits), big-endian; a checksum of all stands at the end. Every batch before
-that one has smaller timestamps only; so a search for a later time may begin there. The last entry
-holds the segment's largest timestamp, by which retention goes.
+An entry takes 12 bytes on disk: a timestamp (64 bits), and the base offset, relative to the segment's,
+of the batch that has it (32 bits), big-endian; a checksum ends the file. Every batch before that one
+has smaller timestamps only, so a search for a later timestamp may begin there. The last entry holds the
+segment's largest timestamp, which retention uses.
 """
 
 import sys
@@ -13,13 +13,13 @@ from operator import lt
 from typing import NamedTuple
 
 from strom.model.errors import CorruptData
-from strom.storage.checksummed import sign, unsign
+from strom.storage.checksummed import add_checksum, strip_checksum
 
 ENTRY_BYTES = 12
 
 
 class TimeEntry(NamedTuple):
-    """The batch with this relative base offset has this as its largest timestamp."""
+    """The largest timestamp of the batch with this relative base offset."""
 
     timestamp: int
     relative_offset: int
@@ -39,11 +39,10 @@ class TimeIndex:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes on disk."""
         return len(self._offsets) * ENTRY_BYTES
 
     def add(self, timestamp: int, relative_offset: int) -> None:
-        """Note the largest timestamp so far and its batch; ignored unless it is a new largest."""
+        """Add a timestamp and its batch; ignored unless it is larger than all before."""
         if not self._timestamps or timestamp > self._timestamps[-1]:
             self._timestamps.append(timestamp)
             self._offsets.append(relative_offset)
@@ -58,7 +57,6 @@ class TimeIndex:
         return TimeEntry(self._timestamps[-1], self._offsets[-1]) if self._offsets else None
 
     def encode(self) -> bytes:
-        """The index as it lies on disk."""
         swap = sys.byteorder == "little"
         stamps, offsets = self._timestamps[:], self._offsets[:]
         if swap:
@@ -67,12 +65,12 @@ class TimeIndex:
         halves = array("I", stamps.tobytes())
         words = array("I", bytes(self.size_bytes))
         words[0::3], words[1::3], words[2::3] = halves[0::2], halves[1::2], offsets
-        return sign(words.tobytes())
+        return add_checksum(words.tobytes())
 
     @classmethod
     def decode(cls, data: bytes) -> "TimeIndex":
-        """Read an index back; CorruptData if it cannot be one."""
-        data = unsign(data)
+        """Decode an index; CorruptData if it is malformed."""
+        data = strip_checksum(data)
         if len(data) % ENTRY_BYTES:
             raise CorruptData(f"time index of {len(data)} bytes ends within an entry")
         words = array("I", data)

@@ -1,19 +1,19 @@
-"""The aborted transactions that ended in a segment, for readers of committed records only.
+"""The aborted transactions that ended in a segment, for read_committed consumers.
 
-A reader that missed one would take aborted records for committed ones, so the file carries a
-checksum. Without aborted transactions there is no file.
+A consumer that misses one would read aborted records as committed ones, so the file has a checksum.
+Without aborted transactions there is no file.
 """
 
 import struct
 from typing import NamedTuple
 
-from strom.storage.checksummed import sign, unsign
+from strom.storage.checksummed import add_checksum, strip_checksum
 
 _ENTRY = struct.Struct(">qqqq")
 
 
 class AbortedTransaction(NamedTuple):
-    """Where an aborted transaction lies: first record, marker; and the last stable offset then."""
+    """An aborted transaction: first record, marker, and the last stable offset at that time."""
 
     producer_id: int
     first_offset: int
@@ -22,10 +22,9 @@ class AbortedTransaction(NamedTuple):
 
 
 def encode_aborted(transactions: list[AbortedTransaction]) -> bytes:
-    """The index as it lies on disk."""
-    return sign(b"".join(_ENTRY.pack(*each) for each in transactions))
+    return add_checksum(b"".join(_ENTRY.pack(*each) for each in transactions))
 
 
 def decode_aborted(data: bytes) -> list[AbortedTransaction]:
-    """Read an index back; CorruptData unless it is exactly what was written."""
-    return [AbortedTransaction._make(each) for each in _ENTRY.iter_unpack(unsign(data))]
+    """Decode an index; CorruptData if it is damaged."""
+    return [AbortedTransaction._make(each) for each in _ENTRY.iter_unpack(strip_checksum(data))]

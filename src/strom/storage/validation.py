@@ -1,11 +1,11 @@
-"""What is checked before a producer's batch enters a log, and what the broker writes into it.
+"""Validation of a producer's batch before it is appended, and what the broker changes in it.
 
-The error codes are those that Apache Kafka 4.3.1 answers; it was asked. Where it answers
-UNKNOWN_SERVER_ERROR, which makes Java's producer lose its sequence, a code that says more is used.
+The error codes are those of Apache Kafka 4.3.1, as observed. Where it returns UNKNOWN_SERVER_ERROR, which
+makes Java's producer lose its sequence, a more specific code is used.
 
-The usual case (the producer's own compression and time, a topic without compaction) is decided by
-the header and the checksum alone. Only where a setting concerns single records are they looked at.
-So a log may hold a batch whose records nobody can decode; but its header is plausible, always.
+In the common case (the producer's compression and timestamps, a topic without compaction) the header
+and the checksum suffice. Records are decoded only if a setting applies to single records. So a log may
+hold a batch whose records cannot be decoded, but its header is always plausible.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from strom.wire.kafka.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
-    checksum_holds,
+    has_valid_checksum,
     read_header,
     stamp_append_time,
 )
@@ -35,15 +35,15 @@ from strom.wire.kafka.records import MIN_RECORD_BYTES, RecordKey, assemble, read
 
 _MAX_CODEC = max(Codec)
 _PLAIN_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_BIT
-"""What most batches of clients have; anything else needs a closer look."""
+"""The attributes of most client batches; others need more checks."""
 _CLIENT_ATTRIBUTES = _PLAIN_ATTRIBUTES | APPEND_TIME_BIT
 
 
 class Validated(NamedTuple):
-    """A batch that may be appended: its header, and the bytes that belong to it.
+    """A valid batch: its header and its bytes.
 
-    `buffer` is the buffer that was given, stamped in place, or a new one if the batch had to be
-    compressed anew. Base offset and leader epoch are still to be stamped (`batch.stamp`).
+    `buffer` is the given buffer, modified in place, or a new one if the batch was recompressed. Base
+    offset and leader epoch are not assigned yet (`batch.stamp`).
     """
 
     header: BatchHeader
@@ -57,12 +57,12 @@ def validate(
     now_ms: int,
     from_client: bool = True,
 ) -> Validated:
-    """Check one partition's produce data, exactly one batch, and stamp the append time if wanted.
+    """Validate one partition's produce data, exactly one batch, and set LogAppendTime if configured.
 
-    `batches` must be writable. With `from_client=False` (batches that the broker builds itself)
-    what only clients may not do is let through: control batches, producers without a sequence.
-    Raises ApiError with the code for the client. That zstd needs Produce version 7 or later is for
-    the request's handler to check; sequences and epochs are for `ProducerStates.check`.
+    `batches` must be writable. `from_client=False` (batches that the broker builds) allows control
+    batches and producers without a sequence. Raises ApiError with the code for the client. The
+    request's handler checks that zstd has Produce version 7 or later (KIP-110);
+    `ProducerStates.check` checks sequences and epochs.
     """
     size = len(batches)
     if size < HEADER_BYTES:
@@ -73,59 +73,61 @@ def validate(
         size = len(batches)
     if size > settings.max_message_bytes:
         raise _too_large(size, settings)
-    if not checksum_holds(batches, 0, header):
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The batch does not have its checksum.")
+    if not has_valid_checksum(batches, 0, header):
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The checksum of the batch is invalid.")
     _check_record_count(header)
     if from_client:
         _check_header_of_client(header)
     if header.codec > _MAX_CODEC:
         raise ApiError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"There is no compression codec {header.codec}."
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression codec {header.codec}."
         )
     validated = Validated(header, batches)
-    if settings.compression_type != "producer" or _records_matter(header, settings):
-        validated = _look_inside(validated, settings, now_ms)
+    if settings.compression_type != "producer" or _needs_records(header, settings):
+        validated = _validate_records(validated, settings, now_ms)
     if len(validated.buffer) > settings.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"The batch has {len(validated.buffer)} bytes, more than a segment may have.",
+            f"Batch of {len(validated.buffer)} bytes exceeds segment.bytes={settings.segment_bytes}.",
         )
     if settings.stamps_append_time:
         return _stamp_append_time(validated, now_ms)
     if header.max_timestamp > now_ms + settings.message_timestamp_after_max_ms:
-        _check_times(_read_inside(batches, header)[1], settings, now_ms)
+        _check_times(_decode_records(batches, header)[1], settings, now_ms)
     return validated
 
 
 def _too_short(batches: bytearray | memoryview) -> ApiError:
     return ApiError(
-        ErrorCode.INVALID_RECORD, f"{len(batches)} bytes are too few for a record batch."
+        ErrorCode.INVALID_RECORD,
+        f"{len(batches)} bytes are less than the header of a record batch.",
     )
 
 
 def _only_batch(batches: bytearray | memoryview, header: BatchHeader) -> memoryview:
-    """The one batch without the scraps behind it, or the error for data that is not one batch."""
+    """The only batch without trailing bytes; ApiError for data that is not exactly one batch."""
     size = header.size_bytes
     if size < HEADER_BYTES or not 0 <= header.magic <= MAGIC:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "The data is not a record batch.")
     if header.magic != MAGIC:
         raise ApiError(
-            ErrorCode.INVALID_RECORD, f"Only batches of format 2 are taken, not {header.magic}."
+            ErrorCode.INVALID_RECORD,
+            f"Record format {header.magic} is not supported; use format 2.",
         )
     if size > len(batches):
-        raise ApiError(ErrorCode.INVALID_RECORD, f"The batch is cut off, it has {size} bytes.")
+        raise ApiError(ErrorCode.INVALID_RECORD, f"The batch of {size} bytes is truncated.")
     if len(batches) - size >= HEADER_BYTES:
         raise ApiError(
             ErrorCode.INVALID_RECORD,
-            "A produce request holds exactly one record batch for a partition.",
+            "A produce request must hold exactly one record batch per partition.",
         )
     return memoryview(batches)[:size]
 
 
 def _check_record_count(header: BatchHeader) -> None:
-    """Refuse a number of records that the offsets or the bytes of the batch have no room for.
+    """Reject a record count that does not fit the offsets or the bytes of the batch.
 
-    The offsets of the log move on by what the header claims, whatever the records are.
+    The log's offsets advance by what the header claims, and the records may never be decoded.
     """
     count = header.record_count
     if not 0 < count <= header.last_offset_delta + 1:
@@ -143,23 +145,23 @@ def _check_record_count(header: BatchHeader) -> None:
 def _wrong_count(header: BatchHeader) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_RECORD,
-        f"{header.record_count} records do not fit the last offset {header.last_offset_delta}.",
+        f"{header.record_count} records do not match the last offset delta {header.last_offset_delta}.",
     )
 
 
 def _check_header_of_client(header: BatchHeader) -> None:
-    """What Kafka checks of a client's batch, without its records."""
+    """The checks of Kafka on a client's batch that need no records."""
     if header.record_count != header.last_offset_delta + 1:
         raise _wrong_count(header)
     if header.base_offset != 0:
         raise ApiError(
-            ErrorCode.INVALID_RECORD, f"The base offset must be 0, it is {header.base_offset}."
+            ErrorCode.INVALID_RECORD, f"The base offset must be 0, not {header.base_offset}."
         )
     if header.producer_id != NO_PRODUCER_ID:
         if header.base_sequence < 0:
             raise ApiError(
                 ErrorCode.INVALID_RECORD,
-                f"Producer {header.producer_id} sent the sequence {header.base_sequence}.",
+                f"Producer {header.producer_id} sent the invalid sequence {header.base_sequence}.",
             )
     elif header.attributes & TRANSACTIONAL_BIT:
         raise ApiError(ErrorCode.INVALID_RECORD, "A transactional batch needs a producer id.")
@@ -171,28 +173,28 @@ def _check_unusual_attributes(header: BatchHeader) -> None:
     if header.attributes & CONTROL_BIT:
         raise ApiError(ErrorCode.INVALID_RECORD, "Clients may not write control records.")
     if header.attributes & ~_CLIENT_ATTRIBUTES:
-        # Kafka lets these pass; but the delete horizon would make compaction drop tombstones early.
+        # Kafka accepts these, but a delete horizon would make compaction remove tombstones early.
         raise ApiError(ErrorCode.INVALID_RECORD, f"Unknown attributes {header.attributes:#x}.")
-    # Kafka takes it off again on topics with create time. No producer sends it.
-    raise ApiError(ErrorCode.INVALID_TIMESTAMP, "Only a broker may set the append time.")
+    # Kafka clears the bit on topics with CreateTime. No producer sends it.
+    raise ApiError(ErrorCode.INVALID_TIMESTAMP, "Clients may not set LogAppendTime.")
 
 
-def _records_matter(header: BatchHeader, settings: TopicSettings) -> bool:
-    """Whether a setting of the topic concerns single records."""
+def _needs_records(header: BatchHeader, settings: TopicSettings) -> bool:
+    """Whether a setting of the topic applies to single records."""
     if header.is_control:
         return False
     if "compact" in settings.cleanup_policy:
         return True
-    # The header tells the largest timestamp, but not the smallest.
+    # The header has the largest timestamp, but not the smallest.
     return settings.message_timestamp_before_max_ms != LONG_MAX and not settings.stamps_append_time
 
 
-def _look_inside(validated: Validated, settings: TopicSettings, now_ms: int) -> Validated:
-    """Check the records one by one, and compress them anew if the topic wants another codec."""
+def _validate_records(validated: Validated, settings: TopicSettings, now_ms: int) -> Validated:
+    """Validate the records one by one, and recompress them if the topic has another codec."""
     header, buffer = validated
-    if not (_records_matter(header, settings) or _target_codec(header, settings) != header.codec):
+    if not (_needs_records(header, settings) or _target_codec(header, settings) != header.codec):
         return validated
-    body, keys = _read_inside(buffer, header)
+    body, keys = _decode_records(buffer, header)
     if not header.is_control:
         _check_records(keys, settings, now_ms)
     codec = _target_codec(header, settings)
@@ -204,15 +206,17 @@ def _look_inside(validated: Validated, settings: TopicSettings, now_ms: int) -> 
     return Validated(read_header(rewritten), rewritten)
 
 
-def _read_inside(
+def _decode_records(
     buffer: bytearray | memoryview, header: BatchHeader
 ) -> tuple[Buffer, Sequence[RecordKey]]:
-    """The records as plain bytes, and their keys."""
+    """The uncompressed bytes of the records, and their keys."""
     try:
         body = read_body(buffer, 0, header)
         return body, read_keys(body, header)
     except CorruptData as error:
-        raise ApiError(ErrorCode.INVALID_RECORD, f"The records cannot be read: {error}.") from None
+        raise ApiError(
+            ErrorCode.INVALID_RECORD, f"The records cannot be decoded: {error}."
+        ) from None
 
 
 def _target_codec(header: BatchHeader, settings: TopicSettings) -> int:
@@ -227,7 +231,7 @@ def _check_records(keys: Sequence[RecordKey], settings: TopicSettings, now_ms: i
         if keyless:
             raise ApiError(
                 ErrorCode.INVALID_RECORD,
-                "Compacted topic cannot accept message without key.",
+                "Compacted topic cannot accept message without key.",  # Kafka's text
                 records=keyless,
             )
     if not settings.stamps_append_time:
@@ -245,8 +249,7 @@ def _check_times(keys: Sequence[RecordKey], settings: TopicSettings, now_ms: int
     if wrong:
         raise ApiError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"Timestamp {keys[wrong[0]].timestamp} is out of range, it should be within "
-            f"[{earliest}, {latest}].",
+            f"Timestamp {keys[wrong[0]].timestamp} is outside the range [{earliest}, {latest}].",
             records=wrong,
         )
 
@@ -259,5 +262,5 @@ def _stamp_append_time(validated: Validated, now_ms: int) -> Validated:
 def _too_large(size: int, settings: TopicSettings) -> ApiError:
     return ApiError(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"The batch has {size} bytes, more than max.message.bytes={settings.max_message_bytes}.",
+        f"Batch of {size} bytes exceeds max.message.bytes={settings.max_message_bytes}.",
     )

@@ -1,9 +1,9 @@
-"""Files in memory that treat their user as badly as a disk may: for tests of what survives.
+"""A file system in memory that simulates crashes and failing disks, for tests of durability.
 
-`crash()` is the power going out. Of what was written and not synced, any part may be there
-afterwards: nothing, all, the first bytes, or a later page without an earlier one. The same holds
-for directory entries: a creation, rename or removal in a folder that was not synced since may be
-undone. `fail()` makes a call fail. Everything random comes from the seed.
+`crash()` simulates a power failure. Of what was written and not synced, any part may survive: nothing,
+all, the first bytes, or a later page without an earlier one. The same holds for directory entries: a
+creation, rename or removal in a folder that was not synced since may be undone. `fail()` makes a call
+fail. Everything random comes from the seed.
 """
 
 import errno
@@ -50,11 +50,11 @@ class _Failure:
 
 
 class MemoryFiles:
-    """A file system in memory, cruel but honest: what is synced stays."""
+    """A file system in memory that loses what is not synced, and keeps what is."""
 
     def __init__(self, seed: int = 0) -> None:
         self.calls: Counter[str] = Counter()
-        """How often each verb was called."""
+        """How often each operation was called."""
         self.now_ms = 0
         self.limit = 1000
         self._random = Random(seed)  # noqa: S311 - chance, not secrets
@@ -63,7 +63,7 @@ class MemoryFiles:
         self._failure: _Failure | None = None
         self._life = 0
 
-    # Cruelty
+    # Failures
 
     def fail(
         self,
@@ -73,26 +73,26 @@ class MemoryFiles:
         sticky: bool = False,
         only: str | None = None,
     ) -> None:
-        """Make the nth call from now fail, with `sticky` all later ones; `only` counts one verb."""
+        """Make the nth call from now fail, with `sticky` all later ones; `only` counts one operation."""
         failing = error if isinstance(error, OSError) else OSError(error, "injected")
         self._failure = _Failure(nth, failing, sticky, only)
 
     def heal(self) -> None:
-        """No call fails any more."""
+        """Let all calls succeed again."""
         self._failure = None
 
     @property
     def has_failed(self) -> bool:
-        """Whether the call that was to fail has been made."""
+        """Whether the call that must fail was made."""
         return self._failure is not None and self._failure.countdown <= 0
 
     def crash(self) -> None:
-        """Lose power: open files and locks are gone, and what was not synced may be."""
+        """Simulate a power failure: open files and locks are lost, and what was not synced may be."""
         self.kill()
         self._crash_folder(self._root)
 
     def kill(self) -> None:
-        """End the process: open files and locks are gone, but what was written is still there."""
+        """Simulate the death of the process: open files and locks are lost, but not what was written."""
         self._failure = None
         self._locks.clear()
         self._life += 1
@@ -140,7 +140,7 @@ class MemoryFiles:
                 return self._with_holes(written, durable)
 
     def _with_holes(self, written: bytes, durable: bytes) -> bytes:
-        """Some pages as they were, some as they became; never-written ones are zeros."""
+        """Some pages with their old, some with their new content; pages never written are zeros."""
         size = self._random.choice((len(written), max(len(written), len(durable))))
         old, new = durable.ljust(size, b"\0"), written.ljust(size, b"\0")
         pages = []
@@ -153,7 +153,7 @@ class MemoryFiles:
         return b"".join(pages)[:size]
 
     def count(self, verb: str) -> OSError | None:
-        """Count a call; the error it has to fail with, if any."""
+        """Count a call; returns the error that it must fail with, if any."""
         self.calls[verb] += 1
         failure = self._failure
         if failure is None or (failure.only is not None and failure.only != verb):
@@ -169,15 +169,15 @@ class MemoryFiles:
             raise error
 
     def chance(self, at_most: int) -> int:
-        """A number from 0 up to and with `at_most`."""
+        """A random number from 0 to `at_most`, inclusive."""
         return self._random.randint(0, at_most)
 
     @property
     def life(self) -> int:
-        """How many processes have ended; a file opened before the last one is dead."""
+        """How many processes have ended; files opened by an earlier one are closed."""
         return self._life
 
-    # The verbs of `Files`
+    # The operations of `FileSystem`
 
     def open(self, path: str, *, create: bool = False) -> "MemoryFile":
         """Open a file for reading and appending."""
@@ -208,7 +208,7 @@ class MemoryFiles:
         folder.changes.append((f"rename {old_name}", new_name, entry))
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file, not a folder."""
         self._call("remove")
         folder, name = self._parent(path)
         if not isinstance(folder.entries.get(name), _Content):
@@ -235,7 +235,7 @@ class MemoryFiles:
         return self._find(path) is not None
 
     def is_directory(self, path: str) -> bool:
-        """Whether it is a folder."""
+        """Whether the path is an existing folder."""
         return isinstance(self._find(path), _Folder)
 
     def size(self, path: str) -> int:
@@ -248,7 +248,7 @@ class MemoryFiles:
         return self._content(path).modified_ms
 
     def make_directory(self, path: str) -> None:
-        """Make a folder, and its parents, unless it is there."""
+        """Create a folder and its parents, unless it exists."""
         self._call("make_directory")
         folder = self._root
         for name in _parts(path):
@@ -262,7 +262,7 @@ class MemoryFiles:
             folder = entry
 
     def sync_directory(self, path: str) -> None:
-        """Put the folder's entries on the medium; to open it first is a call of its own."""
+        """Make the folder's entries durable; opening the folder counts as a separate call."""
         folder = self._folder(path)
         error = self.count("open_directory")
         if error is not None:
@@ -279,21 +279,21 @@ class MemoryFiles:
         return MemoryLock(self._locks, path)
 
     def space(self, path: str) -> Space:
-        """As much as anyone could want."""
+        """A terabyte, all of it free."""
         return Space(2**40, 2**40 if self.exists(path) else 0)
 
     def open_file_limit(self) -> int:
-        """Whatever `limit` says."""
+        """The value of the attribute `limit`."""
         return self.limit
 
-    # For tests to look and to do damage
+    # For tests: reading and damaging files
 
     def peek(self, path: str) -> bytes:
-        """What a file holds; counts as no call."""
+        """The content of a file; not counted as a call."""
         return bytes(self._content(path).data)
 
     def poke(self, path: str, data: Buffer) -> None:
-        """Make a file hold something else, on the medium too."""
+        """Replace the content of a file, durably."""
         content = self._content(path)
         content.data, content.durable = bytearray(data), bytes(data)
 
@@ -308,7 +308,7 @@ class MemoryFiles:
                 yield below
 
     def sync_all(self) -> None:
-        """Put everything on the medium, as time does."""
+        """Make everything durable, as the kernel does after some time."""
         self._sync_folder(self._root)
 
     def _sync_folder(self, folder: _Folder) -> None:
@@ -319,7 +319,7 @@ class MemoryFiles:
             else:
                 entry.durable = bytes(entry.data)
 
-    # Finding
+    # Lookup
 
     def _find(self, path: str) -> "_Content | _Folder | None":
         entry: _Content | _Folder | None = self._root
@@ -354,7 +354,7 @@ class MemoryFile:
         self._closed = False
 
     def append(self, data: Buffer) -> None:
-        """Write all of it at the end; when it is to fail, a part of it first."""
+        """Append all of it; a failing call appends a random part first."""
         error = self._enter("append")
         if error is not None:
             self._content.data += bytes(data)[: self._files.chance(len(data))]
@@ -363,7 +363,7 @@ class MemoryFile:
         self._content.modified_ms = self._files.now_ms
 
     def send(self, socket: int, position: int, length: int) -> int:
-        """Memory cannot be sent: the caller reads it instead."""
+        """Returns 0, as without sendfile: the caller reads the file instead."""
         return 0
 
     def pread(self, length: int, position: int) -> bytes:
@@ -372,7 +372,7 @@ class MemoryFile:
         return bytes(self._content.data[position : position + length])
 
     def size(self) -> int:
-        """Length in bytes."""
+        """The length of the file in bytes."""
         self._raise("file_size")
         return len(self._content.data)
 
@@ -382,7 +382,7 @@ class MemoryFile:
         del self._content.data[size:]
 
     def datasync(self) -> None:
-        """Put the bytes on the medium. After a failure, success is a lie, as Linux tells it."""
+        """Make the bytes durable. After a failure, later calls succeed without effect, as on Linux."""
         error = self._enter("datasync")
         if error is not None:
             self._content.sync_failed = True
@@ -391,7 +391,7 @@ class MemoryFile:
             self._content.durable = bytes(self._content.data)
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the file; a second call fails."""
         if self._closed:
             raise OSError(errno.EBADF, "closed twice")
         self._closed = True
@@ -415,7 +415,7 @@ class MemoryLock:
         self._path = path
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock for other processes."""
         self._locks.discard(self._path)
 
 

@@ -9,7 +9,7 @@ from strom.broker import share_groups
 from strom.broker.replaying import records_of
 from strom.coordination.groups.share.partitions.acquisition import Acquired
 from strom.coordination.groups.share.partitions.ranges import RecordState
-from strom.coordination.groups.share.partitions.share_partition import Verdict
+from strom.coordination.groups.share.partitions.share_partition import AcknowledgeType
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.model.retries import RetryPolicy
 from strom.testing import MemoryFiles
@@ -18,7 +18,7 @@ from tests.broker.opened import safe
 from tests.broker.sharing import OTHER, Sharing, sharing
 from tests.storage.world import undecodable
 
-ACCEPT, RELEASE, REJECT = Verdict.ACCEPT, Verdict.RELEASE, Verdict.REJECT
+ACCEPT, RELEASE, REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 TOPIC = "dlq.t"
 
 

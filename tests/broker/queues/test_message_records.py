@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from strom.broker.queues.message_properties import make_message
 from strom.broker.queues.message_records import build_message_batch, read_message
 from strom.wire.amqp.content import BasicProperties, encode_properties
-from strom.wire.kafka.batch import checksum_holds, read_header
+from strom.wire.kafka.batch import has_valid_checksum, read_header
 from strom.wire.kafka.records import read_records
 
 
@@ -44,7 +44,7 @@ def test_a_batch_holds_messages_at_their_positions(messages, base, data):
         items.append((position, message))
     batch = build_message_batch(items, base)
     header = read_header(batch)
-    assert checksum_holds(batch, 0, header)
+    assert has_valid_checksum(batch, 0, header)
     records = read_records(batch, 0, header)
     assert [record.offset for record in records] == [position for position, _ in items]
     for record, (_, message) in zip(records, items, strict=True):

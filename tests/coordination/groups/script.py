@@ -3,7 +3,7 @@
 A block is one request, a line `----`, and what happened. Members go by names of one letter or word; the
 ids they are given are shown as those names. The words:
 
-    join NAME [key=value ...]   member asks to join (keys: those of `Join`, `old` for a client before v4)
+    join NAME [key=value ...]   a member joins (keys: those of `JoinGroup`, `old` for a client before v4)
     sync NAME [A=share ...]     member asks for its share; the leader brings the shares of all
     heartbeat NAME [generation=N]      leave NAME...      commit NAME OFFSET      wait MS      restart
 """
@@ -11,15 +11,20 @@ ids they are given are shown as those names. The words:
 from typing import Any
 
 from strom.coordination.groups.commands import (
-    Command,
-    Commit,
+    CommitOffsets,
+    GroupCommand,
     Heartbeat,
-    Join,
-    Leave,
-    Leaver,
-    Sync,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
 )
-from strom.coordination.groups.outcome import Answer, Joined, Left, Synced
+from strom.coordination.groups.outcome import (
+    GroupResponse,
+    JoinResponse,
+    LeaveResponse,
+    SyncResponse,
+)
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
@@ -53,18 +58,18 @@ class Script:
     def _run(self, line: str) -> list[str]:
         verb, *words = line.split()
         self.world.events.clear()
-        before, told = self._state(), set(self.world.answers)
+        before, told = self._state(), set(self.world.responses)
         getattr(self, f"_{verb}")(*words)
         after = self._state()
         lines = [f"{before} -> {after}"] if before != after else []
         lines += self.world.events
-        answers = [
-            (*self._asked[ticket], self.world.answers[ticket])
-            for ticket in sorted(set(self.world.answers) - told)
+        responses = [
+            (*self._asked[ticket], self.world.responses[ticket])
+            for ticket in sorted(set(self.world.responses) - told)
         ]
-        for name, _, answer in answers:
-            self._learn(name, answer)
-        lines += [f"{name} {asked}: {self._told(answer)}" for name, asked, answer in answers]
+        for name, _, response in responses:
+            self._learn(name, response)
+        lines += [f"{name} {asked}: {self._told(response)}" for name, asked, response in responses]
         return lines or ["(nothing)"]
 
     def _state(self) -> str:
@@ -73,7 +78,7 @@ class Script:
 
     # --- requests ------------------------------------------------------------------------------
 
-    def _ask(self, name: str, verb: str, command: Command) -> None:
+    def _ask(self, name: str, verb: str, command: GroupCommand) -> None:
         ticket = self.world.submit(command)
         self._asked[ticket] = (name, verb)
 
@@ -85,7 +90,7 @@ class Script:
         self._ask(
             name,
             "join",
-            Join(
+            JoinGroup(
                 group=GROUP,
                 member=self._ids.get(name, ""),
                 fresh=f"{name}{len(self._asked)}",
@@ -101,7 +106,7 @@ class Script:
 
     def _sync(self, name: str, *words: str) -> None:
         shares = [word.split("=") for word in words]
-        command = Sync(
+        command = SyncGroup(
             **self._who(name),
             assignments=tuple((self._ids[one], share.encode()) for one, share in shares),
         )
@@ -111,13 +116,15 @@ class Script:
         self._ask(name, "heartbeat", Heartbeat(**(self._who(name) | _numbers(words))))
 
     def _leave(self, *names: str) -> None:
-        leavers = [Leaver(self._ids.get(one, ""), self._instances.get(one)) for one in names]
-        self._ask(" and ".join(names), "leave", Leave(group=GROUP, leavers=tuple(leavers)))
+        leavers = [LeavingMember(self._ids.get(one, ""), self._instances.get(one)) for one in names]
+        self._ask(" and ".join(names), "leave", LeaveGroup(group=GROUP, leavers=tuple(leavers)))
 
     def _commit(self, name: str, offset: str, *words: str) -> None:
         committed = CommittedOffset(offset=int(offset), committed_ms=self.world.now_ms)
         offsets = ((TopicPartition("t", 0), committed),)
-        self._ask(name, "commit", Commit(**(self._who(name) | _numbers(words)), offsets=offsets))
+        self._ask(
+            name, "commit", CommitOffsets(**(self._who(name) | _numbers(words)), offsets=offsets)
+        )
 
     def _wait(self, milliseconds: str) -> None:
         self.world.wait(int(milliseconds))
@@ -135,28 +142,28 @@ class Script:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _learn(self, name: str, answer: Answer) -> None:
+    def _learn(self, name: str, response: GroupResponse) -> None:
         """What a client keeps of an answer."""
         known = (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED)
-        if isinstance(answer, Joined) and answer.code in known:
-            self._ids[name], self._generations[name] = answer.member, answer.generation
+        if isinstance(response, JoinResponse) and response.code in known:
+            self._ids[name], self._generations[name] = response.member, response.generation
 
-    def _told(self, answer: Answer) -> str:
-        match answer:
-            case Joined(code=ErrorCode.NONE):
-                return self._told_of_generation(answer)
-            case Synced(code=ErrorCode.NONE):
-                return f"share {answer.assignment.decode()!r}"
-            case Left(code=ErrorCode.NONE):
-                return " ".join(code.name for code in answer.members)
-        return answer.code.name
+    def _told(self, response: GroupResponse) -> str:
+        match response:
+            case JoinResponse(code=ErrorCode.NONE):
+                return self._told_of_generation(response)
+            case SyncResponse(code=ErrorCode.NONE):
+                return f"share {response.assignment.decode()!r}"
+            case LeaveResponse(code=ErrorCode.NONE):
+                return " ".join(code.name for code in response.members)
+        return response.code.name
 
-    def _told_of_generation(self, answer: Joined) -> str:
+    def _told_of_generation(self, response: JoinResponse) -> str:
         names = {member_id: name for name, member_id in self._ids.items()}
-        text = f"generation {answer.generation} by {answer.protocol}"
-        if answer.leader == answer.member:
-            members = [names.get(one.id, one.id) for one in answer.members]
-            return f"{text}, leads {', '.join(members)}{' as before' * answer.skip_assignment}"
+        text = f"generation {response.generation} by {response.protocol}"
+        if response.leader == response.member:
+            members = [names.get(one.id, one.id) for one in response.members]
+            return f"{text}, leads {', '.join(members)}{' as before' * response.skip_assignment}"
         return text
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from strom.coordination.groups.commands import Commit, DeleteGroup, Join, Sync
-from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, HeartbeatAnswer
-from strom.coordination.groups.outcome import Joined
+from strom.coordination.groups.commands import CommitOffsets, DeleteGroup, JoinGroup, SyncGroup
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
+from strom.coordination.groups.outcome import JoinResponse
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
@@ -27,19 +27,19 @@ def join(world: GroupWorld, member: str = "", **changes) -> int:
         "protocols": (("range", b""),),
         "needs_known_id": False,
     }
-    return world.submit(Join(member=member, **(fields | changes)))
+    return world.submit(JoinGroup(member=member, **(fields | changes)))
 
 
 def test_a_full_group_takes_nobody_in():
     world = GroupWorld(group_max_size=2, group_initial_rebalance_delay_ms=0)
     tickets = [join(world) for _ in range(3)]
-    assert world.answers[tickets[2]].code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert world.responses[tickets[2]].code is ErrorCode.GROUP_MAX_SIZE_REACHED
     world.wait(0)
-    assert [world.answers[one].code for one in tickets[:2]] == [ErrorCode.NONE] * 2
-    assert world.answers[join(world)].code is ErrorCode.GROUP_MAX_SIZE_REACHED
-    first = world.answers[tickets[0]]
-    assert isinstance(first, Joined)
-    again = world.answers[join(world, first.member)]
+    assert [world.responses[one].code for one in tickets[:2]] == [ErrorCode.NONE] * 2
+    assert world.responses[join(world)].code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    first = world.responses[tickets[0]]
+    assert isinstance(first, JoinResponse)
+    again = world.responses[join(world, first.member)]
     assert again.code is ErrorCode.NONE, "who has a place keeps it"
 
 
@@ -48,20 +48,20 @@ def test_a_full_group_takes_nobody_in():
 )
 def test_a_refused_join_leaves_no_group_behind(changes):
     world = GroupWorld()
-    assert world.answers[join(world, **changes)].code is not ErrorCode.NONE
+    assert world.responses[join(world, **changes)].code is not ErrorCode.NONE
     assert list(world.coordinator.groups()) == []
 
 
 def test_ids_that_were_given_out_die_with_their_group():
     world = GroupWorld()
-    told = world.answers[join(world, needs_known_id=True)]
-    assert isinstance(told, Joined)
+    told = world.responses[join(world, needs_known_id=True)]
+    assert isinstance(told, JoinResponse)
     offset = ((TopicPartition("t", 0), CommittedOffset(offset=1, committed_ms=0)),)
-    world.submit(Commit(group="g", generation=-1, member="", offsets=offset))
-    assert world.answers[world.submit(DeleteGroup(group="g"))].code is ErrorCode.NONE
+    world.submit(CommitOffsets(group="g", generation=-1, member="", offsets=offset))
+    assert world.responses[world.submit(DeleteGroup(group="g"))].code is ErrorCode.NONE
     assert world.timers == {}
     assert world.coordinator.committed("g") == {}
-    assert world.answers[join(world, told.member)].code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.responses[join(world, told.member)].code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def subscription(*topics: str) -> bytes:
@@ -78,16 +78,18 @@ def test_offsets_of_topics_that_members_no_longer_read_expire():
     world = GroupWorld(offsets_retention_minutes=1, group_initial_rebalance_delay_ms=0)
     joined = join(world, session_timeout_ms=600_000, protocols=(("range", subscription("t")),))
     world.wait(0)
-    answer = world.answers[joined]
-    assert isinstance(answer, Joined)
-    member = answer.member
+    response = world.responses[joined]
+    assert isinstance(response, JoinResponse)
+    member = response.member
     who: dict[str, Any] = {"group": "g", "generation": 1, "member": member}
-    world.submit(Sync(**who, assignments=((member, b""),)))
+    world.submit(SyncGroup(**who, assignments=((member, b""),)))
     offsets = tuple(
         (TopicPartition(topic, 0), CommittedOffset(offset=1, committed_ms=world.now_ms))
         for topic in ("t", "u")
     )
-    assert world.answers[world.submit(Commit(**who, offsets=offsets))].code is ErrorCode.NONE
+    assert (
+        world.responses[world.submit(CommitOffsets(**who, offsets=offsets))].code is ErrorCode.NONE
+    )
     world.wait(59_000)
     expire(world)
     assert len(world.coordinator.committed("g")) == 2
@@ -109,14 +111,14 @@ def test_offsets_that_a_consumer_group_does_not_read_expire():
         topics=frozenset({"t"}),
         owned=frozenset(),
     )
-    answer = world.answers[world.submit(beat)]
-    assert isinstance(answer, HeartbeatAnswer)
-    epoch = answer.epoch
+    response = world.responses[world.submit(beat)]
+    assert isinstance(response, ConsumerHeartbeatResponse)
+    epoch = response.epoch
     offsets = tuple(
         (TopicPartition(topic, 0), CommittedOffset(offset=1, committed_ms=world.now_ms))
         for topic in ("t", "u")
     )
-    world.submit(Commit(group="g", generation=epoch, member="m", offsets=offsets))
+    world.submit(CommitOffsets(group="g", generation=epoch, member="m", offsets=offsets))
     world.wait(30_000)
     world.submit(dataclasses.replace(beat, epoch=epoch, owned=None))
     world.wait(30_000)

@@ -16,15 +16,15 @@ from hypothesis.stateful import (
 
 from strom.coordination.groups.classic.states import GroupState
 from strom.coordination.groups.commands import (
-    Commit,
+    CommitOffsets,
     Heartbeat,
-    Join,
-    Leave,
-    Leaver,
-    Sync,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
 )
 from strom.coordination.groups.log_format import decode
-from strom.coordination.groups.outcome import Joined, Synced
+from strom.coordination.groups.outcome import JoinResponse, SyncResponse
 from strom.coordination.groups.records import CommittedOffset, GroupMetadata
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
@@ -75,7 +75,7 @@ class Groups(RuleBasedStateMachine):
     )
     def join(self, client, protocols, needs_known_id, rebalance_ms) -> None:
         client.join = self.world.submit(
-            Join(
+            JoinGroup(
                 group=GROUP,
                 member=client.member,
                 fresh=str(next(self.fresh)),
@@ -92,7 +92,7 @@ class Groups(RuleBasedStateMachine):
     def sync(self, client) -> None:
         shares = tuple((member, str(number).encode()) for number, member in enumerate(client.leads))
         client.sync = self.world.submit(
-            Sync(
+            SyncGroup(
                 group=GROUP,
                 generation=client.generation,
                 member=client.member,
@@ -115,7 +115,7 @@ class Groups(RuleBasedStateMachine):
     @rule(client=clients, offset=st.integers(0, 100))
     def commit(self, client, offset) -> None:
         ticket = self.world.submit(
-            Commit(
+            CommitOffsets(
                 group=GROUP,
                 generation=client.generation,
                 member=client.member,
@@ -123,13 +123,13 @@ class Groups(RuleBasedStateMachine):
                 offsets=((PARTITION, CommittedOffset(offset=offset, committed_ms=0)),),
             )
         )
-        if self.world.answers[ticket].code is ErrorCode.NONE:
+        if self.world.responses[ticket].code is ErrorCode.NONE:
             self.committed = offset
 
     @rule(client=clients)
     def leave(self, client) -> None:
-        leavers = (Leaver(client.member, client.instance),)
-        self.world.submit(Leave(group=GROUP, leavers=leavers))
+        leavers = (LeavingMember(client.member, client.instance),)
+        self.world.submit(LeaveGroup(group=GROUP, leavers=leavers))
 
     @rule(client=clients)
     def forget_who_it_was(self, client) -> None:
@@ -155,14 +155,14 @@ class Groups(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         for client in self.everyone:
-            joined = self.world.answers.get(client.join or 0)
-            if isinstance(joined, Joined):
+            joined = self.world.responses.get(client.join or 0)
+            if isinstance(joined, JoinResponse):
                 client.join = None
                 if joined.code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
                     client.member, client.generation = joined.member, joined.generation
                     client.leads = tuple(one.id for one in joined.members)
-            synced = self.world.answers.get(client.sync or 0)
-            if isinstance(synced, Synced):
+            synced = self.world.responses.get(client.sync or 0)
+            if isinstance(synced, SyncResponse):
                 client.sync = None
                 if synced.code is ErrorCode.NONE and synced.assignment:
                     self._owns(client, int(synced.assignment))

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.coordination.groups.offsets import Offsets
+from strom.coordination.groups.offsets import CommittedOffsets
 from strom.coordination.groups.pending_offsets import OpenTransaction
-from strom.coordination.groups.records import CommittedOffset, OffsetCommitted, OffsetGone
+from strom.coordination.groups.records import CommittedOffset, OffsetCommitted, OffsetDeleted
 from strom.model.topics import TopicPartition
 
 PARTITION = TopicPartition("t", 0)
@@ -22,7 +22,7 @@ def found(offsets, group="g"):
 
 
 def test_the_same_producer_in_another_partition_is_another_transaction():
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(1, "a"), OpenTransaction(0, 7))
     offsets.replay(commit(2, "b"), OpenTransaction(1, 7))
     offsets.end_transaction(OpenTransaction(0, 7), committed=True)
@@ -31,27 +31,27 @@ def test_the_same_producer_in_another_partition_is_another_transaction():
 
 
 def test_what_is_forgotten_does_not_come_back():
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(1), ONE)
-    assert offsets.all_gone("g") == [OffsetGone("g", PARTITION)]
-    offsets.replay(OffsetGone("g", PARTITION))
+    assert offsets.tombstones("g") == [OffsetDeleted("g", PARTITION)]
+    offsets.replay(OffsetDeleted("g", PARTITION))
     offsets.end_transaction(ONE, committed=True)
     assert found(offsets) is None
     assert offsets.pending("g") == frozenset()
 
 
 def test_pending_offsets_of_a_deleted_topic_are_forgotten():
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(1), ONE)
-    ((group, gone),) = offsets.of_topics_that(lambda name, _: name == "t")
-    assert (group, gone) == ("g", [OffsetGone("g", PARTITION)])
+    ((group, gone),) = offsets.tombstones_of_topics(lambda name, _: name == "t")
+    assert (group, gone) == ("g", [OffsetDeleted("g", PARTITION)])
 
 
 def test_what_a_transaction_is_about_to_change_does_not_expire():
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.replay(commit(1))
 
-    def expired() -> list[OffsetGone]:
+    def expired() -> list[OffsetDeleted]:
         return offsets.expired(
             "g", keeps=lambda _: False, empty_since_ms=0, now_ms=10, retention_ms=5
         )
@@ -74,14 +74,14 @@ steps = st.lists(
 @given(steps)
 def test_the_latest_of_what_counts_is_found(steps):
     """Against a model: all commits in the order of the log, each with whether it counts."""
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     log = []  # [offset or None for forgotten, transaction, counts]
     for number, (verb, transaction) in enumerate(steps):
         if verb == "commit":
             offsets.replay(commit(number), transaction)
             log.append([number, transaction, transaction is None])
         elif verb == "gone":
-            offsets.replay(OffsetGone("g", PARTITION))
+            offsets.replay(OffsetDeleted("g", PARTITION))
             log.clear()
         else:
             offsets.end_transaction(transaction, committed=verb == "committed")

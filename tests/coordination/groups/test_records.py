@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from strom.coordination.groups.log_format import decode, encode
 from strom.coordination.groups.records import (
     CommittedOffset,
-    GroupGone,
+    GroupDeleted,
     GroupMetadata,
     MemberMetadata,
     OffsetCommitted,
-    OffsetGone,
+    OffsetDeleted,
 )
 from strom.model.errors import CorruptData
 from strom.model.topics import TopicPartition
@@ -59,9 +59,9 @@ expiring = st.builds(
 )
 records = st.one_of(
     groups,
-    st.builds(GroupGone, names),
+    st.builds(GroupDeleted, names),
     st.builds(OffsetCommitted, names, partitions, lasting | expiring),
-    st.builds(OffsetGone, names, partitions),
+    st.builds(OffsetDeleted, names, partitions),
 )
 
 

@@ -3,17 +3,17 @@
 import itertools
 from typing import Any
 
-from strom.coordination.groups.commands import Command
+from strom.coordination.groups.commands import GroupCommand
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
-from strom.coordination.groups.outcome import Answer, Outcome, SessionEnds, Timer
-from strom.coordination.groups.topics_image import PlainTopics, TopicFacts
+from strom.coordination.groups.outcome import GroupOutcome, GroupResponse, SessionTimeout, Timer
+from strom.coordination.groups.topics_image import FixedTopics, TopicInfo
 from strom.model.broker_settings import BrokerSettings
 
 START_MS = 1_000_000
 
 
-class ChangingTopics(PlainTopics):
+class ChangingTopics(FixedTopics):
     """Topics that come, grow and go; one that comes again has another id."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class ChangingTopics(PlainTopics):
         for name, count in partitions.items():
             known = self.find(name)
             topic_id = next(self._numbers).to_bytes(16, "big") if known is None else known.id
-            topics.append(TopicFacts(name, topic_id, count))
+            topics.append(TopicInfo(name, topic_id, count))
         super().__init__(topics)
 
 
@@ -40,19 +40,19 @@ class GroupWorld:
         self.now_ms = START_MS
         self.log: list[tuple[bytes, bytes | None]] = []
         self.timers: dict[Timer, int] = {}
-        self.answers: dict[int, Answer] = {}
+        self.responses: dict[int, GroupResponse] = {}
         self.unanswered: set[int] = set()
         self.events: list[str] = []
         self._tickets = itertools.count(1)
 
-    def submit(self, command: Command) -> int:
+    def submit(self, command: GroupCommand) -> int:
         """Ask for something; the answer is found under the ticket when it is there."""
         ticket = next(self._tickets)
         self.unanswered.add(ticket)
         self.carry_out(self.coordinator.handle(command, ticket, self.now_ms))
         return ticket
 
-    def carry_out(self, outcome: Outcome) -> None:
+    def carry_out(self, outcome: GroupOutcome) -> None:
         """Write, replay, set timers, answer."""
         for record in outcome.records:
             self.log.append(encode(record))
@@ -65,17 +65,17 @@ class GroupWorld:
                 self.timers.pop(timer, None)
             else:
                 self.timers[timer] = self.now_ms + after_ms
-            if not isinstance(timer, SessionEnds) and after_ms is not None:
+            if not isinstance(timer, SessionTimeout) and after_ms is not None:
                 self.events.append(f"timer {type(timer).__name__} in {after_ms} ms")
-        for ticket, answer in outcome.answers:
+        for ticket, response in outcome.responses:
             assert ticket in self.unanswered, "answered twice, or never asked"
             self.unanswered.remove(ticket)
-            self.answers[ticket] = answer
+            self.responses[ticket] = response
 
     def change_topics(self, **partitions: int) -> None:
         """Let there be exactly these topics, with so many partitions."""
         self.topics.change(partitions)
-        for outcome in self.coordinator.topics_changed(self.now_ms):
+        for outcome in self.coordinator.on_topics_changed(self.now_ms):
             self.carry_out(outcome)
 
     def wait(self, milliseconds: int) -> None:
@@ -87,7 +87,7 @@ class GroupWorld:
                 break
             self.now_ms = max(self.now_ms, self.timers.pop(timer))
             self.events.append(f"{type(timer).__name__} fires")
-            self.carry_out(self.coordinator.timer_fired(timer, self.now_ms))
+            self.carry_out(self.coordinator.on_timer(timer, self.now_ms))
         self.now_ms = end
 
     def rebuilt(self) -> GroupCoordinator:

@@ -7,8 +7,8 @@ from strom.coordination.metadata.records import (
     BrokerConfigs,
     LeaderEpoch,
     ProducerIds,
-    Topic,
-    TopicGone,
+    TopicDeleted,
+    TopicMetadata,
     decode,
     encode,
 )
@@ -18,7 +18,9 @@ from strom.model.topic_settings import TopicSettings
 DEFAULTS = TopicSettings()
 
 
-def created(cluster: ClusterMetadata, name: str, partitions: int = 1, **configs: str) -> Topic:
+def created(
+    cluster: ClusterMetadata, name: str, partitions: int = 1, **configs: str
+) -> TopicMetadata:
     topic = cluster.create_topic(
         name, topic_id=uuid.uuid4(), partitions=partitions, configs=configs, defaults=DEFAULTS
     )
@@ -87,7 +89,7 @@ def test_deletion_is_decided_first_and_finished_later():
     assert cluster.find("t") is None
     assert [left.id for left in cluster.unfinished_deletions()] == [topic.id]
     created(cluster, "t")  # the name is free at once
-    cluster.replay(TopicGone(topic.id))
+    cluster.replay(TopicDeleted(topic.id))
     assert cluster.unfinished_deletions() == []
     assert cluster.find("t") is not None
 
@@ -111,9 +113,9 @@ def test_producer_ids_are_reserved_in_blocks():
 @pytest.mark.parametrize(
     "record",
     [
-        Topic("clicks", uuid.uuid4(), 3, {"retention.ms": "5"}),
-        Topic("clicks", uuid.uuid4(), 3, {}, deleting=True),
-        TopicGone(uuid.uuid4()),
+        TopicMetadata("clicks", uuid.uuid4(), 3, {"retention.ms": "5"}),
+        TopicMetadata("clicks", uuid.uuid4(), 3, {}, deleting=True),
+        TopicDeleted(uuid.uuid4()),
         BrokerConfigs(None, {"log.retention.ms": "1"}),
         BrokerConfigs(7, {}),
         ProducerIds(3000),
@@ -140,7 +142,7 @@ def test_an_unreadable_record_is_called_corrupt(key, value):
 
 
 def test_records_of_the_same_topic_share_a_key_so_that_compaction_keeps_the_state():
-    topic = Topic("clicks", uuid.uuid4(), 1)
-    gone = TopicGone(topic.id)
+    topic = TopicMetadata("clicks", uuid.uuid4(), 1)
+    gone = TopicDeleted(topic.id)
     assert encode(topic)[0] == encode(gone)[0]
     assert encode(gone)[1] is None

@@ -10,10 +10,10 @@ from strom.coordination.groups.share.partitions.acquisition import AcquireLimits
 from strom.coordination.groups.share.partitions.ranges import RecordState, StateBatch
 from strom.coordination.groups.share.partitions.share_partition import (
     Acknowledgement,
-    Changes,
+    AcknowledgeType,
     Rules,
     SharePartition,
-    Verdict,
+    StateChanges,
 )
 from strom.model.errors import ApiError
 
@@ -89,7 +89,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def lose_the_oldest(self, share: float) -> None:
         self.log_start += int((self.log_end - self.log_start) * share * 0.3)
-        self.partition.log_changed(self.log_start, self.log_end)
+        self.partition.on_log_changed(self.log_start, self.log_end)
         for offset in range(self.log_start):
             one = self.model.records[offset]
             if one.state not in FINAL:
@@ -145,14 +145,16 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @rule(
         member=st.sampled_from(MEMBERS),
-        verdicts=st.lists(st.sampled_from(list(Verdict)), min_size=1, max_size=6),
+        types=st.lists(st.sampled_from(list(AcknowledgeType)), min_size=1, max_size=6),
         begin=st.integers(0, 40),
         uniform=st.booleans(),
     )
-    def acknowledge(self, member: str, verdicts: list[Verdict], begin: int, uniform: bool) -> None:
+    def acknowledge(
+        self, member: str, types: list[AcknowledgeType], begin: int, uniform: bool
+    ) -> None:
         first = self.log_start + begin
-        last = first + len(verdicts) - 1
-        said = [verdicts[0]] if uniform else verdicts
+        last = first + len(types) - 1
+        said = [types[0]] if uniform else types
         at_stake = [
             self.model.records.get(offset)
             for offset in range(max(first, self.partition.start_offset), last + 1)
@@ -175,25 +177,25 @@ class SharePartitionMachine(RuleBasedStateMachine):
             if offset in self.model.records:
                 one = self.model.records[offset]
                 if one.state is RecordState.ACQUIRED and one.member == member:
-                    self._model_verdict(one, verdicts[0] if uniform else verdicts[index])
+                    self._model_verdict(one, types[0] if uniform else types[index])
         self._write(changes)
 
-    def _model_verdict(self, one: OneRecord, verdict: Verdict) -> None:
+    def _model_verdict(self, one: OneRecord, type_: AcknowledgeType) -> None:
         given_up = RecordState.ARCHIVING if self.group_rules.buries else RecordState.ARCHIVED
-        match verdict:
-            case Verdict.ACCEPT:
+        match type_:
+            case AcknowledgeType.ACCEPT:
                 one.state = RecordState.ACKNOWLEDGED
                 one.times_accepted += 1
                 assert one.times_accepted == 1
-            case Verdict.GAP:
+            case AcknowledgeType.GAP:
                 one.state = RecordState.ARCHIVED
-            case Verdict.REJECT:
+            case AcknowledgeType.REJECT:
                 one.state = given_up
-            case Verdict.RENEW:
+            case AcknowledgeType.RENEW:
                 one.deadline_ms = self.now_ms + LOCK_MS
-            case Verdict.RELEASE:
+            case AcknowledgeType.RELEASE:
                 self._model_release(one)
-        if verdict is not Verdict.RENEW:
+        if type_ is not AcknowledgeType.RENEW:
             one.member = ""
 
     def _model_release(self, one: OneRecord) -> None:
@@ -213,7 +215,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     @rule(ms=st.integers(1, 15))
     def time_passes(self, ms: int) -> None:
         self.now_ms += ms
-        self._write(self.partition.locks_time_out(self.now_ms, self.group_rules))
+        self._write(self.partition.on_lock_timeout(self.now_ms, self.group_rules))
         for one in self.model.records.values():
             if one.state is RecordState.ACQUIRED and one.deadline_ms <= self.now_ms:
                 self._model_release(one)
@@ -222,7 +224,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     @rule()
     def bury(self) -> None:
         first, last = self.dead.pop(0)
-        self._write(self.partition.buried(first, last))
+        self._write(self.partition.on_dead_letters_written(first, last))
         for offset in range(first, last + 1):
             one = self.model.records[offset]
             if one.state is RecordState.ARCHIVING:
@@ -230,7 +232,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     # --- what is written down ------------------------------------------------------------------
 
-    def _write(self, changes: Changes) -> None:
+    def _write(self, changes: StateChanges) -> None:
         self.dead += [(one.first, one.last) for one in changes.dead]
         if changes.need_writing:
             self.persisted.append((self.partition.start_offset, list(changes.batches)))
@@ -245,7 +247,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.partition = SharePartition()
         for start, batches in self.persisted:
             self.partition.replay(start, batches)
-        self.partition.log_changed(self.log_start, self.log_end)
+        self.partition.on_log_changed(self.log_start, self.log_end)
         for offset, one in self.model.records.items():
             if offset < self.partition.start_offset:
                 continue

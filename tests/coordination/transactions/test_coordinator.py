@@ -35,11 +35,11 @@ def test_the_decision_is_written_before_the_markers_and_they_before_the_completi
     ticket = world.do(world.end_command(commit=True))
     decided = world.known.state
     assert decided is S.PREPARE_COMMIT
-    assert ticket not in world.answers
+    assert ticket not in world.responses
     (markers,) = world.write_markers()
     assert (markers.commit, markers.partitions) == (True, {PARTITION, OTHER})
     assert world.known.state is S.COMPLETE_COMMIT
-    assert world.answers[ticket].code is ErrorCode.NONE
+    assert world.responses[ticket].code is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("bumps_epoch", [True, False])
@@ -68,8 +68,8 @@ def test_a_restart_between_the_decision_and_the_markers_has_them_written(world):
 def test_markers_that_are_written_twice_complete_it_once(world):
     world.add()
     world.end(commit=True)
-    again = world.coordinator.markers_written(NAME, world.now_ms)
-    assert (again.records, again.answers) == ([], [])
+    again = world.coordinator.on_markers_written(NAME, world.now_ms)
+    assert (again.records, again.responses) == ([], [])
 
 
 def test_while_it_ends_everything_else_has_to_wait(world):
@@ -77,9 +77,9 @@ def test_while_it_ends_everything_else_has_to_wait(world):
     producer = {"producer_id": world.known.producer_id, "epoch": world.known.epoch}
     world.do(world.end_command(commit=True, bumps_epoch=False))
     busy = ErrorCode.CONCURRENT_TRANSACTIONS
-    assert world.answers[world.do(world.end_command(commit=True, bumps_epoch=False))].code is busy
+    assert world.responses[world.do(world.end_command(commit=True, bumps_epoch=False))].code is busy
     other = world.do(world.end_command(commit=False, bumps_epoch=False))
-    assert world.answers[other].code is ErrorCode.INVALID_TXN_STATE
+    assert world.responses[other].code is ErrorCode.INVALID_TXN_STATE
     check = world.coordinator.check_part_of(NAME, *producer.values(), PARTITION)
     assert check is busy
     for command in (lambda: world.init(), lambda: world.add(OTHER)):
@@ -164,8 +164,8 @@ def test_when_the_epochs_run_out_the_next_transaction_has_a_new_producer_id():
 def test_a_new_producer_gets_a_new_id_when_the_epochs_run_out():
     world = with_epoch(LAST_EPOCH - 1)
     old = world.known
-    answer = world.init()
-    assert (answer.epoch, answer.producer_id != old.producer_id) == (0, True)
+    response = world.init()
+    assert (response.epoch, response.producer_id != old.producer_id) == (0, True)
 
 
 def test_who_goes_on_gets_a_new_id_when_the_epochs_run_out_and_may_ask_twice():
@@ -186,13 +186,13 @@ def test_no_client_ever_gets_the_last_epoch():
     assert world.known.epoch == LAST_EPOCH
     assert world.add().code is ErrorCode.PRODUCER_FENCED
     assert world.end(commit=False).code is ErrorCode.PRODUCER_FENCED
-    answer = world.init(producer_id=old.producer_id, epoch=old.epoch)
-    assert (answer.code, answer.epoch) == (ErrorCode.NONE, 0)
+    response = world.init(producer_id=old.producer_id, epoch=old.epoch)
+    assert (response.code, response.epoch) == (ErrorCode.NONE, 0)
 
 
 def test_an_id_that_is_needed_and_not_at_hand_is_asked_for_again():
     world = World()
-    assert world.init(fresh_producer_id=None).code is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert world.init(new_producer_id=None).code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert world.coordinator.find(NAME) is None
 
 
@@ -212,9 +212,9 @@ def test_batches_of_the_next_epoch_are_not_those_of_the_transaction_that_ends(wo
 
 
 def test_a_name_is_needed(world):
-    for answer in (
+    for response in (
         world.init(transactional_id=""),
         world.add(transactional_id=""),
         world.end(commit=True, transactional_id=""),
     ):
-        assert answer.code is ErrorCode.INVALID_REQUEST
+        assert response.code is ErrorCode.INVALID_REQUEST

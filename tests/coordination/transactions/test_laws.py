@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.coordination.transactions.records import LAST_EPOCH, NO_EPOCH, Transaction
+from strom.coordination.transactions.records import LAST_EPOCH, NO_EPOCH, TransactionMetadata
 from strom.coordination.transactions.states import TransactionState
 from strom.model.errors import ErrorCode
 from tests.coordination.transactions.world import NAME, OTHER, PARTITION, TIMEOUT_MS, World
@@ -30,7 +30,7 @@ class Play:
     def __init__(self) -> None:
         self.world = World()
         self.told = [(0, 0)]
-        self.versions: list[Transaction] = []
+        self.versions: list[TransactionMetadata] = []
 
     def step(self, verb: str, which: int) -> None:
         producer_id, epoch = self.told[-1 - which % len(self.told)]
@@ -55,16 +55,16 @@ class Play:
                 world.restart()
             case "markers":
                 world.write_markers()
-        for answer in world.answers.values():
-            self._tell(answer)
+        for response in world.responses.values():
+            self._tell(response)
         known = world.coordinator.find(NAME)
         if known is not None:
             self.versions.append(known)
 
-    def _tell(self, answer) -> None:
-        if answer.code is ErrorCode.NONE and answer.producer_id >= 0:
-            assert answer.epoch < LAST_EPOCH
-            producer = (answer.producer_id, answer.epoch)
+    def _tell(self, response) -> None:
+        if response.code is ErrorCode.NONE and response.producer_id >= 0:
+            assert response.epoch < LAST_EPOCH
+            producer = (response.producer_id, response.epoch)
             if producer not in self.told:
                 self.told.append(producer)
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from strom.coordination.transactions.records import (
     NO_EPOCH,
-    Transaction,
-    TransactionGone,
+    TransactionDeleted,
+    TransactionMetadata,
     decode,
     encode,
 )
@@ -24,7 +24,7 @@ partitions = st.frozensets(
 @st.composite
 def transactions(draw):
     state = draw(st.sampled_from(TransactionState))
-    return Transaction(
+    return TransactionMetadata(
         transactional_id=draw(st.text(max_size=20)),
         producer_id=draw(longs),
         epoch=draw(st.integers(0, 32767)),
@@ -45,18 +45,18 @@ def test_what_is_written_is_read(record):
 
 
 def test_the_epoch_before_is_not_written():
-    record = Transaction(
+    record = TransactionMetadata(
         transactional_id="t", producer_id=1, epoch=2, timeout_ms=3, updated_ms=4, last_epoch=1
     )
     read = decode(*encode(record))
-    assert isinstance(read, Transaction)
+    assert isinstance(read, TransactionMetadata)
     assert read.last_epoch == NO_EPOCH
 
 
 def test_a_forgotten_id_is_a_tombstone():
-    key, value = encode(TransactionGone("t"))
+    key, value = encode(TransactionDeleted("t"))
     assert value is None
-    assert decode(key, None) == TransactionGone("t")
+    assert decode(key, None) == TransactionDeleted("t")
 
 
 def test_the_bytes_are_kafkas():
@@ -70,7 +70,7 @@ def test_the_bytes_are_kafkas():
         "000000000000000a" "0000000000000009"  # updated, started
         "02" "00" "08" "0000000000000005" "02" "02" "0002"  # tagged: previous id, client version
     )  # fmt: skip
-    record = Transaction(
+    record = TransactionMetadata(
         transactional_id="p1",
         producer_id=5,
         epoch=3,
@@ -88,7 +88,7 @@ def test_the_bytes_are_kafkas():
 
 @pytest.mark.parametrize("value", [b"", b"\0", b"\0\1", b"\0\1" + bytes(14) + b"\x63" + bytes(18)])
 def test_bytes_that_are_no_transaction(value):
-    key, _ = encode(TransactionGone("t"))
+    key, _ = encode(TransactionDeleted("t"))
     with pytest.raises(CorruptData):
         decode(key, value)
 

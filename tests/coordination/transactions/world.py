@@ -2,11 +2,16 @@
 
 from typing import Any
 
-from strom.coordination.transactions.commands import AddPartitions, Command, End, Init
+from strom.coordination.transactions.commands import (
+    AddPartitions,
+    EndTransaction,
+    InitProducer,
+    TransactionCommand,
+)
 from strom.coordination.transactions.coordinator import TransactionCoordinator
-from strom.coordination.transactions.outcome import Answered, Markers, Outcome
-from strom.coordination.transactions.records import Transaction, decode, encode
-from strom.coordination.transactions.states import LEGAL
+from strom.coordination.transactions.outcome import Markers, TransactionOutcome, TransactionResponse
+from strom.coordination.transactions.records import TransactionMetadata, decode, encode
+from strom.coordination.transactions.states import LEGAL_TRANSITIONS
 from strom.model.broker_settings import BrokerSettings
 from strom.model.topics import TopicPartition
 
@@ -25,51 +30,53 @@ class World:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.markers: list[Markers] = []
         """Decided and not yet written."""
-        self.answers: dict[int, Answered] = {}
+        self.responses: dict[int, TransactionResponse] = {}
         self.now_ms = 1_000_000
         self._tickets = 0
         self._producer_ids = iter(range(100, 10**6))
 
     @property
-    def known(self) -> Transaction:
+    def known(self) -> TransactionMetadata:
         """What is known of the transactional id."""
         found = self.coordinator.find(NAME)
         assert found is not None
         return found
 
-    def do(self, command: Command) -> int:
+    def do(self, command: TransactionCommand) -> int:
         """Have it done; the ticket by which its answer is found."""
         self._tickets += 1
         self.carry_out(self.coordinator.handle(command, self._tickets, self.now_ms))
         return self._tickets
 
-    def ask(self, command: Command) -> Answered:
+    def ask(self, command: TransactionCommand) -> TransactionResponse:
         """Have it done, with its markers; the answer."""
         ticket = self.do(command)
         self.write_markers()
-        return self.answers[ticket]
+        return self.responses[ticket]
 
-    def carry_out(self, outcome: Outcome) -> None:
+    def carry_out(self, outcome: TransactionOutcome) -> None:
         """Write, replay, answer; remember markers."""
         for record in outcome.records:
             self._check_step(record)
             self.log.append(encode(record))
             self.coordinator.replay(record)
-        self.answers.update(outcome.answers)
+        self.responses.update(outcome.responses)
         if outcome.markers is not None:
             self.markers.append(outcome.markers)
 
     def _check_step(self, record: Any) -> None:
         before = self.coordinator.find(record.transactional_id)
-        if before is not None and isinstance(record, Transaction):
-            assert record.state in LEGAL[before.state], f"from {before.state} to {record.state}"
+        if before is not None and isinstance(record, TransactionMetadata):
+            assert record.state in LEGAL_TRANSITIONS[before.state], (
+                f"from {before.state} to {record.state}"
+            )
 
     def write_markers(self) -> list[Markers]:
         """All partitions are told; what they were told."""
         written, self.markers = self.markers, []
         for one in written:
-            done = self.coordinator.markers_written(one.transactional_id, self.now_ms)
-            assert done.is_decided
+            done = self.coordinator.on_markers_written(one.transactional_id, self.now_ms)
+            assert done.is_durable
             self.carry_out(done)
         return written
 
@@ -86,28 +93,32 @@ class World:
 
     # --- commands with the usual values ----------------------------------------------------------
 
-    def init(self, **changes: Any) -> Answered:
+    def init(self, **changes: Any) -> TransactionResponse:
         """Become the producer."""
         fields: dict[str, Any] = {"transactional_id": NAME, "timeout_ms": TIMEOUT_MS}
-        command = Init(**(fields | changes))
+        command = InitProducer(**(fields | changes))
         if self.coordinator.needs_producer_id(command):
-            command = Init(**(fields | {"fresh_producer_id": next(self._producer_ids)} | changes))
+            command = InitProducer(
+                **(fields | {"new_producer_id": next(self._producer_ids)} | changes)
+            )
         return self.ask(command)
 
-    def add(self, *partitions: TopicPartition, **changes: Any) -> Answered:
+    def add(self, *partitions: TopicPartition, **changes: Any) -> TransactionResponse:
         """Make partitions part of it."""
         fields = self._producer() | {"partitions": frozenset(partitions or {PARTITION})}
         return self.ask(AddPartitions(**(fields | changes)))
 
-    def end_command(self, *, commit: bool, bumps_epoch: bool = True, **changes: Any) -> End:
+    def end_command(
+        self, *, commit: bool, bumps_epoch: bool = True, **changes: Any
+    ) -> EndTransaction:
         """The command that ends it."""
         fields = self._producer() | {"commit": commit, "bumps_epoch": bumps_epoch} | changes
-        command = End(**fields)
+        command = EndTransaction(**fields)
         if self.coordinator.needs_producer_id(command):
-            command = End(**({"fresh_producer_id": next(self._producer_ids)} | fields))
+            command = EndTransaction(**({"new_producer_id": next(self._producer_ids)} | fields))
         return command
 
-    def end(self, *, commit: bool, **changes: Any) -> Answered:
+    def end(self, *, commit: bool, **changes: Any) -> TransactionResponse:
         """End it."""
         return self.ask(self.end_command(commit=commit, **changes))
 

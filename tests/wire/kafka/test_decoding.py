@@ -89,7 +89,7 @@ def test_memory_stays_in_proportion_to_the_bytes(cls, version, filled):
 @pytest.mark.parametrize("declared", [1001, 2**20, 2**31 - 1])
 def test_a_count_that_the_bytes_cannot_hold_allocates_nothing(declared):
     bomb = struct.pack(">i", declared) + bytes(2000)
-    with pytest.raises(ProtocolError, match="topics has a wrong count"):
+    with pytest.raises(ProtocolError, match="topics has an invalid count"):
         decode(MetadataRequest, 0, memoryview(bomb))
     assert peak_bytes(lambda: decode_or_refuse(MetadataRequest, 0, bomb)) < 10_000
 
@@ -131,7 +131,7 @@ def test_an_unknown_tagged_field_beside_known_ones_is_skipped():
 def test_a_tagged_field_of_the_wrong_size_is_refused():
     raw = bytearray(encode(ApiVersionsResponse(finalized_features_epoch=7), 3))
     raw[-9] = 7
-    with pytest.raises(ProtocolError, match="does not fill its tag"):
+    with pytest.raises(ProtocolError, match="does not match the size of its tag"):
         decode(ApiVersionsResponse, 3, memoryview(raw))
 
 
@@ -151,7 +151,7 @@ def test_a_string_of_more_than_32767_bytes_is_refused():
     raw = encode(DeleteTopicsRequest(topic_names=["x" * 32767]), 5)
     longer = raw.replace(b"\x80\x80\x02x", b"\x81\x80\x02xx")
     assert len(longer) == len(raw) + 1
-    with pytest.raises(ProtocolError, match="topic_names has a wrong length"):
+    with pytest.raises(ProtocolError, match="topic_names has an invalid length"):
         decode(DeleteTopicsRequest, 5, memoryview(longer))
 
 
@@ -170,7 +170,7 @@ def test_a_negative_length_other_than_null_is_refused(length):
 
 
 def test_null_is_refused_where_the_version_does_not_allow_it():
-    with pytest.raises(ProtocolError, match="topics has a wrong count"):
+    with pytest.raises(ProtocolError, match="topics has an invalid count"):
         decode(MetadataRequest, 0, memoryview(struct.pack(">i", -1)))
     assert decode(MetadataRequest, 1, memoryview(struct.pack(">i", -1))).topics is None
 

@@ -94,7 +94,7 @@ def test_a_nested_field_that_may_not_be_dropped_is_refused():
 def test_null_is_refused_where_the_version_does_not_allow_it():
     message = MetadataResponse(topics=[MetadataResponseTopic(name=None)])
     encode(message, 12)
-    with pytest.raises(ProtocolError, match="cannot be written"):
+    with pytest.raises(ProtocolError, match="cannot be encoded"):
         encode(message, 11)
 
 
@@ -109,5 +109,5 @@ def test_a_string_of_more_than_32767_bytes_is_refused(version):
     "field", [{"timeout_ms": 2**31}, {"timeout_ms": "soon"}, {"topic_names": ["\ud800"]}]
 )
 def test_a_value_that_does_not_fit_its_type_is_refused(field):
-    with pytest.raises(ProtocolError, match="cannot be written"):
+    with pytest.raises(ProtocolError, match="cannot be encoded"):
         encode(DeleteTopicsRequest(**field), 5)

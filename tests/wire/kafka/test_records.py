@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.model.errors import CorruptData
-from strom.wire.kafka.batch import checksum_holds, read_header
+from strom.wire.kafka.batch import has_valid_checksum, read_header
 from strom.wire.kafka.compression import Codec
 from strom.wire.kafka.records import (
     ControlType,
@@ -19,11 +19,11 @@ from strom.wire.kafka.records import (
     build_batch,
     build_marker,
     encode_records,
-    move_record_in_time,
     read_body,
     read_keys,
     read_marker,
     read_records,
+    rebase_timestamp,
 )
 
 READERS = {
@@ -52,7 +52,7 @@ def record_lists(draw, *, gaps=True, most=30):
 def read_all(batch):
     header = read_header(batch)
     assert header.size_bytes == len(batch)
-    assert checksum_holds(batch, 0, header)
+    assert has_valid_checksum(batch, 0, header)
     return read_records(batch, 0, header)
 
 
@@ -115,7 +115,7 @@ def test_a_record_moved_to_another_base_time_keeps_its_own_time(records, base_ti
     body = read_body(batch, 0, header)
     moved = bytearray()
     for key in read_keys(body, header):
-        move_record_in_time(moved, body, key, base_timestamp)
+        rebase_timestamp(moved, body, key, base_timestamp)
     again = assemble(header._replace(base_timestamp=base_timestamp), moved, Codec.NONE)
     assert read_all(again) == records
 

@@ -1,1 +1,1 @@
-"""Groups of every kind, and the offsets that they have committed."""
+"""Groups of every type, and their committed offsets."""

@@ -1,4 +1,4 @@
-"""What a coordinator can be asked to do."""
+"""The commands of the group coordinator."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -11,14 +11,14 @@ NO_GENERATION = -1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Join:
-    """Become a member, or stay one in the next generation."""
+class JoinGroup:
+    """Join a classic group, or rejoin it for the next generation."""
 
     group: str
     member: str
-    """NEW_MEMBER, or the id that was given before."""
+    """NEW_MEMBER, or the member id."""
     fresh: str
-    """What makes an id of this member unlike all others, should it need one."""
+    """The unique part of a new member id, if one is needed."""
     instance: str | None = None
     client_id: str = ""
     client_host: str = ""
@@ -27,14 +27,14 @@ class Join:
     protocol_type: str
     protocols: tuple[tuple[str, bytes], ...]
     needs_known_id: bool = True
-    """Whether a new member is first told its id, so that retries do not leave ghosts behind."""
+    """Whether a new member first gets its id, so that retries leave no zombie members (KIP-394)."""
     can_skip_assignment: bool = True
-    """Whether the client understands that it leads without having to share out anything."""
+    """Whether the client understands `skip_assignment` (KIP-814)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sync:
-    """Ask for one's share; the leader brings the shares of all."""
+class SyncGroup:
+    """Fetch the assignment; the leader submits those of all members."""
 
     group: str
     generation: int
@@ -47,8 +47,6 @@ class Sync:
 
 @dataclass(frozen=True, kw_only=True)
 class Heartbeat:
-    """Be alive."""
-
     group: str
     generation: int
     member: str
@@ -56,32 +54,28 @@ class Heartbeat:
 
 
 @dataclass(frozen=True)
-class Leaver:
-    """A member to take out: by its id, or (with no id) by its instance id."""
+class LeavingMember:
+    """A member to remove, by its id or (without one) by its instance id."""
 
     member: str
     instance: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leave:
-    """Take members out."""
-
+class LeaveGroup:
     group: str
-    leavers: tuple[Leaver, ...]
+    leavers: tuple[LeavingMember, ...]
 
 
 class ProducerEpoch(NamedTuple):
-    """A transactional producer, as its batches name it."""
+    """The producer id and epoch in a transactional batch."""
 
     producer_id: int
     epoch: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Commit:
-    """Remember how far the group has read."""
-
+class CommitOffsets:
     group: str
     generation: int
     member: str
@@ -90,27 +84,24 @@ class Commit:
     knows_missing_groups: bool = True
     """Whether the client understands GROUP_ID_NOT_FOUND."""
     producer: ProducerEpoch | None = None
-    """Whose transaction the offsets are part of, if of any: they count when it is committed."""
+    """The producer in whose transaction the offsets are committed, if any."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteOffsets:
-    """Forget how far the group has read."""
-
     group: str
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeleteGroup:
-    """Forget a group that has no members."""
+    """Delete a group without members."""
 
     group: str
 
 
-class Command(Protocol):
-    """Anything that a coordinator can be asked to do, here or by another kind of group."""
+class GroupCommand(Protocol):
+    """Any command, also those of the group types."""
 
     @property
-    def group(self) -> str:
-        """The group that it is about."""
+    def group(self) -> str: ...

@@ -1,8 +1,7 @@
-"""What all types of groups have in common, and what the coordinator asks of each type's protocol.
+"""What all types of groups have in common, and the interface of each type's protocol.
 
-All groups share one name space, whatever their type. A type consists of a group (a Group) and of its
-protocol (a GroupProtocol): its commands, timers and records. To add one, write both and name the
-protocol in `coordinator.py`.
+All types share one name space. A type consists of a group (a Group) and its protocol (a GroupProtocol):
+its commands, timers and records. To add one, write both and list the protocol in `coordinator.py`.
 """
 
 from abc import ABC, abstractmethod
@@ -11,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, TypeVar
 
-from strom.coordination.groups.commands import Command, Commit
-from strom.coordination.groups.offsets import Offsets
-from strom.coordination.groups.outcome import Answer, Outcome, Ticket, Timer
+from strom.coordination.groups.commands import CommitOffsets, GroupCommand
+from strom.coordination.groups.offsets import CommittedOffsets
+from strom.coordination.groups.outcome import GroupOutcome, GroupResponse, Ticket, Timer
 from strom.coordination.groups.topics_image import TopicsImage
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode
@@ -21,7 +20,7 @@ from strom.model.group_settings import GroupSettings
 
 
 class GroupType(Enum):
-    """The protocol that a group's members speak; the value is Kafka's name for it."""
+    """The protocol of a group's members; the value is Kafka's name."""
 
     CLASSIC = "Classic"
     CONSUMER = "Consumer"
@@ -29,24 +28,22 @@ class GroupType(Enum):
 
 
 class Group(ABC):
-    """A group of any kind."""
-
     kind: ClassVar[GroupType]
     id: str
     protocol_type: str
-    """As ListGroups tells it."""
+    """As in ListGroups."""
     since_ms: int
-    """When it became what it is; -1 if nobody has noted it."""
+    """When it entered its state; -1 if unknown."""
 
     @property
     @abstractmethod
     def state_name(self) -> str:
-        """Kafka's name for what it is doing."""
+        """Kafka's name for its state."""
 
     @property
     @abstractmethod
     def is_empty(self) -> bool:
-        """Whether it has no members; only then it may be deleted."""
+        """Whether it has no members, so that it may be deleted."""
 
     @property
     @abstractmethod
@@ -55,7 +52,7 @@ class Group(ABC):
 
     @property
     def may_expire(self) -> bool:
-        """Whether offsets of topics that it does not read may be forgotten when their time has come."""
+        """Whether offsets of topics without subscribers may expire."""
         return self.is_empty
 
     @abstractmethod
@@ -63,75 +60,75 @@ class Group(ABC):
         """Whether a member is subscribed to the topic."""
 
     def check_may_delete_offsets(self) -> None:
-        """Refuse (by an ApiError) to forget offsets of a group whose reading is not understood."""
+        """ApiError if the subscriptions are unknown, so that deleting offsets is unsafe."""
         return
 
 
 @dataclass
 class CoordinatorContext:
-    """What the rules of every kind work with."""
+    """The state that the protocols share."""
 
     settings: BrokerSettings
     topics: TopicsImage
     settings_of: Callable[[str], GroupSettings]
-    """The settings that hold for a group."""
+    """The effective settings of a group."""
     groups: dict[str, Group] = field(default_factory=dict)
-    """All groups by name, of every kind."""
-    offsets: Offsets = field(default_factory=Offsets)
+    """All groups by name, of every type."""
+    offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
 
 
 G = TypeVar("G", bound=Group)
 
 
 class GroupProtocol(ABC, Generic[G]):
-    """The rules of one kind of group."""
-
     kind: ClassVar[GroupType]
-    commands: ClassVar[tuple[type[Command], ...]]
-    """What it carries out; whatever the kind of the group that is named."""
+    commands: ClassVar[tuple[type[GroupCommand], ...]]
+    """The commands that it handles, for groups of any type."""
     records: ClassVar[tuple[type[Any], ...]]
-    """What it replays."""
+    """The records that it replays."""
 
     def __init__(self, context: CoordinatorContext) -> None:
         self.context = context
 
     @abstractmethod
-    def handle(self, command: Any, ticket: Ticket, out: Outcome, now_ms: int) -> None:
-        """Begin to do what is asked, or raise an ApiError."""
+    def handle(self, command: Any, ticket: Ticket, out: GroupOutcome, now_ms: int) -> None:
+        """Handle a command, or raise ApiError."""
 
     @abstractmethod
-    def refusal(self, command: Any, code: ErrorCode) -> Answer:
-        """What one of its commands is answered with when nothing was done."""
+    def error_response(self, command: Any, code: ErrorCode) -> GroupResponse:
+        """The response to a command that failed."""
 
     @abstractmethod
-    def timer_fired(self, group: G, timer: Timer, out: Outcome, now_ms: int) -> None:
-        """The time that an earlier outcome has set is there; a timer of another kind means nothing."""
+    def on_timer(self, group: G, timer: Timer, out: GroupOutcome, now_ms: int) -> None:
+        """Handle a timer that an earlier outcome has set; timers of other types are ignored."""
 
     @abstractmethod
     def replay(self, record: Any) -> None:
-        """Take a record that is in the log into the state."""
+        """Apply a record from the log."""
 
     @abstractmethod
-    def resume(self, group: G, out: Outcome) -> None:
-        """After the log was replayed: give everyone time to show up again."""
+    def resume(self, group: G, out: GroupOutcome) -> None:
+        """After replay: restart the session timeouts of all members."""
 
     @abstractmethod
-    def check_may_commit(self, group: G, command: Commit, out: Outcome, now_ms: int) -> None:
-        """Refuse (by an ApiError) a commit that does not come from a member in good standing."""
+    def check_may_commit(
+        self, group: G, command: CommitOffsets, out: GroupOutcome, now_ms: int
+    ) -> None:
+        """ApiError if the commit does not come from a current member."""
 
     def check_may_fetch(self, group: G, member_id: str | None, epoch: int) -> None:
-        """Refuse (by an ApiError) to tell offsets to whoever wrongly takes itself for a member."""
+        """ApiError if an OffsetFetch names a member or epoch that is not current."""
         return
 
     @abstractmethod
-    def forget(self, group: G, out: Outcome) -> None:
-        """End a group without members: the records that delete it, and its timers."""
+    def delete(self, group: G, out: GroupOutcome) -> None:
+        """Delete a group without members: its tombstones, and its timers."""
 
-    def topics_changed(self, now_ms: int) -> Iterable[Outcome]:
-        """Topics have come, grown or gone; see `context.topics`."""
+    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome]:
+        """Topics were created, extended or deleted; see `context.topics`."""
         return ()
 
     def find(self, group_id: str) -> G | None:
-        """The group of that name, if it is of this kind."""
+        """The group of that name, if it is of this type."""
         group = self.context.groups.get(group_id)
         return group if group is not None and group.kind is self.kind else None  # type: ignore[return-value]

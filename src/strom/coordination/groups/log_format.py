@@ -1,7 +1,7 @@
-"""All records of groups as keys and values of the log, whatever the kind of the group.
+"""Keys and values of the records of all group types.
 
-Every kind brings a module with its RECORDS (types), KEY_VERSIONS (by which its keys are known), `encode`
-and `decode`.
+Every type has a module with RECORDS (types), KEY_VERSIONS (the versions of its keys), `encode` and
+`decode`.
 """
 
 from typing import Any, Protocol
@@ -15,8 +15,6 @@ from strom.wire.kafka.offsets_topic import version_of
 
 
 class RecordFormat(Protocol):
-    """What such a module has."""
-
     @property
     def RECORDS(self) -> tuple[type[Any], ...]:  # noqa: N802 - a constant of a module
         ...
@@ -25,11 +23,9 @@ class RecordFormat(Protocol):
     def KEY_VERSIONS(self) -> tuple[int, ...]:  # noqa: N802 - a constant of a module
         ...
 
-    def encode(self, record: Any, /) -> tuple[bytes, bytes | None]:
-        """Key and value for the log."""
+    def encode(self, record: Any, /) -> tuple[bytes, bytes | None]: ...
 
-    def decode(self, version: int, key: bytes, value: bytes | None, /) -> GroupRecord:
-        """The record for a key of that version, and a value."""
+    def decode(self, version: int, key: bytes, value: bytes | None, /) -> GroupRecord: ...
 
 
 MODULES: tuple[RecordFormat, ...] = (classic, consumer, share)
@@ -39,12 +35,11 @@ _BY_KEY = {version: module for module in MODULES for version in module.KEY_VERSI
 
 
 def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
-    """Key and value for the log."""
     return _BY_TYPE[type(record)].encode(record)
 
 
 def decode(key: bytes | None, value: bytes | None) -> GroupRecord | None:
-    """The record for a key and a value; None if it is of a kind that is not known here."""
+    """The record for a key and a value; None for an unknown type."""
     try:
         version = version_of(key or b"")
         module = _BY_KEY.get(version)

@@ -1,7 +1,7 @@
-"""What comes of a command: records to write, answers to give, timers to set.
+"""The outcome of a command: records to write, responses to send, timers to set.
 
-Answers are given when the records are safe. A command's own answer may come much later, with another
-command: joins are answered together. Each request is known by a ticket, which is the caller's own.
+Responses are sent when the records are durable. The response to a command may come with a later command:
+joins are completed together. A ticket, opaque to the coordinator, identifies the request.
 """
 
 import dataclasses
@@ -17,19 +17,19 @@ Ticket: TypeAlias = Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered:
-    """An answer that says only whether it went well."""
+class StatusResponse:
+    """A response with only an error code."""
 
     code: ErrorCode = ErrorCode.NONE
 
-    def failed(self, code: ErrorCode) -> "Answered":
-        """The same answer, had the records not been written."""
-        return Answered(code=code)
+    def with_error(self, code: ErrorCode) -> "StatusResponse":
+        """The response if the records could not be written."""
+        return StatusResponse(code=code)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JoinedMember:
-    """What the leader is told of a member."""
+    """A member, as the leader sees it."""
 
     id: str
     instance: str | None
@@ -37,8 +37,8 @@ class JoinedMember:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Joined:
-    """The generation that a member is part of; only the leader is told of all members."""
+class JoinResponse:
+    """The generation that a member joined; only the leader gets the members."""
 
     code: ErrorCode = ErrorCode.NONE
     member: str
@@ -49,46 +49,44 @@ class Joined:
     skip_assignment: bool = False
     members: tuple[JoinedMember, ...] = ()
 
-    def failed(self, code: ErrorCode) -> "Joined":
-        """The same answer, had the records not been written."""
-        return Joined(code=code, member=self.member)
+    def with_error(self, code: ErrorCode) -> "JoinResponse":
+        """The response if the records could not be written."""
+        return JoinResponse(code=code, member=self.member)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Synced:
-    """A member's share."""
-
+class SyncResponse:
     code: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
     protocol: str | None = None
     assignment: bytes = b""
 
-    def failed(self, code: ErrorCode) -> "Synced":
-        """The same answer, had the records not been written."""
-        return Synced(code=code)
+    def with_error(self, code: ErrorCode) -> "SyncResponse":
+        """The response if the records could not be written."""
+        return SyncResponse(code=code)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Left:
-    """What became of each member that was to be taken out, in the order of the request."""
+class LeaveResponse:
+    """The error code of each leaving member, in the order of the request."""
 
     code: ErrorCode = ErrorCode.NONE
     members: tuple[ErrorCode, ...] = ()
 
-    def failed(self, code: ErrorCode) -> "Left":
-        """The same answer, had the records not been written."""
-        return Left(code=code)
+    def with_error(self, code: ErrorCode) -> "LeaveResponse":
+        """The response if the records could not be written."""
+        return LeaveResponse(code=code)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForPartitions:
-    """What became of each partition named; `code` for all of it."""
+class PartitionsResponse:
+    """The error code of each partition; `code` for the request."""
 
     code: ErrorCode = ErrorCode.NONE
     partitions: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
 
-    def failed(self, code: ErrorCode) -> Self:
-        """The same answer, had the records not been written."""
+    def with_error(self, code: ErrorCode) -> Self:
+        """The response if the records could not be written."""
         return dataclasses.replace(
             self,
             code=code,
@@ -96,79 +94,74 @@ class ForPartitions:
         )
 
 
-class Answer(Protocol):
-    """Any answer, these or those of other kinds of groups."""
+class GroupResponse(Protocol):
+    """Any response, also those of the group types."""
 
     @property
-    def code(self) -> ErrorCode:
-        """Whether it went well as a whole."""
+    def code(self) -> ErrorCode: ...
 
-    def failed(self, code: ErrorCode) -> "Answer":
-        """The same answer, had the records not been written."""
+    def with_error(self, code: ErrorCode) -> "GroupResponse":
+        """The response if the records could not be written."""
 
 
 @dataclass(frozen=True)
-class JoinEnds:
-    """A timer: whoever has not joined again by then is out."""
+class JoinTimeout:
+    """A timer: members that have not rejoined by then are removed."""
 
     group: str
 
 
 @dataclass(frozen=True)
-class SyncEnds:
-    """A timer: whoever has not asked for its share by then is out."""
+class SyncTimeout:
+    """A timer: members that have not synced by then are removed."""
 
     group: str
 
 
 @dataclass(frozen=True)
-class SessionEnds:
-    """A timer: the member was silent for too long."""
+class SessionTimeout:
+    """A timer: the member has sent no heartbeat in time."""
 
     group: str
     member: str
 
 
 class Timer(Protocol):
-    """Any timer, these or those of other kinds of groups; equal ones are the same."""
+    """Any timer, also those of the group types; equal timers replace each other."""
 
     @property
-    def group(self) -> str:
-        """The group that it is about."""
+    def group(self) -> str: ...
 
-    def __hash__(self) -> int:
-        """As equal ones have it."""
+    def __hash__(self) -> int: ...
 
 
 @dataclass
-class Outcome:
-    """Collects what one command, or one timer, brings about in one group."""
+class GroupOutcome:
+    """The effects of one command or timer on one group."""
 
     group: str
     records: list[GroupRecord] = field(default_factory=list)
     producer: ProducerEpoch | None = None
-    """Whose transaction the records are part of."""
-    answers: list[tuple[Ticket, Answer]] = field(default_factory=list)
+    """The producer in whose transaction the records are written."""
+    responses: list[tuple[Ticket, GroupResponse]] = field(default_factory=list)
     timers: dict[Timer, int | None] = field(default_factory=dict)
-    """Milliseconds from now, or None to cancel; of two for the same timer the last counts."""
+    """Milliseconds from now, or None to cancel; the last value for a timer wins."""
 
     def write(self, record: GroupRecord) -> None:
-        """Have a record written, and replayed."""
         self.records.append(record)
 
     def discard(self) -> None:
-        """Have nothing written or set after all."""
+        """Drop all records and timers."""
         self.records.clear()
         self.timers.clear()
 
-    def answer(self, ticket: Ticket, answer: Answer) -> None:
-        """Have a request answered."""
-        self.answers.append((ticket, answer))
+    def respond(self, ticket: Ticket, response: GroupResponse) -> None:
+        self.responses.append((ticket, response))
 
     def set_timer(self, timer: Timer, after_ms: int) -> None:
-        """Set a timer, or set it anew."""
+        """Set or reset a timer."""
         self.timers[timer] = after_ms
 
     def cancel(self, timer: Timer) -> None:
-        """Have a timer not fire; it need not be set."""
+        """Cancel a timer, set or not."""
         self.timers[timer] = None

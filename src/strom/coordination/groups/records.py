@@ -1,7 +1,7 @@
-"""The records of classic groups and of offsets: what they are here, and as bytes in `__consumer_offsets`.
+"""The records of classic groups and of offsets, and their bytes in `__consumer_offsets`.
 
-Each record stands for the whole of a thing, so the topic can be compacted by key. The bytes are Kafka's
-own, so that its tools can read them.
+Each record holds the whole state for its key, so that the topic can be compacted. The bytes are
+Kafka's, so that its tools can read them.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,6 @@ NO_LEADER_EPOCH = -1
 
 
 class MemberMetadata(NamedTuple):
-    """A member as it is written down."""
-
     id: str
     instance: str | None
     client_id: str
@@ -31,7 +29,7 @@ class MemberMetadata(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupMetadata:
-    """A group with the shares of a generation; without members it is an empty group."""
+    """A group with the assignments of a generation; without members it is an empty group."""
 
     group: str
     protocol_type: str
@@ -39,59 +37,52 @@ class GroupMetadata:
     protocol: str | None
     leader: str | None
     since_ms: int
-    """When it became what it is."""
+    """When it entered its state."""
     members: tuple[MemberMetadata, ...] = ()
 
 
 @dataclass(frozen=True)
-class GroupGone:
-    """The group is no more."""
-
+class GroupDeleted:
     group: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommittedOffset:
-    """How far a partition was read: the offset to go on from."""
+    """A committed offset: the next one to read."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
     committed_ms: int
     expires_ms: int | None = None
-    """Set only by clients of former days, which chose it themselves."""
+    """Set only by OffsetCommit before version 5, where clients chose the retention."""
     topic_id: Uuid = NO_UUID
-    """Of the topic that was read, so that another of its name is not taken for it."""
+    """So that a recreated topic does not inherit the offset."""
 
 
 @dataclass(frozen=True)
 class OffsetCommitted:
-    """A group has read a partition up to here."""
-
     group: str
     partition: TopicPartition
     offset: CommittedOffset
 
 
 @dataclass(frozen=True)
-class OffsetGone:
-    """How far the group has read the partition is forgotten."""
-
+class OffsetDeleted:
     group: str
     partition: TopicPartition
 
 
 class GroupRecord(Protocol):
-    """Any record of a group, these or those of other kinds (`log_format.py` knows them all)."""
+    """Any record of a group, also those of the group types (see `log_format.py`)."""
 
     @property
-    def group(self) -> str:
-        """The group that it is about."""
+    def group(self) -> str: ...
 
 
-ClassicRecord: TypeAlias = GroupMetadata | GroupGone | OffsetCommitted | OffsetGone
+ClassicRecord: TypeAlias = GroupMetadata | GroupDeleted | OffsetCommitted | OffsetDeleted
 
-RECORDS = (GroupMetadata, GroupGone, OffsetCommitted, OffsetGone)
+RECORDS = (GroupMetadata, GroupDeleted, OffsetCommitted, OffsetDeleted)
 KEY_VERSIONS = (*stored.OFFSET_KEY_VERSIONS, stored.GROUP_KEY_VERSION)
 
 _OFFSET_KEY_PREFIXES = frozenset(
@@ -100,27 +91,26 @@ _OFFSET_KEY_PREFIXES = frozenset(
 
 
 def encode(record: ClassicRecord) -> tuple[bytes, bytes | None]:
-    """Key and value for the log."""
     match record:
         case GroupMetadata():
             return _group_key(record.group), _group_value(record)
-        case GroupGone():
+        case GroupDeleted():
             return _group_key(record.group), None
         case OffsetCommitted():
             return _offset_key(record.group, record.partition), _offset_value(record.offset)
-        case OffsetGone():
+        case OffsetDeleted():
             return _offset_key(record.group, record.partition), None
 
 
 def decode(version: int, key: bytes, value: bytes | None) -> ClassicRecord:
-    """The record for a key of that version, and a value; ProtocolError if they make no sense."""
+    """The record for a key of that version, and a value; ProtocolError if they are malformed."""
     if version == stored.GROUP_KEY_VERSION:
         return _decode_group(memoryview(key), value)
     return _decode_offset(memoryview(key), version, value)
 
 
 def is_offset_key(key: bytes) -> bool:
-    """Whether a key of the log names a partition that a group reads."""
+    """Whether a key is that of a committed offset."""
     return key[:2] in _OFFSET_KEY_PREFIXES
 
 
@@ -178,7 +168,7 @@ def _offset_value(committed: CommittedOffset) -> bytes:
 def _decode_group(key: memoryview, value: bytes | None) -> ClassicRecord:
     group = decode_struct(stored.GroupKey, stored.GROUP_KEY_VERSION, key, 2).group
     if value is None:
-        return GroupGone(group)
+        return GroupDeleted(group)
     found = decode_struct(stored.GroupValue, stored.version_of(value), memoryview(value), 2)
     return GroupMetadata(
         group=group,
@@ -193,7 +183,7 @@ def _decode_group(key: memoryview, value: bytes | None) -> ClassicRecord:
                 member.group_instance_id,
                 member.client_id,
                 member.client_host,
-                # Version 0 had no time for rebalances of its own.
+                # Version 0 has no rebalance timeout.
                 member.session_timeout
                 if member.rebalance_timeout < 0
                 else member.rebalance_timeout,
@@ -210,7 +200,7 @@ def _decode_offset(key: memoryview, version: int, value: bytes | None) -> Classi
     named = decode_struct(stored.OffsetKey, version, key, 2)
     partition = TopicPartition(named.topic, named.partition)
     if value is None:
-        return OffsetGone(named.group, partition)
+        return OffsetDeleted(named.group, partition)
     found = decode_struct(stored.OffsetValue, stored.version_of(value), memoryview(value), 2)
     committed = CommittedOffset(
         offset=found.offset,

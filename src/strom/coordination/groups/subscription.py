@@ -1,4 +1,4 @@
-"""What a consumer's subscription says, as far as a coordinator needs to know it."""
+"""The topics in a classic consumer's subscription."""
 
 import struct
 
@@ -7,10 +7,10 @@ _INT32 = struct.Struct(">i")
 
 
 def subscribed_topics(subscription: bytes) -> set[str] | None:
-    """The topics in a subscription of the protocol type `consumer`; None if it makes no sense.
+    """The topics in a subscription of the protocol type `consumer`; None if it is malformed.
 
-    It begins with a version (int16) and the topics (int32 count, then int16 length and text each); what
-    follows is the affair of the clients.
+    It begins with a version (int16) and the topics (int32 count, then int16 length and UTF-8 each); the
+    rest is for the clients.
     """
     try:
         (count,) = _INT32.unpack_from(subscription, 2)

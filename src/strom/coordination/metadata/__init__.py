@@ -1,1 +1,1 @@
-"""Which topics there are, with their ids, partitions and settings."""
+"""The cluster metadata: topics with their ids, partitions and settings."""

@@ -1,7 +1,7 @@
 """The cluster's metadata as a state machine.
 
-A command method looks at the state, raises ApiError or returns the records that would make the change;
-it changes nothing. `replay` alone changes state, in the same way at start-up and at run time.
+A command method reads the state, and raises ApiError or returns the record of the change. Only `replay`
+changes the state, at start-up and at run time alike, so that both give the same result.
 """
 
 import dataclasses
@@ -14,8 +14,8 @@ from strom.coordination.metadata.records import (
     LeaderEpoch,
     MetadataRecord,
     ProducerIds,
-    Topic,
-    TopicGone,
+    TopicDeleted,
+    TopicMetadata,
 )
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
@@ -28,54 +28,50 @@ from strom.model.topics import (
 
 PRODUCER_ID_BLOCK = 1000
 MAX_PARTITIONS = 10_000
-"""More than this in one topic is a slip of the finger: every partition is a folder with open files."""
+"""The limit per topic, against typing errors: every partition is a folder with open files."""
 
 
 class ClusterMetadata:
-    """Topics by name and id, broker settings made at run time, and the producer ids handed out."""
+    """Topics by name and id, dynamic broker and group configs, and the reserved producer ids."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, Topic] = {}
-        self._by_id: dict[uuid.UUID, Topic] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._by_id: dict[uuid.UUID, TopicMetadata] = {}
         self._by_collision_key: dict[str, str] = {}
-        self._deleting: dict[uuid.UUID, Topic] = {}
+        self._deleting: dict[uuid.UUID, TopicMetadata] = {}
         self._broker_configs: dict[int | None, dict[str, str]] = {}
         self._group_configs: dict[str, dict[str, str]] = {}
         self.next_producer_id = 0
         self.leader_epoch = 0
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
-    def topics(self) -> Iterator[Topic]:
-        """Every topic, by name."""
+    def topics(self) -> Iterator[TopicMetadata]:
         for name in sorted(self._topics):
             yield self._topics[name]
 
-    def find(self, name: str) -> Topic | None:
-        """The topic of that name."""
+    def find(self, name: str) -> TopicMetadata | None:
         return self._topics.get(name)
 
-    def find_by_id(self, topic_id: uuid.UUID) -> Topic | None:
-        """The topic with that id."""
+    def find_by_id(self, topic_id: uuid.UUID) -> TopicMetadata | None:
         return self._by_id.get(topic_id)
 
-    def topic(self, name: str) -> Topic:
+    def topic(self, name: str) -> TopicMetadata:
         """The topic of that name, or UNKNOWN_TOPIC_OR_PARTITION."""
         found = self._topics.get(name)
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return found
 
-    def unfinished_deletions(self) -> list[Topic]:
-        """Topics whose deletion was decided but whose files may still be there."""
+    def unfinished_deletions(self) -> list[TopicMetadata]:
+        """Topics that are deleted, but whose files may still exist."""
         return list(self._deleting.values())
 
     def broker_configs(self, node: int | None) -> Mapping[str, str]:
-        """What was set at run time for one broker, or for all (None)."""
+        """The dynamic configs of one broker, or of all brokers (None)."""
         return self._broker_configs.get(node, {})
 
     def group_configs(self, group: str) -> Mapping[str, str]:
-        """What was set for a group."""
         return self._group_configs.get(group, {})
 
     # --- commands ------------------------------------------------------------------------------
@@ -88,11 +84,13 @@ class ClusterMetadata:
         partitions: int,
         configs: Mapping[str, str],
         defaults: TopicSettings,
-    ) -> Topic:
+    ) -> TopicMetadata:
         """The record of a new topic."""
         check_topic_name(name)
         if name == METADATA_TOPIC:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"The name {name} is the broker's own.")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"The name {name} is reserved for the broker."
+            )
         if name in self._topics:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         twin = self._by_collision_key.get(collision_key(name))
@@ -103,15 +101,15 @@ class ClusterMetadata:
             )
         _check_partition_count(partitions)
         defaults.override(configs)
-        return Topic(name, topic_id, partitions, dict(configs))
+        return TopicMetadata(name, topic_id, partitions, dict(configs))
 
-    def add_partitions(self, name: str, total: int) -> Topic:
-        """The record of a topic with more partitions than it has."""
+    def add_partitions(self, name: str, total: int) -> TopicMetadata:
+        """The record of a topic with more partitions; fewer are rejected."""
         topic = self.topic(name)
         if is_internal(name):
             raise ApiError(
                 ErrorCode.INVALID_REQUEST,
-                f"{name} cannot grow: the number of its partitions tells where things are in it.",
+                f"{name} cannot get more partitions: keys are mapped to partitions by their number.",
             )
         if total == topic.partitions:
             raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {total} partition(s).")
@@ -126,34 +124,33 @@ class ClusterMetadata:
 
     def set_topic_configs(
         self, name: str, configs: Mapping[str, str], defaults: TopicSettings
-    ) -> Topic:
-        """The record of a topic that has exactly these configs of its own."""
+    ) -> TopicMetadata:
+        """The record of a topic with exactly these configs."""
         topic = self.topic(name)
         defaults.override(configs)
         return dataclasses.replace(topic, configs=dict(configs))
 
-    def delete_topic(self, name: str) -> Topic:
-        """The record that decides a topic's end; TopicGone follows when its files are gone."""
+    def delete_topic(self, name: str) -> TopicMetadata:
+        """The record that deletes a topic; a TopicGone follows when its files are removed."""
         return dataclasses.replace(self.topic(name), deleting=True)
 
     def reserve_producer_ids(self) -> ProducerIds:
-        """The record that hands out the next block of producer ids."""
+        """The record that reserves the next block of producer ids."""
         return ProducerIds(self.next_producer_id + PRODUCER_ID_BLOCK)
 
-    # --- the only mutator ----------------------------------------------------------------------
+    # --- replay --------------------------------------------------------------------------------
 
     def replay(self, record: MetadataRecord) -> None:
-        """Take a record that is in the log into the state."""
         match record:
-            case Topic(deleting=True):
-                self._forget(record.id)
+            case TopicMetadata(deleting=True):
+                self._remove(record.id)
                 self._deleting[record.id] = record
-            case Topic():
+            case TopicMetadata():
                 self._topics[record.name] = record
                 self._by_id[record.id] = record
                 self._by_collision_key[collision_key(record.name)] = record.name
-            case TopicGone():
-                self._forget(record.id)
+            case TopicDeleted():
+                self._remove(record.id)
                 self._deleting.pop(record.id, None)
             case BrokerConfigs():
                 self._broker_configs[record.node] = record.configs
@@ -166,7 +163,7 @@ class ClusterMetadata:
             case LeaderEpoch():
                 self.leader_epoch = record.epoch
 
-    def _forget(self, topic_id: uuid.UUID) -> None:
+    def _remove(self, topic_id: uuid.UUID) -> None:
         topic = self._by_id.pop(topic_id, None)
         if topic is not None:
             del self._topics[topic.name]
@@ -179,5 +176,5 @@ def _check_partition_count(count: int) -> None:
     if count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,
-            f"{count} partitions are too many: a topic may have {MAX_PARTITIONS}.",
+            f"{count} partitions exceed the limit of {MAX_PARTITIONS} partitions per topic.",
         )

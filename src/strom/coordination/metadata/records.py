@@ -1,7 +1,7 @@
-"""The records of the cluster metadata log: a key that names the thing, a value that holds all of it.
+"""The records of the cluster metadata log: a key, and a value with the whole state for that key.
 
-Each value stands for the whole thing, not for a change, so the log can be compacted by key: what is
-left is the state. A value of None (a tombstone) means that the thing is gone.
+Values are states, not changes, so that the log can be compacted by key. A value of None (a tombstone)
+deletes the key.
 """
 
 import json
@@ -13,27 +13,27 @@ from strom.model.errors import CorruptData
 
 
 @dataclass(frozen=True)
-class Topic:
-    """A topic as the cluster knows it. `configs` holds only what was set for it, as text."""
+class TopicMetadata:
+    """A topic. `configs` holds only what was set for this topic, as text."""
 
     name: str
     id: uuid.UUID
     partitions: int
     configs: dict[str, str] = field(default_factory=dict)
     deleting: bool = False
-    """Set before its files go, so that a crash in between is finished at the next start."""
+    """Set before its files are removed, so that the next start completes an interrupted deletion."""
 
 
 @dataclass(frozen=True)
-class TopicGone:
-    """The topic with this id, and all its files, are gone."""
+class TopicDeleted:
+    """The topic with this id and its files are deleted."""
 
     id: uuid.UUID
 
 
 @dataclass(frozen=True)
 class BrokerConfigs:
-    """What was set for a broker while it ran; node None holds for every broker."""
+    """The dynamic configs of a broker; node None stands for all brokers."""
 
     node: int | None
     configs: dict[str, str]
@@ -41,7 +41,7 @@ class BrokerConfigs:
 
 @dataclass(frozen=True)
 class GroupConfigs:
-    """What was set for a group, as text; nothing if everything was taken back."""
+    """The configs of a group, as text; empty if all were reset."""
 
     group: str
     configs: dict[str, str]
@@ -49,27 +49,26 @@ class GroupConfigs:
 
 @dataclass(frozen=True)
 class ProducerIds:
-    """Producer ids below `next_id` have been handed out."""
+    """Producer ids below `next_id` are reserved."""
 
     next_id: int
 
 
 @dataclass(frozen=True)
 class LeaderEpoch:
-    """Raised at every start after a crash, so that clients notice a log that may have lost its tail."""
+    """Bumped at every start after a crash, so that clients detect a log that may have lost its tail."""
 
     epoch: int
 
 
 MetadataRecord: TypeAlias = (
-    Topic | TopicGone | BrokerConfigs | GroupConfigs | ProducerIds | LeaderEpoch
+    TopicMetadata | TopicDeleted | BrokerConfigs | GroupConfigs | ProducerIds | LeaderEpoch
 )
 
 
 def encode(record: MetadataRecord) -> tuple[bytes, bytes | None]:
-    """Key and value for the log."""
     match record:
-        case Topic():
+        case TopicMetadata():
             value = {
                 "name": record.name,
                 "partitions": record.partitions,
@@ -77,7 +76,7 @@ def encode(record: MetadataRecord) -> tuple[bytes, bytes | None]:
                 "deleting": record.deleting,
             }
             return f"topic:{record.id}".encode(), _dump(value)
-        case TopicGone():
+        case TopicDeleted():
             return f"topic:{record.id}".encode(), None
         case BrokerConfigs():
             node = "" if record.node is None else record.node
@@ -92,11 +91,11 @@ def encode(record: MetadataRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes | None, value: bytes | None) -> MetadataRecord:
-    """The record for a key and a value; CorruptData if they are none of ours."""
+    """The record for a key and a value; CorruptData if they are malformed."""
     try:
         kind, _, rest = (key or b"").decode().partition(":")
         if kind == "topic" and value is None:
-            return TopicGone(uuid.UUID(rest))
+            return TopicDeleted(uuid.UUID(rest))
         if kind == "group" and value is None:
             return GroupConfigs(rest, {})
         return _decode_value(kind, rest, json.loads(value or b""))
@@ -107,7 +106,7 @@ def decode(key: bytes | None, value: bytes | None) -> MetadataRecord:
 def _decode_value(kind: str, rest: str, value: dict[str, Any]) -> MetadataRecord:
     match kind:
         case "topic":
-            return Topic(
+            return TopicMetadata(
                 name=value["name"],
                 id=uuid.UUID(rest),
                 partitions=value["partitions"],
@@ -122,7 +121,7 @@ def _decode_value(kind: str, rest: str, value: dict[str, Any]) -> MetadataRecord
             return ProducerIds(value["next"])
         case "leader-epoch":
             return LeaderEpoch(value["epoch"])
-    raise ValueError(f"unknown kind {kind!r}")
+    raise ValueError(f"unknown type {kind!r}")
 
 
 def _dump(value: dict[str, Any]) -> bytes:

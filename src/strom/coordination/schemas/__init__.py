@@ -1,1 +1,1 @@
-"""What a broker knows of the schema registry's topic: which schema ids there are."""
+"""The schema ids of the registry's topic, for validation in the broker."""

@@ -1,1 +1,1 @@
-"""Transactions: which producer may write, what belongs together, and how it ended."""
+"""Transactions: producer ids and epochs, the partitions of a transaction, and its result (KIP-98)."""

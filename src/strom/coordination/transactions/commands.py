@@ -1,4 +1,4 @@
-"""What a coordinator of transactions can be asked to do."""
+"""The commands of the transaction coordinator."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -8,26 +8,26 @@ from strom.model.topics import TopicPartition
 
 
 @dataclass(frozen=True, kw_only=True)
-class Init:
-    """Become the producer of a transactional id: whoever was it before is out."""
+class InitProducer:
+    """Become the producer of a transactional id, and fence the previous one."""
 
     transactional_id: str
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
-    """Whom the caller believes to be, if it wants to go on after an error; else nobody."""
+    """The caller's current producer id, if it recovers from an error (KIP-360)."""
     epoch: int = NO_EPOCH
-    fresh_producer_id: int | None = None
-    """An id that nobody has, should one be needed (`TransactionCoordinator.needs_producer_id`)."""
+    new_producer_id: int | None = None
+    """An unused id, if one is needed (`TransactionCoordinator.needs_producer_id`)."""
 
     @property
-    def goes_on(self) -> bool:
-        """Whether the caller says who it was before."""
+    def keeps_producer_id(self) -> bool:
+        """Whether the caller keeps its producer id (KIP-360)."""
         return self.producer_id != NO_PRODUCER_ID
 
 
 @dataclass(frozen=True, kw_only=True)
 class AddPartitions:
-    """Make partitions part of the transaction; it begins with the first ones."""
+    """Add partitions to the transaction; the first ones begin it."""
 
     transactional_id: str
     producer_id: int
@@ -37,17 +37,15 @@ class AddPartitions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class End:
-    """Commit or abort."""
-
+class EndTransaction:
     transactional_id: str
     producer_id: int
     epoch: int
     commit: bool
     bumps_epoch: bool
-    """Whether the client goes on with a new epoch after every transaction (KIP-890)."""
-    fresh_producer_id: int | None = None
-    """An id that nobody has, should one be needed (`TransactionCoordinator.needs_producer_id`)."""
+    """Whether every end bumps the epoch: transactions version 2 (KIP-890)."""
+    new_producer_id: int | None = None
+    """An unused id, if one is needed (`TransactionCoordinator.needs_producer_id`)."""
 
 
-Command: TypeAlias = Init | AddPartitions | End
+TransactionCommand: TypeAlias = InitProducer | AddPartitions | EndTransaction

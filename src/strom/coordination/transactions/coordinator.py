@@ -1,22 +1,31 @@
-"""The coordinator of transactions: commands in; records, answers and markers out.
+"""The transaction coordinator: commands in; records, responses and markers out.
 
-A command looks, and says in an Outcome what shall happen. Only `replay` changes what is known, in the
-same way at start-up and at run time; a Transaction is never changed, but replaced by the next. Who waits
-for the markers of a transaction is kept in memory only.
+A command reads the state and returns an Outcome. Only `replay` changes the state, at start-up and at run
+time alike; a Transaction is immutable and replaced. Requests that wait for markers are in memory only.
 """
 
 import dataclasses
 from collections.abc import Iterator
 
-from strom.coordination.transactions.commands import AddPartitions, Command, End, Init
-from strom.coordination.transactions.outcome import Answered, Markers, Outcome, Ticket
+from strom.coordination.transactions.commands import (
+    AddPartitions,
+    EndTransaction,
+    InitProducer,
+    TransactionCommand,
+)
+from strom.coordination.transactions.outcome import (
+    Markers,
+    Ticket,
+    TransactionOutcome,
+    TransactionResponse,
+)
 from strom.coordination.transactions.records import (
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
     NOT_STARTED,
-    Transaction,
-    TransactionGone,
+    TransactionDeleted,
+    TransactionMetadata,
     TransactionRecord,
     is_exhausted,
 )
@@ -26,49 +35,45 @@ from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
 
 SERVER_VERSION = 2
-"""Of transactions: what the broker itself writes down when it ends one that was left alone."""
+"""The transactions version that the broker writes when it aborts a transaction itself."""
 
 S = TransactionState
 
 
 class TransactionCoordinator:
-    """All transactional ids of a broker."""
-
     def __init__(self, settings: BrokerSettings) -> None:
         self._settings = settings
-        self._transactions: dict[str, Transaction] = {}
-        self._waiting: dict[str, list[tuple[Ticket, Answered | None]]] = {}
-        """Who is told when the transaction is complete; None stands for its producer's new epoch."""
+        self._transactions: dict[str, TransactionMetadata] = {}
+        self._waiting: dict[str, list[tuple[Ticket, TransactionResponse | None]]] = {}
+        """The responses to send when the transaction is complete; None: the producer's new epoch."""
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
-    def transactions(self) -> Iterator[Transaction]:
-        """Every transactional id, by name."""
+    def transactions(self) -> Iterator[TransactionMetadata]:
         for name in sorted(self._transactions):
             yield self._transactions[name]
 
-    def all_transactions(self) -> tuple[Transaction, ...]:
+    def all_transactions(self) -> tuple[TransactionMetadata, ...]:
         """Every transactional id as it is now, in no order."""
         return tuple(self._transactions.values())
 
-    def find(self, transactional_id: str) -> Transaction | None:
-        """What is known of a transactional id."""
+    def find(self, transactional_id: str) -> TransactionMetadata | None:
         return self._transactions.get(transactional_id)
 
-    def needs_producer_id(self, command: Command) -> bool:
-        """Whether a command will need an id that nobody has."""
+    def needs_producer_id(self, command: TransactionCommand) -> bool:
+        """Whether a command needs an unused producer id."""
         known = self._transactions.get(command.transactional_id)
         match command:
-            case Init():
+            case InitProducer():
                 return known is None or (known.is_exhausted and known.state.is_idle)
-            case End():
+            case EndTransaction():
                 return command.bumps_epoch and known is not None and known.is_exhausted
         return False
 
     def check_part_of(
         self, transactional_id: str, producer_id: int, epoch: int, partition: TopicPartition
     ) -> ErrorCode:
-        """Whether this producer may write to a partition now; TRANSACTION_ABORTABLE if not yet added."""
+        """Whether this producer may write to a partition; TRANSACTION_ABORTABLE if it was not added."""
         known = self._transactions.get(transactional_id)
         if known is None or known.producer_id != producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -81,10 +86,10 @@ class TransactionCoordinator:
         return ErrorCode.TRANSACTION_ABORTABLE
 
     def open_partitions(self) -> dict[tuple[int, TopicPartition], int]:
-        """By producer and partition, the last epoch of batches that belong to what is not complete.
+        """The partitions of incomplete transactions, with the last epoch of their batches.
 
-        An end that moves the epoch on names the next one: batches that have it already are of the
-        transaction after.
+        An ending transaction with a bumped epoch has the next one: batches with that epoch belong to
+        the transaction after it.
         """
         return {
             (known.producer_id, partition): known.epoch - (known.state.is_ending and known.bumped)
@@ -94,124 +99,129 @@ class TransactionCoordinator:
 
     # --- commands ------------------------------------------------------------------------------
 
-    def handle(self, command: Command, ticket: Ticket, now_ms: int) -> Outcome:
-        """Do what is asked; the ticket is answered in this outcome or in a later one."""
-        out = Outcome(command.transactional_id)
+    def handle(
+        self, command: TransactionCommand, ticket: Ticket, now_ms: int
+    ) -> TransactionOutcome:
+        """Handle a command; the response to the ticket is in this outcome or in a later one."""
+        out = TransactionOutcome(command.transactional_id)
         try:
             if not command.transactional_id:
                 raise ApiError(ErrorCode.INVALID_REQUEST)
             match command:
-                case Init():
+                case InitProducer():
                     self._init(command, ticket, out, now_ms)
                 case AddPartitions():
                     self._add(command, ticket, out, now_ms)
-                case End():
+                case EndTransaction():
                     self._end(command, ticket, out, now_ms)
         except ApiError as error:
-            out.answers.append((ticket, Answered(code=error.code)))
+            out.responses.append((ticket, TransactionResponse(code=error.code)))
         return out
 
-    def markers_written(self, transactional_id: str, now_ms: int) -> Outcome:
-        """Every partition knows how the transaction ended: it is complete."""
-        out = Outcome(transactional_id, is_decided=True)
+    def on_markers_written(self, transactional_id: str, now_ms: int) -> TransactionOutcome:
+        """All markers are durable: the transaction is complete."""
+        out = TransactionOutcome(transactional_id, is_durable=True)
         known = self._transactions.get(transactional_id)
         if known is None or not known.state.is_ending:
             return out
         complete = self._complete(known, now_ms)
         out.records.append(complete)
-        told = Answered(producer_id=complete.producer_id, epoch=complete.epoch)
-        for ticket, answer in self._waiting.pop(transactional_id, ()):
-            out.answers.append((ticket, answer or told))
+        completed = TransactionResponse(producer_id=complete.producer_id, epoch=complete.epoch)
+        for ticket, response in self._waiting.pop(transactional_id, ()):
+            out.responses.append((ticket, completed if response is None else response))
         return out
 
     def abandon(self, transactional_id: str) -> list[Ticket]:
-        """What should have ended a transaction could not be written: who is to be told."""
+        """The end of a transaction could not be written; returns the requests that wait for it."""
         return [ticket for ticket, _ in self._waiting.pop(transactional_id, ())]
 
-    def abort_timed_out(self, now_ms: int) -> list[Outcome]:
-        """Abort what was left open for too long; its producer is out."""
+    def abort_timed_out(self, now_ms: int) -> list[TransactionOutcome]:
+        """Abort transactions past their timeout, and fence their producers."""
         return [
             self._fence(known, now_ms)
             for known in self._transactions.values()
             if known.state is S.ONGOING and known.started_ms + known.timeout_ms < now_ms
         ]
 
-    def expire(self, now_ms: int) -> list[Outcome]:
-        """Forget transactional ids that nobody has used for long."""
+    def expire(self, now_ms: int) -> list[TransactionOutcome]:
+        """Delete transactional ids that were idle for `transactional.id.expiration.ms`."""
         oldest_ms = now_ms - self._settings.transactional_id_expiration_ms
         return [
-            Outcome(name, [TransactionGone(name)])
+            TransactionOutcome(name, [TransactionDeleted(name)])
             for name, known in self._transactions.items()
             if known.state.is_idle and known.updated_ms <= oldest_ms
         ]
 
-    def resume(self) -> Iterator[Outcome]:
-        """After the log was replayed: what was decided has to be told to its partitions, again."""
+    def resume(self) -> Iterator[TransactionOutcome]:
+        """After replay: the markers of transactions that were ending must be written again."""
         for known in self._transactions.values():
             if known.state.is_ending:
-                yield Outcome(known.transactional_id, markers=_markers(known))
+                yield TransactionOutcome(known.transactional_id, markers=_markers(known))
 
-    # --- the only mutator of what is written ---------------------------------------------------
+    # --- replay --------------------------------------------------------------------------------
 
     def replay(self, record: TransactionRecord) -> None:
-        """Take a record that is in the log into the state."""
-        if isinstance(record, TransactionGone):
+        if isinstance(record, TransactionDeleted):
             self._transactions.pop(record.transactional_id, None)
         else:
             self._transactions[record.transactional_id] = record
 
-    # --- a producer begins ---------------------------------------------------------------------
+    # --- InitProducerId ------------------------------------------------------------------------
 
-    def _init(self, command: Init, ticket: Ticket, out: Outcome, now_ms: int) -> None:
+    def _init(
+        self, command: InitProducer, ticket: Ticket, out: TransactionOutcome, now_ms: int
+    ) -> None:
         if not 0 < command.timeout_ms <= self._settings.transaction_max_timeout_ms:
             raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
         known = self._transactions.get(command.transactional_id)
         if known is None:
-            fresh = Transaction(
+            fresh = TransactionMetadata(
                 transactional_id=command.transactional_id,
-                producer_id=_fresh(command),
+                producer_id=_new_producer_id(command),
                 epoch=0,
                 timeout_ms=command.timeout_ms,
                 updated_ms=now_ms,
             )
-        elif command.goes_on and not _may_be(command, known):
+        elif command.keeps_producer_id and not _is_same_producer(command, known):
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         elif known.state.is_ending:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
         elif known.state is S.ONGOING:
-            if command.goes_on and command.epoch != known.epoch:
-                # Kafka would abort; but someone who is out must not disturb who is in.
+            if command.keeps_producer_id and command.epoch != known.epoch:
+                # Kafka aborts here, but a fenced producer must not disturb the current one.
                 raise ApiError(ErrorCode.PRODUCER_FENCED)
-            # Told only when the abort is complete, so that the next try goes through.
-            told = Answered(code=ErrorCode.CONCURRENT_TRANSACTIONS)
-            self._wait_for_end(known, ticket, told)
+            # The response waits until the abort is complete, so that the client's retry succeeds.
+            response = TransactionResponse(code=ErrorCode.CONCURRENT_TRANSACTIONS)
+            self._wait_for_end(known, ticket, response)
             fenced = self._fence(known, now_ms)
             out.records, out.markers = fenced.records, fenced.markers
             return
         else:
             fresh = self._next_producer(command, known, now_ms)
         out.records.append(fresh)
-        told = Answered(producer_id=fresh.producer_id, epoch=fresh.epoch)
-        out.answers.append((ticket, told))
+        response = TransactionResponse(producer_id=fresh.producer_id, epoch=fresh.epoch)
+        out.responses.append((ticket, response))
 
-    def _next_producer(self, command: Init, known: Transaction, now_ms: int) -> Transaction:
-        """The producer after the present one: with the next epoch, or with a new id if there is none."""
+    def _next_producer(
+        self, command: InitProducer, known: TransactionMetadata, now_ms: int
+    ) -> TransactionMetadata:
+        """The next producer: with a bumped epoch, or with a new id if the epochs are exhausted."""
         producer_id, epoch = known.producer_id, known.epoch + 1
         was_last = known.last_epoch not in (NO_EPOCH, known.epoch) and (
             command.epoch == known.last_epoch
         )
-        if command.goes_on and command.epoch != known.epoch and not was_last:
+        if command.keeps_producer_id and command.epoch != known.epoch and not was_last:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
-        if command.goes_on and was_last and known.epoch != LAST_EPOCH:
-            # Asked again, because the answer got lost: nobody else has come since.
+        if command.keeps_producer_id and was_last and known.epoch != LAST_EPOCH:
+            # A retry after a lost response: no other producer was initialized since.
             epoch = known.epoch
         elif known.is_exhausted:
-            producer_id, epoch = _fresh(command), 0
+            producer_id, epoch = _new_producer_id(command), 0
         return dataclasses.replace(
             known,
             producer_id=producer_id,
             epoch=epoch,
-            last_epoch=command.epoch if command.goes_on else NO_EPOCH,
+            last_epoch=command.epoch if command.keeps_producer_id else NO_EPOCH,
             previous_producer_id=known.producer_id,
             next_producer_id=NO_PRODUCER_ID,
             state=S.EMPTY,
@@ -222,9 +232,11 @@ class TransactionCoordinator:
             client_version=0,
         )
 
-    # --- a transaction grows -------------------------------------------------------------------
+    # --- AddPartitionsToTxn --------------------------------------------------------------------
 
-    def _add(self, command: AddPartitions, ticket: Ticket, out: Outcome, now_ms: int) -> None:
+    def _add(
+        self, command: AddPartitions, ticket: Ticket, out: TransactionOutcome, now_ms: int
+    ) -> None:
         known = self._of_producer(command.transactional_id, command.producer_id)
         if known.epoch != command.epoch or known.epoch == LAST_EPOCH:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
@@ -241,17 +253,19 @@ class TransactionCoordinator:
                 client_version=command.client_version,
             )
             out.records.append(grown)
-        out.answers.append((ticket, Answered()))
+        out.responses.append((ticket, TransactionResponse()))
 
-    def _of_producer(self, transactional_id: str, producer_id: int) -> Transaction:
+    def _of_producer(self, transactional_id: str, producer_id: int) -> TransactionMetadata:
         known = self._transactions.get(transactional_id)
         if known is None or known.producer_id != producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return known
 
-    # --- a transaction ends --------------------------------------------------------------------
+    # --- EndTxn --------------------------------------------------------------------------------
 
-    def _end(self, command: End, ticket: Ticket, out: Outcome, now_ms: int) -> None:
+    def _end(
+        self, command: EndTransaction, ticket: Ticket, out: TransactionOutcome, now_ms: int
+    ) -> None:
         known = self._transactions.get(command.transactional_id)
         is_retry = command.bumps_epoch and known is not None and _was_bumped(command, known)
         if known is None or (known.producer_id != command.producer_id and not is_retry):
@@ -266,18 +280,24 @@ class TransactionCoordinator:
             self._wait_for_end(known, ticket, None)
             ending = self._prepare(known, command, now_ms)
         elif command.bumps_epoch and not is_retry and not command.commit:
-            # Nothing was written; but what is still on its way must not get into the next one.
+            # Nothing was written, but batches in flight must not become part of the next transaction.
             self._wait_for_end(known, ticket, None)
             begun = dataclasses.replace(known, started_ms=now_ms, partitions=frozenset())
             ending = self._prepare(begun, command, now_ms)
         else:
-            self._answer_repeated_end(command, known, ticket, out, is_retry=is_retry)
+            self._respond_to_repeated_end(command, known, ticket, out, is_retry=is_retry)
             return
         out.records.append(ending)
         out.markers = _markers(ending)
 
-    def _answer_repeated_end(
-        self, command: End, known: Transaction, ticket: Ticket, out: Outcome, *, is_retry: bool
+    def _respond_to_repeated_end(
+        self,
+        command: EndTransaction,
+        known: TransactionMetadata,
+        ticket: Ticket,
+        out: TransactionOutcome,
+        *,
+        is_retry: bool,
     ) -> None:
         wanted = (
             (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)
@@ -288,10 +308,12 @@ class TransactionCoordinator:
             raise ApiError(ErrorCode.INVALID_TXN_STATE)
         if known.state.is_ending:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-        told = Answered(producer_id=known.producer_id, epoch=known.epoch)
-        out.answers.append((ticket, told))
+        response = TransactionResponse(producer_id=known.producer_id, epoch=known.epoch)
+        out.responses.append((ticket, response))
 
-    def _prepare(self, known: Transaction, command: End, now_ms: int) -> Transaction:
+    def _prepare(
+        self, known: TransactionMetadata, command: EndTransaction, now_ms: int
+    ) -> TransactionMetadata:
         ending = dataclasses.replace(
             known,
             state=S.PREPARE_COMMIT if command.commit else S.PREPARE_ABORT,
@@ -304,11 +326,11 @@ class TransactionCoordinator:
             ending,
             epoch=known.epoch + 1,
             last_epoch=known.epoch,
-            next_producer_id=_fresh(command) if known.is_exhausted else NO_PRODUCER_ID,
+            next_producer_id=_new_producer_id(command) if known.is_exhausted else NO_PRODUCER_ID,
         )
 
-    def _fence(self, known: Transaction, now_ms: int) -> Outcome:
-        """Abort, and take the epoch from whoever holds it."""
+    def _fence(self, known: TransactionMetadata, now_ms: int) -> TransactionOutcome:
+        """Abort, and fence the producer with a bumped epoch."""
         fenced = dataclasses.replace(
             known,
             state=S.PREPARE_ABORT,
@@ -317,9 +339,9 @@ class TransactionCoordinator:
             updated_ms=now_ms,
             client_version=SERVER_VERSION,
         )
-        return Outcome(known.transactional_id, [fenced], markers=_markers(fenced))
+        return TransactionOutcome(known.transactional_id, [fenced], markers=_markers(fenced))
 
-    def _complete(self, known: Transaction, now_ms: int) -> Transaction:
+    def _complete(self, known: TransactionMetadata, now_ms: int) -> TransactionMetadata:
         committed = known.state is S.PREPARE_COMMIT
         rotates = known.next_producer_id != NO_PRODUCER_ID
         return dataclasses.replace(
@@ -333,25 +355,27 @@ class TransactionCoordinator:
             updated_ms=now_ms,
         )
 
-    def _wait_for_end(self, known: Transaction, ticket: Ticket, answer: Answered | None) -> None:
-        self._waiting.setdefault(known.transactional_id, []).append((ticket, answer))
+    def _wait_for_end(
+        self, known: TransactionMetadata, ticket: Ticket, response: TransactionResponse | None
+    ) -> None:
+        self._waiting.setdefault(known.transactional_id, []).append((ticket, response))
 
 
-def _fresh(command: Init | End) -> int:
-    if command.fresh_producer_id is None:
-        # What was known has changed while the caller went to look for one; the next try has it.
+def _new_producer_id(command: InitProducer | EndTransaction) -> int:
+    if command.new_producer_id is None:
+        # The state has changed while the caller reserved an id; the client's retry has one.
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    return command.fresh_producer_id
+    return command.new_producer_id
 
 
-def _may_be(command: Init, known: Transaction) -> bool:
-    """Whether the caller may have been this producer, or the one before the last change of its id."""
+def _is_same_producer(command: InitProducer, known: TransactionMetadata) -> bool:
+    """Whether the caller is this producer, or had its previous producer id."""
     was_rotated = command.producer_id == known.previous_producer_id and is_exhausted(command.epoch)
     return command.producer_id == known.producer_id or was_rotated
 
 
-def _was_bumped(command: End, known: Transaction) -> bool:
-    """Whether the same request came before, and has moved the epoch on already."""
+def _was_bumped(command: EndTransaction, known: TransactionMetadata) -> bool:
+    """Whether the request is a retry: the first one has bumped the epoch already."""
     rotated = (
         known.previous_producer_id == command.producer_id
         and is_exhausted(command.epoch)
@@ -361,7 +385,7 @@ def _was_bumped(command: End, known: Transaction) -> bool:
     return (same and known.epoch == command.epoch + 1) or rotated
 
 
-def _markers(ending: Transaction) -> Markers:
+def _markers(ending: TransactionMetadata) -> Markers:
     return Markers(
         transactional_id=ending.transactional_id,
         producer_id=ending.producer_id,

@@ -1,7 +1,8 @@
-"""What comes of a command: records to write, answers to give, markers to write.
+"""The outcome of a command: records and markers to write, and responses to send.
 
-The order is the whole of exactly once: the records must be safe on disk before the first marker is
-written, and all markers safe before the transaction is called complete.
+Exactly once depends on the order: the records must be durable before the first marker is written, and all
+markers before the transaction is complete. Otherwise a crash could undo a commit that consumers have
+seen.
 """
 
 import dataclasses
@@ -20,21 +21,21 @@ Ticket: TypeAlias = Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered:
-    """Whether it went well, and who the producer is from now on."""
+class TransactionResponse:
+    """The error code, and the producer id and epoch from now on."""
 
     code: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
     epoch: int = NO_EPOCH
 
-    def failed(self, code: ErrorCode) -> Self:
-        """The same answer, had the records not been written."""
+    def with_error(self, code: ErrorCode) -> Self:
+        """The response if the records could not be written."""
         return dataclasses.replace(self, code=code, producer_id=NO_PRODUCER_ID, epoch=NO_EPOCH)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Markers:
-    """Every one of these partitions has to be told how the transaction ended."""
+    """The markers to write to these partitions."""
 
     transactional_id: str
     producer_id: int
@@ -44,13 +45,13 @@ class Markers:
 
 
 @dataclass
-class Outcome:
-    """Collects what one command brings about for one transactional id."""
+class TransactionOutcome:
+    """The effects of one command on one transactional id."""
 
     transactional_id: str
     records: list[TransactionRecord] = field(default_factory=list)
-    answers: list[tuple[Ticket, Answered]] = field(default_factory=list)
+    responses: list[tuple[Ticket, TransactionResponse]] = field(default_factory=list)
     markers: Markers | None = None
-    """To be written once the records are safe."""
-    is_decided: bool = False
-    """Whether the answers tell only what is safe already, so that they need not wait for the disk."""
+    """To write when the records are durable."""
+    is_durable: bool = False
+    """Whether the responses depend only on durable state, so that they need not wait for the records."""

@@ -1,7 +1,7 @@
-"""The records of transactions: what they are here, and as bytes in `__transaction_state`.
+"""The records of transactions, and their bytes in `__transaction_state`.
 
-Each record holds all that is known of a transactional id, so the topic can be compacted by key. The
-bytes are Kafka's own, so that its tools can read them.
+Each record holds the whole state of a transactional id, so that the topic can be compacted by key. The
+bytes are Kafka's, so that its tools can read them.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ NO_EPOCH = -1
 NOT_STARTED = -1
 FIRST_VERSION_WITH_BUMPS = 2
 LAST_EPOCH = 32767
-"""No client ever gets this one: so there is always one more to fence its producer with."""
+"""Never given to a client: it is reserved to fence the last producer (as in Kafka)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transaction:
-    """A transactional id: its producer, and its present or last transaction."""
+class TransactionMetadata:
+    """A transactional id: its producer, and its current or last transaction."""
 
     transactional_id: str
     producer_id: int
@@ -36,45 +36,44 @@ class Transaction:
     started_ms: int = NOT_STARTED
     updated_ms: int
     previous_producer_id: int = NO_PRODUCER_ID
-    """What the id was before the last change of epoch or id."""
+    """The producer id before the last change of epoch or id."""
     next_producer_id: int = NO_PRODUCER_ID
-    """The id to go on with after this transaction, when no epoch is left for the present one."""
+    """The producer id after this transaction, if the epochs of the current id are exhausted."""
     last_epoch: int = NO_EPOCH
-    """The epoch before this one, if its owner asked for the change itself. Not in the log."""
+    """The previous epoch, if its owner requested the bump. Not in the log."""
     client_version: int = 0
-    """Of transactions, as the client last spoke it: 2 if it knows KIP-890."""
+    """The transactions version of the client's last request; 2: KIP-890."""
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether there is no further epoch for a client to have."""
+        """Whether no epoch is left for a client."""
         return is_exhausted(self.epoch)
 
     @property
     def bumped(self) -> bool:
-        """Whether the last end of a transaction has moved the epoch on."""
+        """Whether the last end of a transaction has bumped the epoch."""
         return self.client_version >= FIRST_VERSION_WITH_BUMPS
 
 
 @dataclass(frozen=True)
-class TransactionGone:
-    """The transactional id is forgotten."""
+class TransactionDeleted:
+    """The transactional id is deleted."""
 
     transactional_id: str
 
 
-TransactionRecord: TypeAlias = Transaction | TransactionGone
+TransactionRecord: TypeAlias = TransactionMetadata | TransactionDeleted
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Whether no client can have an epoch after this one."""
+    """Whether no client can get an epoch after this one."""
     return epoch >= LAST_EPOCH - 1
 
 
 def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
-    """Key and value for the log."""
     key = stored.TransactionKey(transactional_id=record.transactional_id)
     key_bytes = stored.KEY_VERSION.to_bytes(2, "big") + encode_struct(key, stored.KEY_VERSION)
-    if isinstance(record, TransactionGone):
+    if isinstance(record, TransactionDeleted):
         return key_bytes, None
     value = stored.TransactionValue(
         producer_id=record.producer_id,
@@ -92,7 +91,7 @@ def encode(record: TransactionRecord) -> tuple[bytes, bytes | None]:
     return key_bytes, version.to_bytes(2, "big") + encode_struct(value, version)
 
 
-def _by_topic(record: Transaction) -> list[stored.TransactionPartitions] | None:
+def _by_topic(record: TransactionMetadata) -> list[stored.TransactionPartitions] | None:
     if record.state is TransactionState.EMPTY:
         return None
     topics: dict[str, stored.TransactionPartitions] = {}
@@ -103,20 +102,20 @@ def _by_topic(record: Transaction) -> list[stored.TransactionPartitions] | None:
 
 
 def decode(key: bytes | None, value: bytes | None) -> TransactionRecord | None:
-    """The record for a key and a value; None if it is of a kind that is not known here."""
+    """The record for a key and a value; None for an unknown type."""
     try:
         if version_of(key or b"") != stored.KEY_VERSION:
             return None
         named = decode_struct(stored.TransactionKey, stored.KEY_VERSION, memoryview(key or b""), 2)
         if value is None:
-            return TransactionGone(named.transactional_id)
+            return TransactionDeleted(named.transactional_id)
         found = decode_struct(stored.TransactionValue, version_of(value), memoryview(value), 2)
         state = TransactionState.numbered(found.transaction_status)
         if state is None:
-            raise ProtocolError(f"there is no state {found.transaction_status}")
+            raise ProtocolError(f"unknown state {found.transaction_status}")
     except ProtocolError as error:
         raise CorruptData(f"unreadable transaction record {key!r}: {error}") from error
-    return Transaction(
+    return TransactionMetadata(
         transactional_id=named.transactional_id,
         producer_id=found.producer_id,
         epoch=found.producer_epoch,

@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from strom.broker.share_sessions import SessionKey, ShareSession, TopicIdPartition
-from strom.coordination.groups.share.partitions.share_partition import Acknowledgement, Verdict
+from strom.coordination.groups.share.partitions.share_partition import (
+    Acknowledgement,
+    AcknowledgeType,
+)
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.server.kafka.context import Context
 from strom.wire.kafka.messages.k78_share_fetch import AcknowledgementBatch
@@ -126,11 +129,11 @@ class Acknowledgements:
     def _checked(self, batch: AcknowledgementBatch) -> Acknowledgement:
         verdicts = batch.acknowledge_types
         count = batch.last_offset - batch.first_offset + 1
-        last_kind = Verdict.RENEW if self._may_renew else Verdict.REJECT
+        last_kind = AcknowledgeType.RENEW if self._may_renew else AcknowledgeType.REJECT
         if (
             count < 1
             or len(verdicts) not in (1, count)
-            or min(verdicts) < Verdict.GAP
+            or min(verdicts) < AcknowledgeType.GAP
             or max(verdicts) > last_kind
         ):
             raise ApiError(ErrorCode.INVALID_REQUEST, "The acknowledgement makes no sense.")

@@ -1,4 +1,4 @@
-"""A checker of histories, in the manner of Jepsen's for Kafka: what clients saw, judged afterwards."""
+"""A checker of client histories, after Jepsen's checker for Kafka."""
 
 from strom.testing.history.anomalies import KAFKA_ALLOWS, Anomaly
 from strom.testing.history.checking import check_history

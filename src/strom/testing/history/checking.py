@@ -1,4 +1,4 @@
-"""The whole check of a history."""
+"""The check of a history, with all of its parts."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -16,11 +16,10 @@ from strom.testing.history.orderliness import check_orderliness
 def check_history(
     history: Iterable[Operation], *, allowed: AbstractSet[Anomaly] = KAFKA_ALLOWS
 ) -> Verdict:
-    """Look for everything that a sound log could not have done; time grows as the history does.
+    """Find all anomalies of a history, in time linear in its length.
 
-    Readers are taken to read committed records only, and between them to read each key from its
-    beginning. Let the history end with a read of everything: otherwise a record that is lost and one
-    that is late look the same (`unseen`).
+    All consumers must be read_committed, and together read each key from its beginning. Let the history
+    end with a read of everything: otherwise a lost record and a late one look the same (`unseen`).
     """
     facts = Facts(history)
     verdict = Verdict(len(facts.operations), allowed)

@@ -1,10 +1,10 @@
-"""Strongly connected components of a directed graph: the knots from which no way leads out and back."""
+"""Strongly connected components of a directed graph."""
 
 from collections.abc import Iterator, Sequence
 
 
 def components(after: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """The components, by Tarjan's method, without recursion so that long chains do no harm."""
+    """The components by Tarjan's algorithm, without recursion because chains may be long."""
     unseen = -1
     order = [unseen] * len(after)
     low = [0] * len(after)

@@ -1,4 +1,4 @@
-"""Is what was read what was sent, all of it and nothing else?"""
+"""Whether exactly the records that were sent were read."""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -10,7 +10,7 @@ from strom.testing.history.operations import Key, Outcome, Read, Value
 
 
 def check_contents(facts: Facts, verdict: Verdict) -> None:
-    """Find records that are lost, doubled, mixed up, aborted or invented."""
+    """Find records that are lost, duplicated, inconsistent, aborted or invented."""
     _check_places(facts, verdict)
     _check_reads(facts, verdict)
     for key, by_value in facts.writers.items():
@@ -30,7 +30,7 @@ def _check_places(facts: Facts, verdict: Verdict) -> None:
             if len(offsets) > 1:
                 verdict.add(
                     Anomaly.DUPLICATE,
-                    f"{value!r} lies in {key} at the offsets {_listed(offsets)}",
+                    f"{value!r} is in {key} at the offsets {_listed(offsets)}",
                     [facts.operations[order.values[offset][value]] for offset in offsets],
                 )
 
@@ -47,14 +47,14 @@ def _check_reads(facts: Facts, verdict: Verdict) -> None:
             if not writers:
                 verdict.add(
                     Anomaly.INVENTED_READ,
-                    f"{read.value!r} was read in {read.key} at offset {read.offset}; nobody sent it",
+                    f"{read.value!r} was read in {read.key} at offset {read.offset}; no client sent it",
                     [operation],
                 )
             elif all(facts.operations[one].outcome is Outcome.FAILED for one in writers):
                 verdict.add(
                     Anomaly.ABORTED_READ,
                     f"{read.value!r} was read in {read.key} at offset {read.offset}, but its "
-                    "sending failed or was aborted",
+                    "send failed or was aborted",
                     [facts.operations[writers[0]], operation],
                 )
 
@@ -63,7 +63,7 @@ def _check_own(facts: Facts, index: int, read: Read, verdict: Verdict) -> None:
     if index in facts.candidates(read):
         verdict.add(
             Anomaly.PRECOMMITTED_READ,
-            f"{read.value!r} of {read.key} was read by the very operation that sent it",
+            f"{read.value!r} of {read.key} was read by the operation that sent it",
             [facts.operations[index]],
         )
 
@@ -73,7 +73,7 @@ def _check_missing(
 ) -> None:
     seen: AbstractSet[Value] = facts.seen.get(key, frozenset())
     order = facts.orders[key]
-    # What lies before the furthest record that anyone has read should have been read too.
+    # Records before the last record that was read should have been read too.
     bound = max((order.places[value][0] for value in seen), default=-1)
     for value, sent in by_value.items():
         if value in seen:

@@ -1,9 +1,8 @@
-"""Do operations depend on each other in a circle?
+"""Whether operations depend on each other in a cycle.
 
-Whoever reads a record comes after whoever sent it, and whoever begins after another has ended comes
-after it. Kafka's transactions are seen only when they are committed, so along these two kinds of steps
-one always gets later, and never back to where one was. Along the third kind, whose record lies before
-whose, one may: transactions write while they run.
+A read comes after the send of its record, and an operation after those that ended before it began.
+Kafka's transactions are visible only when they are committed, so these two types of edges form no
+cycles. The third type, the order of records by offset, may: transactions write while they run.
 """
 
 import enum
@@ -18,19 +17,19 @@ from strom.testing.history.findings import Verdict
 from strom.testing.history.operations import NEVER, Outcome, Send
 
 _TRIED = 30
-"""From so many operations of a knot a short circle is looked for: the very shortest is not needed."""
+"""How many operations of a component are searched for a short cycle; the shortest is not needed."""
 
 
 class Why(enum.Enum):
     """Why one operation comes after another."""
 
     READ = "was read by"
-    LIES_BEFORE = "lies before"
-    TIME = "ended before the beginning of"
+    LIES_BEFORE = "is before"
+    TIME = "ended before the start of"
 
 
 class Graph:
-    """Operations by number, and after them the moments of time through which they are connected."""
+    """A graph of operations, and of moments in time that connect them with few edges."""
 
     def __init__(self, operations: int) -> None:
         self.operations = operations
@@ -38,13 +37,13 @@ class Graph:
         self._why: dict[tuple[int, int], Why] = {}
 
     def add(self, earlier: int, later: int, why: Why) -> None:
-        """The later one comes after the earlier."""
+        """Add an edge from the earlier operation to the later one."""
         if earlier != later and (earlier, later) not in self._why:
             self._why[earlier, later] = why
             self.after[earlier].append(later)
 
     def add_moment(self) -> int:
-        """A moment: whatever is connected to it ended before what it is connected with began."""
+        """Add a moment: operations before it ended before operations after it began."""
         self.after.append([])
         return len(self.after) - 1
 
@@ -53,20 +52,22 @@ class Graph:
         self.after[earlier].append(later)
 
     def why(self, earlier: int, later: int) -> Why:
-        """The reason for a step; through moments it is always the time."""
+        """The type of an edge; through moments it is time."""
         return self._why.get((earlier, later), Why.TIME)
 
-    def circles(self) -> Iterator[list[int]]:
-        """For each knot of operations one circle, a short one, without the moments."""
-        for knot in components(self.after):
-            if len(knot) > 1:
-                inside = set(knot)
-                tried = islice((node for node in sorted(knot) if node < self.operations), _TRIED)
+    def cycles(self) -> Iterator[list[int]]:
+        """One short cycle for each component, without the moments."""
+        for component in components(self.after):
+            if len(component) > 1:
+                inside = set(component)
+                tried = islice(
+                    (node for node in sorted(component) if node < self.operations), _TRIED
+                )
                 shortest = min((self._shortest(node, inside) for node in tried), key=len)
                 yield [node for node in shortest if node < self.operations]
 
     def _shortest(self, start: int, inside: set[int]) -> list[int]:
-        """The shortest way from an operation back to itself."""
+        """The shortest cycle through an operation."""
         came_from: dict[int, int] = {}
         queue = deque([start])
         while queue:
@@ -80,22 +81,22 @@ class Graph:
                 if following in inside and following not in came_from:
                     came_from[following] = node
                     queue.append(following)
-        raise ValueError("a knot is where every way leads back")
+        raise ValueError("a strongly connected component has a cycle through every node")
 
 
 def check_dependencies(facts: Facts, verdict: Verdict) -> None:
-    """Find circles by reading and time, by lying before each other, and by all of it."""
+    """Find cycles of reads and time, of offset order, and of all of these."""
     by_reading = Graph(len(facts.operations))
     _add_reads(facts, by_reading)
     _add_time(facts, by_reading)
-    _tell(facts, verdict, Anomaly.READ_CYCLE, by_reading)
+    _report(facts, verdict, Anomaly.READ_CYCLE, by_reading)
     if all(len(operation.steps) < 2 for operation in facts.operations):
-        return  # the order within one key has no circles
+        return  # the order within one key has no cycles
     by_place = Graph(len(facts.operations))
     _add_places(facts, by_place)
-    _tell(facts, verdict, Anomaly.WRITE_CYCLE, by_place)
+    _report(facts, verdict, Anomaly.WRITE_CYCLE, by_place)
     _add_reads(facts, by_place)
-    _tell(facts, verdict, Anomaly.MIXED_CYCLE, by_place, needs={Why.READ, Why.LIES_BEFORE})
+    _report(facts, verdict, Anomaly.MIXED_CYCLE, by_place, needs={Why.READ, Why.LIES_BEFORE})
 
 
 def _add_reads(facts: Facts, graph: Graph) -> None:
@@ -112,13 +113,13 @@ def _add_places(facts: Facts, graph: Graph) -> None:
     for key, order in facts.orders.items():
         last: int | None = None
         for offset in order.rank:
-            writer = _who_sent_to(facts, key, offset)
+            writer = _writer_at(facts, key, offset)
             if writer is not None and last is not None:
                 graph.add(last, writer, Why.LIES_BEFORE)
             last = writer
 
 
-def _who_sent_to(facts: Facts, key: str, offset: int) -> int | None:
+def _writer_at(facts: Facts, key: str, offset: int) -> int | None:
     values = facts.orders[key].values[offset]
     value, shown_by = next(iter(values.items()))
     sent = facts.writers.get(key, {}).get(value, ())
@@ -129,7 +130,7 @@ def _who_sent_to(facts: Facts, key: str, offset: int) -> int | None:
 
 
 def _add_time(facts: Facts, graph: Graph) -> None:
-    """Connect what ended before something began. One moment serves all that ended before it."""
+    """Connect operations that ended before others began, through shared moments."""
     events = [
         event
         for index, operation in enumerate(facts.operations)
@@ -150,20 +151,20 @@ def _add_time(facts: Facts, graph: Graph) -> None:
             graph.connect(index, next_moment)
 
 
-def _tell(
+def _report(
     facts: Facts,
     verdict: Verdict,
     anomaly: Anomaly,
     graph: Graph,
     needs: frozenset[Why] | set[Why] = frozenset(),
 ) -> None:
-    for circle in graph.circles():
-        steps = list(zip(circle, circle[1:] + circle[:1], strict=True))
+    for cycle in graph.cycles():
+        steps = list(zip(cycle, cycle[1:] + cycle[:1], strict=True))
         if needs <= {graph.why(*step) for step in steps}:
-            operations = [facts.operations[index] for index in circle]
-            told = [
+            operations = [facts.operations[index] for index in cycle]
+            edges = [
                 f"{facts.operations[earlier].process} {graph.why(earlier, later).value} "
                 f"{facts.operations[later].process}"
                 for earlier, later in steps
             ]
-            verdict.add(anomaly, "; ".join(told), operations)
+            verdict.add(anomaly, "; ".join(edges), operations)

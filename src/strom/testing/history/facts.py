@@ -1,4 +1,4 @@
-"""A history put in order once, so that every check can look things up."""
+"""Indexes over a history, shared by all checks."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,64 +8,66 @@ from strom.testing.history.operations import Key, Operation, Outcome, Read, Send
 
 
 class SentBy(NamedTuple):
-    """A send, and the place of its operation."""
+    """A send, and the index of its operation."""
 
     operation: int
     send: Send
 
 
 class VersionOrder:
-    """The records of one key by offset, as far as they are known."""
+    """The known records of one key by offset."""
 
     def __init__(self) -> None:
         self.values: dict[int, dict[Value, int]] = {}
-        """What lies at an offset (one value, if all is well), and the operation that shows it."""
+        """The values at an offset (one, unless there is an anomaly), each with an operation that shows
+        it.
+        """
         self.places: dict[Value, list[int]] = {}
-        """Where a value lies: at one offset, if all is well."""
+        """The offsets of a value (one, unless there is an anomaly)."""
         self.rank: dict[int, int] = {}
-        """Offsets counted without their gaps: markers and aborted records leave some."""
+        """Offsets without gaps, which markers and aborted records leave."""
 
     def note(self, offset: int, value: Value, operation: int) -> None:
-        """An operation shows that a value is at an offset."""
+        """Record that an operation shows a value at an offset."""
         here = self.values.setdefault(offset, {})
         if value not in here:
             here[value] = operation
             self.places.setdefault(value, []).append(offset)
 
     def finish(self) -> None:
-        """All is noted."""
+        """Compute the ranks after the last `note`."""
         self.rank = {offset: index for index, offset in enumerate(sorted(self.values))}
         for offsets in self.places.values():
             offsets.sort()
 
     def steps_between(self, earlier: int, later: int) -> int:
-        """How many records further an offset is; an offset nobody knows raises no alarm."""
+        """The distance between two offsets in records; 1 if one of them is unknown."""
         before, after = self.rank.get(earlier), self.rank.get(later)
         return 1 if before is None or after is None else after - before
 
 
 class Facts:
-    """Who sent what and who read it. Operations are numbered in the order in which they began."""
+    """Sends and reads by key and value. Operations are numbered in the order of their start."""
 
     def __init__(self, history: Iterable[Operation]) -> None:
         self.operations = sorted(history, key=lambda operation: operation.began)
         self.writers: dict[Key, dict[Value, list[SentBy]]] = {}
         self.happened: list[bool] = [one.outcome is Outcome.OK for one in self.operations]
-        """Also true for an unknown outcome of which something was seen: then all of it happened."""
+        """Also true for an operation of unknown outcome if one of its records was read."""
         self.seen: dict[Key, set[Value]] = {}
-        """What was read by operations that came to a good end."""
+        """The values that successful operations read."""
         self.orders: dict[Key, VersionOrder] = defaultdict(VersionOrder)
         self._note_sends()
         self._note_reads()
         self._note_order()
 
     def writer(self, read: Read) -> int | None:
-        """Who sent the record that was read; None if that cannot be told for certain."""
+        """The operation that sent the record that was read; None if that is ambiguous."""
         candidates = self.candidates(read)
         return candidates[0] if len(candidates) == 1 else None
 
     def candidates(self, read: Read) -> list[int]:
-        """Whoever may have sent the record that was read; those who failed only if nobody else did.
+        """The operations that may have sent the record; failed ones only if there are no others.
 
         A value may have been sent again after a transaction was aborted: then the offset decides.
         """
@@ -99,7 +101,7 @@ class Facts:
 
     def _note_order(self) -> None:
         for index, operation in enumerate(self.operations):
-            # Consumers are only ever given what is safe, so their reads count in any case.
+            # Consumers get only durable records, so their reads count even if the operation failed.
             for read in operation.reads:
                 self.orders[read.key].note(read.offset, read.value, index)
             if self.happened[index]:

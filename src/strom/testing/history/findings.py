@@ -1,4 +1,4 @@
-"""The result of a check: what was found, in words, with the operations that show it."""
+"""The result of a check: the anomalies, with the operations that show them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,16 +9,16 @@ from strom.testing.history.anomalies import Anomaly
 from strom.testing.history.operations import Operation
 
 KEPT_OF_EACH = 20
-"""A broken broker breaks much: of each kind the first few are told, the others only counted."""
+"""How many findings of each type are reported; the others are only counted."""
 
 
 class HistoryError(AssertionError):
-    """A history that no sound broker could have given."""
+    """A history with anomalies that are not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, and who took part in it."""
+    """One anomaly, and the operations that show it."""
 
     anomaly: Anomaly
     explanation: str
@@ -31,7 +31,7 @@ class Finding:
 
 @dataclass
 class Verdict:
-    """What a check found; `allowed` kinds are told but do not count against the history."""
+    """The findings of a check; `allowed` anomalies are recorded, but do not fail it."""
 
     operations: int = 0
     allowed: AbstractSet[Anomaly] = frozenset()
@@ -39,31 +39,31 @@ class Verdict:
     counts: Counter[Anomaly] = field(default_factory=Counter)
 
     def add(self, anomaly: Anomaly, explanation: str, operations: Iterable[Operation]) -> None:
-        """Note one finding."""
+        """Record a finding and count it."""
         self.counts[anomaly] += 1
         if self.counts[anomaly] <= KEPT_OF_EACH:
             self.findings.append(Finding(anomaly, explanation, tuple(operations)))
 
     @property
     def anomalies(self) -> frozenset[Anomaly]:
-        """The kinds that were found and are not allowed."""
+        """The anomalies that were found and are not allowed."""
         return frozenset(self.counts) - frozenset(self.allowed)
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing was found that is not allowed."""
+        """Whether no anomaly was found that is not allowed."""
         return not self.anomalies
 
     def explain(self) -> str:
-        """Everything that is wrong, in words."""
+        """A report of all anomalies, as text."""
         if self.is_sound:
-            return f"Nothing is wrong with this history of {self.operations} operations."
+            return f"No anomaly in this history of {self.operations} operations."
         wrong = self.anomalies
         counted = ", ".join(
             f"{kind.value} ({self.counts[kind]})" for kind in Anomaly if kind in wrong
         )
-        told = [str(finding) for finding in self.findings if finding.anomaly in wrong]
-        return "\n".join([f"Of {self.operations} operations: {counted}", *told])
+        reported = [str(finding) for finding in self.findings if finding.anomaly in wrong]
+        return "\n".join([f"Of {self.operations} operations: {counted}", *reported])
 
     def raise_if_wrong(self) -> None:
         """HistoryError with the explanation, unless the history is sound."""

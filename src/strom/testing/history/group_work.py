@@ -1,4 +1,4 @@
-"""Do groups keep what they committed, and does each partition have one owner?"""
+"""Whether groups keep their committed offsets, and each partition has one owner."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _NOTHING = -1
 
 
 class _At(NamedTuple):
-    """A group's place in one key."""
+    """A group and one of its keys."""
 
     group: str
     key: Key
@@ -21,7 +21,7 @@ class _At(NamedTuple):
 def check_groups(facts: Facts, verdict: Verdict) -> None:
     """Find offsets that went back, offsets of failed commits, and partitions with two owners."""
     commits: defaultdict[_At, list[tuple[int, Operation]]] = defaultdict(list)
-    told: defaultdict[_At, list[tuple[int, Operation]]] = defaultdict(list)
+    fetched: defaultdict[_At, list[tuple[int, Operation]]] = defaultdict(list)
     owners: dict[Owns, Operation] = {}
     for operation in facts.operations:
         for step in operation.steps:
@@ -29,12 +29,12 @@ def check_groups(facts: Facts, verdict: Verdict) -> None:
                 commits[_At(step.group, step.key)].append((step.offset, operation))
             elif isinstance(step, OffsetFetch) and operation.outcome is Outcome.OK:
                 offset = _NOTHING if step.offset is None else step.offset
-                told[_At(step.group, step.key)].append((offset, operation))
+                fetched[_At(step.group, step.key)].append((offset, operation))
             elif isinstance(step, Owns):
                 _check_owner(step, operation, owners, verdict)
-    for at, answers in told.items():
-        _check_going_back(at, commits[at], answers, verdict)
-        _check_aborted(at, commits[at], answers, verdict)
+    for at, fetches in fetched.items():
+        _check_monotonic(at, commits[at], fetches, verdict)
+        _check_aborted(at, commits[at], fetches, verdict)
 
 
 def _check_owner(
@@ -50,17 +50,17 @@ def _check_owner(
         )
 
 
-def _check_going_back(
+def _check_monotonic(
     at: _At,
     commits: list[tuple[int, Operation]],
-    answers: list[tuple[int, Operation]],
+    fetches: list[tuple[int, Operation]],
     verdict: Verdict,
 ) -> None:
-    """Walk through time: an answer counts when it was asked for, a commit when it was acknowledged.
+    """Compare in the order of time: a fetch counts from its start, a commit from its end.
 
-    What was told counts like a commit: nobody may be told less later.
+    A fetched offset counts like a commit: no later fetch may return less.
     """
-    known = [(operation.ended, offset, operation) for offset, operation in answers]
+    known = [(operation.ended, offset, operation) for offset, operation in fetches]
     known += [
         (operation.ended, offset, operation)
         for offset, operation in commits
@@ -68,16 +68,16 @@ def _check_going_back(
     ]
     known.sort(key=lambda one: one[0])
     highest, holder, place = _NOTHING, None, 0
-    for offset, operation in answers:  # these are in the order in which they began
+    for offset, operation in fetches:  # these are in the order in which they began
         while place < len(known) and known[place][0] < operation.began:
             if known[place][1] > highest:
                 _, highest, holder = known[place]
             place += 1
         if offset < highest and holder is not None:
-            was = "no offset at all" if offset == _NOTHING else f"offset {offset}"
+            was = "no offset" if offset == _NOTHING else f"offset {offset}"
             verdict.add(
                 Anomaly.OFFSET_WENT_BACK,
-                f"{at.group} was told {was} of {at.key}, after {highest} had been acknowledged",
+                f"{at.group} fetched {was} of {at.key}, after {highest} had been acknowledged",
                 [holder, operation],
             )
 
@@ -85,16 +85,16 @@ def _check_going_back(
 def _check_aborted(
     at: _At,
     commits: list[tuple[int, Operation]],
-    answers: list[tuple[int, Operation]],
+    fetches: list[tuple[int, Operation]],
     verdict: Verdict,
 ) -> None:
     failed = {offset: one for offset, one in commits if one.outcome is Outcome.FAILED}
     possible = {offset for offset, one in commits if one.outcome is not Outcome.FAILED}
-    for offset, operation in answers:
+    for offset, operation in fetches:
         if offset in failed and offset not in possible:
             verdict.add(
                 Anomaly.ABORTED_OFFSET,
-                f"{at.group} was told offset {offset} of {at.key}, but its commit failed or was "
+                f"{at.group} fetched offset {offset} of {at.key}, but its commit failed or was "
                 "aborted",
                 [failed[offset], operation],
             )

@@ -1,9 +1,8 @@
-"""What clients did and saw: the words in which a history is told.
+"""The operations of clients, of which a history consists.
 
-An operation is one thing that a client did, with the time at which it began and ended and with what
-came of it. Its steps are what happened inside: a poll has one step for each record that it returned, a
-transaction has everything between begin and commit. **Several steps in one operation that sends are one
-transaction**; what is not one is told as several operations.
+An operation has a start, an end and an outcome. Its steps are what happened within: a poll has one step
+for each record that it returned, a transaction has everything between begin and commit. **Several steps
+in one operation with sends are one transaction**; other sends are operations of their own.
 """
 
 import enum
@@ -12,27 +11,27 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 Key: TypeAlias = str
-"""Names a partition, as in `clicks-0`."""
+"""A partition, as in `clicks-0`."""
 Value: TypeAlias = str | int
-"""What a record holds: no two records of a key are meant to hold the same."""
+"""The content of a record, unique within its key."""
 
 NEVER = 1 << 63
-"""When an operation ended that nobody saw the end of."""
+"""The end of an operation whose end was not observed."""
 
 
 class Outcome(enum.Enum):
-    """What came of an operation."""
+    """Whether an operation took effect."""
 
     OK = "ok"
-    """It happened."""
+    """It took effect."""
     FAILED = "failed"
-    """It did not happen and never will: refused, or a transaction that was aborted."""
+    """It took no effect and never will: rejected, or an aborted transaction."""
     UNKNOWN = "unknown"
-    """It may have happened, or may yet: a timeout, a lost connection, a client that died."""
+    """It may have taken effect, or still may: a timeout, a lost connection, a killed client."""
 
 
 class Send(NamedTuple):
-    """A record was sent; its offset if the broker told it."""
+    """A record was sent; its offset if the broker returned it."""
 
     key: Key
     value: Value
@@ -56,7 +55,7 @@ class Commit(NamedTuple):
 
 
 class OffsetFetch(NamedTuple):
-    """A group's committed offset was asked for; None if the broker knew of none."""
+    """A group's committed offset was fetched; None if there was none."""
 
     group: str
     key: Key
@@ -64,7 +63,7 @@ class OffsetFetch(NamedTuple):
 
 
 class Owns(NamedTuple):
-    """A member was given a key in a generation of its group."""
+    """A member was assigned a key in a generation of its group."""
 
     group: str
     generation: int
@@ -76,10 +75,10 @@ Step: TypeAlias = Send | Read | Commit | OffsetFetch | Owns
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing that a client did.
+    """One operation of a client.
 
-    `process` is a client that does one thing after the other; after an unknown outcome or a restart it
-    should go by a new name. `began` and `ended` are times on any one clock, or just places in a list.
+    `process` is a sequential client; after an unknown outcome or a restart it needs a new name. `began`
+    and `ended` are times on one clock, or positions in a list.
     """
 
     process: str
@@ -88,7 +87,7 @@ class Operation:
     began: int = 0
     ended: int = NEVER
     moved: frozenset[Key] = frozenset()
-    """Where the consumer did not read on from where it was: assigned, taken away, or sought anew."""
+    """The keys in which the consumer's position was changed by an assignment, a revocation or a seek."""
 
     @property
     def sends(self) -> Iterable[Send]:
@@ -97,7 +96,7 @@ class Operation:
 
     @property
     def reads(self) -> Iterable[Read]:
-        """The records that it saw."""
+        """The records that it returned."""
         return (step for step in self.steps if isinstance(step, Read))
 
     def __str__(self) -> str:

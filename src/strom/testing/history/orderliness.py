@@ -1,4 +1,4 @@
-"""Did each client read on and send on in order, without leaps and without going back?"""
+"""Whether each client read and sent in order, without skips and without going back."""
 
 from collections import defaultdict
 
@@ -16,19 +16,19 @@ def check_orderliness(facts: Facts, verdict: Verdict) -> None:
     for operations in by_process.values():
         reading, sending = _Reading(facts, verdict), _Sending(facts, verdict)
         for operation in operations:
-            reading.go_on(operation)
-            sending.go_on(operation)
+            reading.check(operation)
+            sending.check(operation)
 
 
 class _Reading:
-    """One consumer's way through the keys that it reads."""
+    """The positions of one consumer in its keys."""
 
     def __init__(self, facts: Facts, verdict: Verdict) -> None:
         self._facts = facts
         self._verdict = verdict
         self._last: dict[Key, tuple[int, Operation]] = {}
 
-    def go_on(self, operation: Operation) -> None:
+    def check(self, operation: Operation) -> None:
         for key in operation.moved:
             self._last.pop(key, None)
         within: dict[Key, int] = {}
@@ -44,7 +44,7 @@ class _Reading:
             if operation.outcome is Outcome.OK:
                 self._last[read.key] = (read.offset, operation)
             else:
-                # Whether a consumer goes back after an aborted transaction is its own affair.
+                # After an aborted transaction a consumer may go back.
                 self._last.pop(read.key, None)
 
     def _compare_within(self, last: int, read: Read, operation: Operation) -> None:
@@ -68,21 +68,21 @@ class _Reading:
             return
         self._verdict.add(
             (Anomaly.POLL_SKIP, Anomaly.NONMONOTONIC_POLL)[steps < 1],
-            f"{operation.process} read {read.key} up to offset {last} and went on at "
+            f"{operation.process} read {read.key} up to offset {last} and continued at "
             f"{read.offset}: {_in_words(steps)}",
             [earlier, operation],
         )
 
 
 class _Sending:
-    """One producer's sends to each key. Where the offset is not known there is nothing to say."""
+    """One producer's sends to each key; sends without a known offset are ignored."""
 
     def __init__(self, facts: Facts, verdict: Verdict) -> None:
         self._facts = facts
         self._verdict = verdict
         self._last: dict[Key, tuple[Send, Operation]] = {}
 
-    def go_on(self, operation: Operation) -> None:
+    def check(self, operation: Operation) -> None:
         if operation.outcome is Outcome.FAILED:
             return
         within: dict[Key, Send] = {}
@@ -103,7 +103,7 @@ class _Sending:
         self._verdict.add(
             (Anomaly.SEND_SKIP_WITHIN, Anomaly.NONMONOTONIC_SEND_WITHIN)[steps < 1],
             f"{operation.process} sent {last.value!r} and then {send.value!r} to {send.key}; they "
-            f"lie at {last.offset} and {send.offset}",
+            f"are at {last.offset} and {send.offset}",
             [operation],
         )
 
@@ -113,7 +113,7 @@ class _Sending:
             self._verdict.add(
                 Anomaly.NONMONOTONIC_SEND,
                 f"{operation.process} sent {last.value!r} and later {send.value!r} to {send.key}; "
-                f"they lie at {last.offset} and {send.offset}",
+                f"they are at {last.offset} and {send.offset}",
                 [earlier, operation],
             )
 
@@ -126,5 +126,5 @@ class _Sending:
 
 def _in_words(steps: int) -> str:
     if steps > 1:
-        return f"{steps - 1} records between them were left out"
+        return f"{steps - 1} records between them were skipped"
     return "the same record again" if steps == 0 else f"{-steps} records back"

@@ -1,8 +1,8 @@
-"""Writing a history down while it happens, from any number of threads, and as lines of text.
+"""Recording a history while it happens, from any number of threads, as lines of text.
 
-Each operation leaves a line when it begins and one when it ends: so that of a client which was killed it
-is known what it had begun. Lines of several programs may simply be put together, if all take
-their times from one clock, such as `time.monotonic_ns`.
+Each operation writes a line when it begins and one when it ends, so that the operations of a killed
+client are known. Lines of several processes may be concatenated if all use one clock, such as
+`time.monotonic_ns`.
 """
 
 import itertools
@@ -35,7 +35,7 @@ _NAMES = {kind: name for name, kind in _STEPS.items()}
 
 
 class Running:
-    """An operation that has begun; until it has ended nobody knows what came of it."""
+    """An operation that has begun; until it ends, its outcome is unknown."""
 
     def __init__(self, recorder: "Recorder", name: str, begun: Operation) -> None:
         self.operation = begun
@@ -43,7 +43,7 @@ class Running:
         self._name = name
 
     def add(self, *steps: Step) -> None:
-        """It has got so far: a client that is killed now leaves this behind."""
+        """Record steps before the end, in case the client is killed."""
         self.operation = replace(self.operation, steps=(*self.operation.steps, *steps))
         self._recorder.note_steps(self._name, steps)
 
@@ -54,13 +54,13 @@ class Running:
         *,
         moved: Iterable[Key] = (),
     ) -> None:
-        """It is over; `steps` if more is known of them than at the beginning."""
-        told = self.operation.steps if steps is None else tuple(steps)
+        """End the operation; `steps` if more is known of them than at its start."""
+        final_steps = self.operation.steps if steps is None else tuple(steps)
         self.operation = replace(
             self.operation,
             outcome=outcome,
-            steps=told,
-            # What may yet happen has not ended.
+            steps=final_steps,
+            # An operation of unknown outcome may still take effect.
             ended=NEVER if outcome is Outcome.UNKNOWN else self._recorder.now(),
             moved=frozenset(moved),
         )
@@ -68,7 +68,7 @@ class Running:
 
 
 class Recorder:
-    """Collects operations; `write` is given each line as it comes."""
+    """Collects operations; `write` is called with each line."""
 
     def __init__(
         self,
@@ -77,17 +77,17 @@ class Recorder:
         write: Callable[[str], object] | None = None,
     ) -> None:
         self.now = now or itertools.count().__next__
-        """Without a clock, the places in the history are its times."""
+        """Without a clock, positions in the history serve as times."""
         self._write = write
         self._running: list[Running] = []
         self._numbers = itertools.count()
 
     def begin(self, process: str, *steps: Step) -> Running:
-        """A client begins something; what it sends should be named now, in case it never ends."""
+        """Begin an operation; name its sends now, in case it never ends."""
         begun = Operation(process, steps, Outcome.UNKNOWN, self.now())
         name = f"{process}/{next(self._numbers)}"
         if self._write is not None:
-            line = {"op": name, "process": process, "began": begun.began, **_told(steps)}
+            line = {"op": name, "process": process, "began": begun.began, **_encode(steps)}
             self._write(json.dumps(line))
         running = Running(self, name, begun)
         self._running.append(running)
@@ -96,30 +96,30 @@ class Recorder:
     def note(
         self, process: str, *steps: Step, outcome: Outcome = Outcome.OK, moved: Iterable[Key] = ()
     ) -> None:
-        """Something that a client has just learned or done, all at once."""
+        """Record an operation that has already ended."""
         self.begin(process, *steps).end(outcome, moved=moved)
 
     def note_steps(self, name: str, steps: Iterable[Step]) -> None:
-        """For Running: write a line between the first and the last."""
+        """For Running: write a line with steps of an operation that goes on."""
         if self._write is not None:
-            self._write(json.dumps({"op": name, **_told(steps)}))
+            self._write(json.dumps({"op": name, **_encode(steps)}))
 
     def note_end(self, name: str, operation: Operation) -> None:
-        """For Running: write the last line."""
+        """For Running: write the line that ends an operation."""
         if self._write is not None:
             line: dict[str, Any] = {"op": name, "outcome": operation.outcome.value}
-            line |= {"ended": operation.ended, **_told(operation.steps)}
+            line |= {"ended": operation.ended, **_encode(operation.steps)}
             if operation.moved:
                 line["moved"] = sorted(operation.moved)
             self._write(json.dumps(line))
 
     def history(self) -> list[Operation]:
-        """All so far; what has not ended is of unknown outcome."""
+        """All operations so far; those that have not ended have an unknown outcome."""
         return [running.operation for running in self._running]
 
 
 def read_lines(lines: Iterable[str]) -> list[Operation]:
-    """A history from the lines of one or more recorders; half a line, of a killed client, is left out."""
+    """A history from the lines of one or more recorders; a partial line of a killed client is skipped."""
     operations: dict[str, Operation] = {}
     for line in lines:
         try:
@@ -144,5 +144,5 @@ def read_lines(lines: Iterable[str]) -> list[Operation]:
     return list(operations.values())
 
 
-def _told(steps: Iterable[Step]) -> dict[str, list[list[Any]]]:
+def _encode(steps: Iterable[Step]) -> dict[str, list[list[Any]]]:
     return {"steps": [[_NAMES[type(step)], *step] for step in steps]}

@@ -1,7 +1,7 @@
 """Methods to bytes and back.
 
-Code for a method is generated from its declaration when it is first needed, and kept. Whatever the
-bytes are, reading them gives a method or an AmqpError, and takes memory in proportion to their number.
+Code for a method is generated from its declaration on first use, and cached. Decoding any bytes gives a
+method or an AmqpError, with memory in proportion to the number of bytes.
 """
 
 import struct
@@ -21,20 +21,20 @@ M = TypeVar("M", bound=Method)
 
 
 def decode_arguments(cls: type[M], payload: Buffer) -> M:
-    """Read a method whose class and method numbers stand before its arguments."""
+    """Decode a method from a payload that begins with its class and method ids."""
     data = bytes(payload)
     method: M
     try:
         method, position = _decoder(cls)(data)
     except (IndexError, struct.error):
-        raise _malformed(cls, "it ends too early") from None
+        raise _malformed(cls, "truncated") from None
     except UnicodeDecodeError:
-        text = f"{method_name(cls)}: a short string is not UTF-8"
+        text = f"{method_name(cls)}: short string is not UTF-8"
         raise AmqpError(ReplyCode.FRAME_ERROR, text) from None
     except AmqpError as error:
         raise AmqpError(error.code, f"{method_name(cls)}: {error.text}") from None
     if position != len(data):
-        raise _malformed(cls, f"its arguments take {position} bytes, and it has {len(data)}")
+        raise _malformed(cls, f"arguments of {position} bytes in a payload of {len(data)}")
     return method
 
 
@@ -44,7 +44,6 @@ def encode_method(method: Method) -> bytes:
 
 
 def method_frame(channel: int, method: Method) -> bytes:
-    """A whole method frame."""
     arguments = _arguments(method)
     head = _FRAME_HEAD.pack(METHOD_FRAME, channel, len(arguments) + 4, method.INDEX)
     return head + arguments + _END
@@ -54,7 +53,7 @@ def _arguments(method: Method) -> bytes:
     try:
         return _encoder(type(method))(method)
     except (struct.error, UnicodeEncodeError, TypeError, AttributeError) as error:
-        text = f"{method_name(type(method))} cannot be written: {error}"
+        text = f"{method_name(type(method))} cannot be encoded: {error}"
         raise AmqpError(ReplyCode.INTERNAL_ERROR, text) from error
 
 
@@ -63,7 +62,7 @@ def _malformed(cls: type[Method], what: str) -> AmqpError:
 
 
 def _runs(cls: type[Method]) -> list[list[Field]]:
-    """The arguments in groups that are coded at once: fixed sizes together, eight bits a byte."""
+    """The arguments in groups that are coded together: adjacent fixed sizes, eight bits per byte."""
     runs: list[list[Field]] = []
     for field in cls.FIELDS:
         last = runs[-1][-1].kind if runs else None
@@ -101,7 +100,7 @@ def _decoding(run: list[Field], number: int, scope: dict[str, Any]) -> list[str]
     if kind is Kind.TABLE:
         return [f"{target}, p = decode_table(b, p)"]
     if kind is Kind.SHORTSTR:
-        # A slice that is cut short is noticed at the end: the position is then too far.
+        # A truncated slice is detected at the end: the position then exceeds the payload.
         return ["s = p + 1", "p = s + b[p]", f"{target} = b[s:p].decode()"]
     if kind is Kind.LONGSTR:
         return ["s = p + 4", "p = s + uint32(b, p)[0]", f"{target} = b[s:p]"]

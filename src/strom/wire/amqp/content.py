@@ -1,7 +1,7 @@
-"""What follows a method with content: a header with the properties, then the body in frames.
+"""The content of a method: a header frame with the properties, then the body in frames.
 
-The properties are kept as they came, so that a message can be passed on without writing them anew;
-`decode_properties` reads them when something in them is needed.
+The properties stay encoded, so that a message is delivered without encoding them again;
+`decode_properties` decodes them on demand.
 """
 
 import struct
@@ -24,7 +24,7 @@ from strom.wire.amqp.table import Buffer, decode_table, encode_table, short_stri
 
 NO_PROPERTIES = b"\x00\x00"
 HEADER_FIXED_BYTES = 12
-"""Class, weight and body size; the properties come after them."""
+"""Class, weight and body size; the properties follow."""
 CACHED_PROPERTIES_BYTES = 128
 
 _HEADER = struct.Struct(">HHQ")
@@ -38,7 +38,7 @@ M = TypeVar("M")
 
 
 class BasicProperties(NamedTuple):
-    """The properties of a message; None is one that is not there. The headers must not be changed."""
+    """The properties of a message; None if absent. The headers are cached and must not be modified."""
 
     content_type: str | None = None
     content_encoding: str | None = None
@@ -64,7 +64,7 @@ _KNOWN_FLAGS = sum(_FLAGS.values())
 
 @lru_cache(maxsize=256)
 def _layout(flags: int) -> tuple[tuple[int, str, str], ...]:
-    """The properties that are there: place, name and kind of each."""
+    """The properties that are present: index, name and type of each."""
     return tuple(
         (place, name, _KINDS.get(name, "shortstr"))
         for place, name in enumerate(BasicProperties._fields)
@@ -73,7 +73,7 @@ def _layout(flags: int) -> tuple[tuple[int, str, str], ...]:
 
 
 def decode_properties(raw: bytes) -> BasicProperties:
-    """Read the properties; those of one producer are mostly alike, and then read only once."""
+    """Decode the properties; cached, because those of one producer are mostly the same."""
     if len(raw) <= CACHED_PROPERTIES_BYTES:
         return _decode_cached(raw)
     return _decode_properties(raw)
@@ -86,9 +86,9 @@ def _decode_properties(raw: bytes) -> BasicProperties:
         for place, _, kind in _layout(_flags(raw)):
             values[place], position = _decode_property(raw, position, kind)
     except (IndexError, struct.error):
-        raise _malformed("they end too early") from None
+        raise _malformed("truncated") from None
     if position != len(raw):
-        raise _malformed(f"they take {position} bytes, and there are {len(raw)}")
+        raise _malformed(f"{position} bytes in a payload of {len(raw)}")
     return BasicProperties._make(values)
 
 
@@ -98,13 +98,13 @@ _decode_cached = lru_cache(maxsize=1024)(_decode_properties)
 def _flags(raw: bytes) -> int:
     (flags,) = _UINT16.unpack_from(raw)
     if flags & ~_KNOWN_FLAGS:
-        raise _malformed("unknown ones are announced")
+        raise _malformed("unknown property flags")
     return int(flags)
 
 
 def _decode_property(raw: bytes, position: int, kind: str) -> tuple[Any, int]:
     if kind == "shortstr":
-        # A slice that is cut short is noticed at the end: the position is then too far.
+        # A truncated slice is detected at the end: the position then exceeds the payload.
         start = position + 1
         end = start + raw[position]
         return raw[start:end].decode("utf-8", "surrogateescape"), end
@@ -120,7 +120,7 @@ def _malformed(what: str) -> AmqpError:
 
 
 def encode_properties(properties: BasicProperties) -> bytes:
-    """The bytes of the properties, with the flags that say which there are."""
+    """The bytes of the properties, preceded by the flags of those that are present."""
     fields = {
         name: _encode_property(value, _KINDS.get(name, "shortstr"))
         for name, value in zip(BasicProperties._fields, properties, strict=True)
@@ -139,12 +139,12 @@ def _encode_property(value: Any, kind: str) -> bytes:
             return encode_table(value)
         return _UINT64.pack(value)
     except (struct.error, ValueError, TypeError, AttributeError) as error:
-        text = f"a property cannot be written: {error}"
+        text = f"property cannot be encoded: {error}"
         raise AmqpError(ReplyCode.INTERNAL_ERROR, text) from error
 
 
 def split_properties(raw: bytes) -> dict[str, bytes]:
-    """The bytes of each property that is there: to change some and to keep the others as they are."""
+    """The encoded bytes of each property, to change some and keep the others byte for byte."""
     fields, position = {}, 2
     try:
         for _, name, kind in _layout(_flags(raw)):
@@ -152,33 +152,33 @@ def split_properties(raw: bytes) -> dict[str, bytes]:
             _, position = _decode_property(raw, start, kind)
             fields[name] = raw[start:position]
     except (IndexError, struct.error):
-        raise _malformed("they end too early") from None
+        raise _malformed("truncated") from None
     if position != len(raw):
-        raise _malformed(f"they take {position} bytes, and there are {len(raw)}")
+        raise _malformed(f"{position} bytes in a payload of {len(raw)}")
     return fields
 
 
 def join_properties(fields: Mapping[str, bytes]) -> bytes:
-    """The opposite of `split_properties`."""
+    """The inverse of `split_properties`."""
     flags = sum(_FLAGS[name] for name in fields)
     values = [fields[name] for name in BasicProperties._fields if name in fields]
     return b"".join((_UINT16.pack(flags), *values))
 
 
 class ContentHeader(NamedTuple):
-    """A content header: the size of the body, and the properties as they came."""
+    """A content header: the size of the body, and the encoded properties."""
 
     body_size: int
     properties: bytes
 
 
 def decode_header(payload: Buffer) -> ContentHeader:
-    """Read the payload of a header frame; the properties stay unread."""
+    """Decode the payload of a header frame; the properties stay encoded."""
     if len(payload) < HEADER_FIXED_BYTES + 2:
-        raise AmqpError(ReplyCode.FRAME_ERROR, f"a content header of {len(payload)} bytes")
+        raise AmqpError(ReplyCode.FRAME_ERROR, f"truncated content header of {len(payload)} bytes")
     class_id, weight, body_size = _HEADER.unpack_from(payload)
     if class_id != BASIC_CLASS or weight:
-        text = f"a content header for class {class_id} with weight {weight}"
+        text = f"content header for class {class_id} with weight {weight}"
         raise AmqpError(ReplyCode.UNEXPECTED_FRAME, text)
     return ContentHeader(body_size, bytes(payload[HEADER_FIXED_BYTES:]))
 
@@ -191,7 +191,7 @@ def encode_header(header: ContentHeader) -> bytes:
 def write_content(
     out: list[Buffer], channel: int, properties: bytes, body: Buffer, frame_max: int
 ) -> None:
-    """Add the frames of a content; the body is not copied. A `frame_max` of 0 means no limit."""
+    """Append the frames of a content; the body is not copied. A `frame_max` of 0 means no limit."""
     size = len(body)
     header_size = HEADER_FIXED_BYTES + len(properties)
     head = _HEADER_FRAME.pack(HEADER_FRAME, channel, header_size, BASIC_CLASS, 0, size)
@@ -217,9 +217,9 @@ class Content(NamedTuple, Generic[M]):
 
 
 class ContentAssembly(Generic[M]):
-    """Puts the frames of one channel's contents together, never holding more than has arrived.
+    """Assembles the contents of one channel from frames, and holds only what has arrived.
 
-    The body may not exceed what its header announced, and the frames must come in order.
+    The body must not exceed the size in its header, and the frames must arrive in order.
     """
 
     __slots__ = ("_body", "_header", "_max_body", "_method")
@@ -232,38 +232,42 @@ class ContentAssembly(Generic[M]):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the next frame should be a method."""
+        """Whether the next frame must be a method."""
         return self._method is None
 
     @property
     def held_bytes(self) -> int:
-        """How much of an unfinished body is held."""
+        """Bytes of an incomplete body."""
         return len(self._body)
 
     def begin(self, method: M) -> None:
-        """A method with content has come; its header is next."""
+        """Handle a method with content; its header comes next."""
         self.expect_method()
         self._method = method
 
     def expect_method(self) -> None:
-        """A method has come: refuse it in the middle of a content."""
+        """Reject a method in the middle of a content."""
         if self._method is not None:
-            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"a method, expected {self._expected}")
+            raise AmqpError(
+                ReplyCode.UNEXPECTED_FRAME, f"unexpected method, expected {self._expected}"
+            )
 
     def abandon(self) -> None:
-        """Forget what is unfinished: the channel is being closed."""
+        """Discard an incomplete content: the channel is being closed."""
         self._method = self._header = None
         self._body = bytearray()
 
     def add_header(self, payload: Buffer) -> Content[M] | None:
-        """A header frame has come; the content, if it has no body."""
+        """Handle a header frame; returns the content if it has no body."""
         method = self._method
         if method is None or self._header is not None:
-            text = f"a content header, expected {self._expected}"
+            text = f"unexpected content header, expected {self._expected}"
             raise AmqpError(ReplyCode.UNEXPECTED_FRAME, text)
         header = decode_header(payload)
         if header.body_size > MAX_BODY_BYTES:
-            text = f"a body of {header.body_size} bytes is announced, {MAX_BODY_BYTES} is the most"
+            text = (
+                f"message of {header.body_size} bytes exceeds the limit of {MAX_BODY_BYTES} bytes"
+            )
             raise AmqpError(ReplyCode.FRAME_ERROR, text)
         if header.body_size > self._max_body:
             text = f"message size {header.body_size} is larger than the limit of {self._max_body}"
@@ -272,14 +276,16 @@ class ContentAssembly(Generic[M]):
         return None if header.body_size else self._finish(method, header, b"")
 
     def add_body(self, payload: Buffer) -> Content[M] | None:
-        """A body frame has come; the content, if this was the last."""
+        """Handle a body frame; returns the content if it is complete."""
         method, header = self._method, self._header
         if method is None or header is None:
-            text = f"a content body, expected {self._expected}"
+            text = f"unexpected content body, expected {self._expected}"
             raise AmqpError(ReplyCode.UNEXPECTED_FRAME, text)
         held = len(self._body) + len(payload)
         if held > header.body_size:
-            text = f"a body of at least {held} bytes, {header.body_size} were announced"
+            text = (
+                f"body of {held} bytes exceeds the {header.body_size} bytes of its content header"
+            )
             raise AmqpError(ReplyCode.FRAME_ERROR, text)
         if held == len(payload) == header.body_size:
             return self._finish(method, header, bytes(payload))

@@ -1,4 +1,4 @@
-"""The frames that a server sends most, written by hand: deliveries and acknowledgements."""
+"""Hand-written encoders of the most frequent frames of a server: deliveries and acknowledgements."""
 
 import struct
 
@@ -15,7 +15,7 @@ from strom.wire.amqp.protocol import (
 from strom.wire.amqp.table import Buffer, short_string
 
 MAX_KNOWN_ROUTES = 1024
-"""For how many pairs of exchange and routing key a writer keeps what stands around the tag."""
+"""For how many pairs of exchange and routing key a writer caches the bytes around the delivery tag."""
 
 _END = bytes((FRAME_END,))
 _ACK = struct.Struct(">BHIIQBB")
@@ -26,13 +26,10 @@ _END_AND_BODY = struct.Struct(">BBHI")
 
 
 def ack_frame(channel: int, delivery_tag: int, multiple: bool = False) -> bytes:
-    """A whole basic.ack frame."""
     return _ACK.pack(METHOD_FRAME, channel, 13, Ack.INDEX, delivery_tag, multiple, FRAME_END)
 
 
 class DeliveryWriter:
-    """Writes the deliveries of one consumer."""
-
     __slots__ = ("_channel", "_frame_max", "_known", "_tag")
 
     def __init__(self, channel: int, consumer_tag: str, frame_max: int) -> None:
@@ -51,7 +48,7 @@ class DeliveryWriter:
         properties: bytes,
         body: Buffer,
     ) -> None:
-        """Add the frames of one delivery; the body is not copied."""
+        """Append the frames of one delivery; the body is not copied."""
         around = self._known.get((exchange, routing_key))
         if around is None:
             around = self._learn(exchange, routing_key)
@@ -75,7 +72,7 @@ class DeliveryWriter:
         )
 
     def _learn(self, exchange: str, routing_key: str) -> tuple[bytes, bytes]:
-        """What stands before and after the delivery tag for this route."""
+        """The bytes before and after the delivery tag for this route."""
         route = short_string(exchange) + short_string(routing_key)
         size = 4 + len(self._tag) + _TAG.size + len(route)
         head = _METHOD_HEAD.pack(METHOD_FRAME, self._channel, size, Deliver.INDEX)

@@ -1,12 +1,12 @@
-"""Frames out of received bytes, with the most frequent ones read by hand.
+"""Frames from received bytes, with hand-written fast paths for the most frequent ones.
 
-The reader is given a buffer and from where to where it is filled, and returns one item at a time:
+The reader gets a buffer with the range that is filled, and returns one item at a time:
 
-- `Publication`: a basic.publish with its whole content, when all three frames are there at once;
+- `Publication`: a basic.publish with its content, if all three frames are in the buffer;
 - `Acknowledgement`: a basic.ack;
-- `Frame`: any other frame, also a publish whose content has not wholly arrived.
+- `Frame`: any other frame, also a publish whose content is incomplete.
 
-Whoever calls it must still check that the channel is open and, for the first two, that it is not in
+The caller must still check that the channel is open and, for the first two, that the channel is not in
 the middle of another content (`ContentAssembly.expect_method`).
 """
 
@@ -30,7 +30,7 @@ from strom.wire.amqp.protocol import (
 )
 
 MAX_KNOWN_PUBLISHES = 1024
-"""How many different publish methods a reader remembers; most producers use few."""
+"""How many distinct publish methods a reader caches; most producers use few."""
 MAX_KNOWN_PUBLISH_BYTES = 256
 
 _FRAME_TYPES = frozenset({METHOD_FRAME, HEADER_FRAME, BODY_FRAME, HEARTBEAT_FRAME})
@@ -46,7 +46,7 @@ _END_AND_HEADER = struct.Struct(">BBHIHHQ")
 
 
 class Frame(NamedTuple):
-    """A frame of any type; the payload is a view that is good until the buffer is used again."""
+    """A frame of any type; the payload is a view that is valid until the buffer is reused."""
 
     type: int
     channel: int
@@ -56,7 +56,7 @@ class Frame(NamedTuple):
 
 
 class Publication(NamedTuple):
-    """A published message, copied out of the buffer; the properties are not checked yet."""
+    """A published message, copied out of the buffer; the properties are not validated yet."""
 
     channel: int
     method: Publish
@@ -66,8 +66,6 @@ class Publication(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """A basic.ack."""
-
     channel: int
     delivery_tag: int
     multiple: bool
@@ -75,21 +73,19 @@ class Acknowledgement(NamedTuple):
 
 
 class FrameReader:
-    """Reads the frames of one connection."""
-
     def __init__(self, frame_max: int = FRAME_MIN_SIZE, max_body: int | None = None) -> None:
         self.frame_max = frame_max
-        """The largest frame that was agreed on; to be set after tuning, never to 0."""
+        """The negotiated frame_max; to be set after connection.tune-ok, never to 0."""
         self.max_body = max_body
-        """A larger body is left to the content assembly, which refuses it."""
+        """A larger body goes to the content assembly, which rejects it."""
         self.wanted = FRAME_HEAD_BYTES
-        """After `read` found no whole frame: how many bytes there must be for it to go on."""
+        """How many bytes `read` needs to continue, after it found no complete frame."""
         self._known: dict[bytes, Publish] = {}
 
     def read(
         self, buffer: memoryview, position: int, filled: int
     ) -> Publication | Acknowledgement | Frame | None:
-        """The next item at a position of a buffer that is filled so far; None if it is not whole."""
+        """The next item at a position of a buffer that ends at `filled`; None if it is incomplete."""
         available = filled - position
         if available >= FRAME_HEAD_BYTES + 4:
             kind, channel, size, index = _METHOD_HEAD.unpack_from(buffer, position)
@@ -107,9 +103,9 @@ class FrameReader:
     def _publication(
         self, buffer: memoryview, position: int, filled: int, channel: int, size: int
     ) -> Publication | None:
-        """A publish with header and body, one after the other; None if anything is unusual.
+        """A publish followed by its header and a single body frame; None in any other case.
 
-        Then the frames are read one by one, and whatever is wrong is found there.
+        Then the frames are read one by one, and an error is detected and reported there.
         """
         frame_max = self.frame_max
         method_end = position + 7 + size
@@ -154,7 +150,7 @@ class FrameReader:
         return Publication(channel, method, properties, body, body_end + 1)
 
     def _publish(self, payload: memoryview) -> Publish:
-        """The method, which is mostly one that has been read before."""
+        """The method, mostly from the cache."""
         key = bytes(payload)
         known = self._known.get(key)
         if known is not None:
@@ -172,10 +168,11 @@ class FrameReader:
             return None
         kind, channel, size = _HEAD.unpack_from(buffer, position)
         if kind not in _FRAME_TYPES:
-            raise AmqpError(ReplyCode.FRAME_ERROR, f"there is no frame type {kind}")
-        # RabbitMQ takes the limit for that of the payload, and some clients rely on it.
+            raise AmqpError(ReplyCode.FRAME_ERROR, f"unknown frame type {kind}")
+        # The specification counts the frame with its overhead; RabbitMQ counts the payload only, and
+        # some clients rely on that.
         if size > self.frame_max:
-            text = f"a frame with {size} bytes, where {self.frame_max} are the most"
+            text = f"frame of {size} bytes exceeds frame_max {self.frame_max}"
             raise AmqpError(ReplyCode.FRAME_ERROR, text)
         start = position + FRAME_HEAD_BYTES
         end = start + size
@@ -183,7 +180,10 @@ class FrameReader:
             self.wanted = size + FRAME_OVERHEAD
             return None
         if buffer[end] != FRAME_END:
-            raise AmqpError(ReplyCode.FRAME_ERROR, f"a frame ends with {buffer[end]:#04x}")
+            raise AmqpError(
+                ReplyCode.FRAME_ERROR,
+                f"frame ends with {buffer[end]:#04x} instead of {FRAME_END:#04x}",
+            )
         if kind == HEARTBEAT_FRAME:
             _check_heartbeat(channel, size)
         return Frame(kind, channel, buffer[start:end], end + 1)
@@ -191,6 +191,6 @@ class FrameReader:
 
 def _check_heartbeat(channel: int, size: int) -> None:
     if size:
-        raise AmqpError(ReplyCode.FRAME_ERROR, f"a heartbeat with {size} bytes")
+        raise AmqpError(ReplyCode.FRAME_ERROR, f"heartbeat with a payload of {size} bytes")
     if channel:
-        raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"a heartbeat on channel {channel}")
+        raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"heartbeat on channel {channel}")

@@ -1,4 +1,4 @@
-"""The numbers of AMQP 0-9-1, and the error that names the reply code to send for it."""
+"""The constants of AMQP 0-9-1, and the error that carries a reply code."""
 
 from enum import Enum, IntEnum
 from typing import Self
@@ -6,7 +6,7 @@ from typing import Self
 from strom.model.errors import ProtocolError
 
 PROTOCOL_HEADER = b"AMQP\x00\x00\x09\x01"
-"""What a client sends first; a server that cannot serve it answers with the same and hangs up."""
+"""What a client sends first; the server responds to any other header with this one, and closes."""
 
 METHOD_FRAME = 1
 HEADER_FRAME = 2
@@ -16,37 +16,34 @@ HEARTBEAT_FRAME = 8
 FRAME_END = 0xCE
 FRAME_HEAD_BYTES = 7
 FRAME_OVERHEAD = FRAME_HEAD_BYTES + 1
-"""What a frame has around its payload: type, channel and size before, the end mark after."""
+"""Bytes around the payload of a frame: type, channel and size before it, frame-end after it."""
 FRAME_MIN_SIZE = 4096
-"""Every peer must take frames of this size; before tuning none may be larger."""
+"""Every peer must accept frames of this size; before connection.tune no frame may be larger."""
 FRAME_MAX_DEFAULT = 131072
-"""What RabbitMQ offers."""
+"""The frame_max that RabbitMQ proposes."""
 
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-"""The whole heartbeat frame."""
 
 MAX_BODY_BYTES = 512 * 1024 * 1024
-"""No message may be larger, whatever the settings say; it is RabbitMQ's hard limit too."""
+"""The limit that no setting can raise; the same as in RabbitMQ."""
 
 BASIC_CLASS = 60
 """The only class whose methods carry content."""
 
 
 class Closes(Enum):
-    """What ends when a reply code is sent."""
-
     NOTHING = 0
     CHANNEL = 1
     CONNECTION = 2
 
 
 class ReplyCode(IntEnum):
-    """The reply codes: number, and what is closed with it."""
+    """The reply codes, and what each of them closes."""
 
     closes: Closes
 
     def __new__(cls, code: int, closes: Closes = Closes.NOTHING) -> Self:
-        """Make a member that equals its number and carries the rest as an attribute."""
+        """Make a member that equals its code, with `closes` as an attribute."""
         member = int.__new__(cls, code)
         member._value_ = code
         member.closes = closes
@@ -55,7 +52,7 @@ class ReplyCode(IntEnum):
     REPLY_SUCCESS = 200
     CONTENT_TOO_LARGE = 311, Closes.CHANNEL
     NO_ROUTE = 312, Closes.NOTHING
-    """Only in basic.return: a mandatory message that no queue was bound for."""
+    """Only in basic.return, for a mandatory message that could not be routed."""
     NO_CONSUMERS = 313, Closes.CHANNEL
     CONNECTION_FORCED = 320, Closes.CONNECTION
     INVALID_PATH = 402, Closes.CONNECTION
@@ -75,7 +72,7 @@ class ReplyCode(IntEnum):
 
 
 class AmqpError(ProtocolError):
-    """Something to be told to the peer with a reply code, on the channel or the connection."""
+    """An error that closes the channel or the connection with a reply code."""
 
     def __init__(self, code: ReplyCode, text: str) -> None:
         super().__init__(text)

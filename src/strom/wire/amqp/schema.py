@@ -5,11 +5,11 @@
         multiple: bool = bit()
 
 Instances are immutable, have slots and take every field by position or by name, with a default for
-each. The codec (`codec.py`) turns declarations into code. Fields are in the order of the wire and
-named as the specification names them, in snake case; fields that it reserves are declared like the
-others. A short string is text, a long string is bytes, a table is a dict (see `table.py`).
+each. The codec (`codec.py`) generates code from declarations. Fields are in wire order and have the
+names of the specification, in snake case; reserved fields are declared like the others. A short
+string is str, a long string is bytes, a table is a dict (see `table.py`).
 
-Not dataclasses: making sixty of those takes longer than all of the rest of starting up.
+These are not dataclasses: creating sixty of those takes longer than the rest of starting up.
 """
 
 from enum import Enum
@@ -19,7 +19,7 @@ from strom.model.tables import Table
 
 
 class Kind(Enum):
-    """The types of arguments; the value is the code for `struct`, if there is one."""
+    """The types of arguments; the value is the code for `struct`, if any."""
 
     BIT = "bit"
     OCTET = "B"
@@ -48,7 +48,7 @@ def _declare(kind: Kind, default: Any) -> Any:
 
 
 def bit(default: bool = False) -> bool:
-    """Declare a truth value; neighbours share a byte, the first in its lowest bit."""
+    """Declare a bit; adjacent bits share a byte, the first in its lowest bit."""
     return cast("bool", _declare(Kind.BIT, default))
 
 
@@ -73,7 +73,7 @@ def longlong(default: int = 0) -> int:
 
 
 def shortstr(default: str = "") -> str:
-    """Declare a text of at most 255 bytes in UTF-8."""
+    """Declare a string of at most 255 bytes in UTF-8."""
     return cast("str", _declare(Kind.SHORTSTR, default))
 
 
@@ -120,12 +120,12 @@ class Method(metaclass=_MethodType):
     CLASS_ID: ClassVar[int]
     METHOD_ID: ClassVar[int]
     INDEX: ClassVar[int]
-    """Class and method in one number, as on the wire."""
+    """Class and method id in one number, as on the wire."""
     HAS_CONTENT: ClassVar[bool]
     """Whether a content header and a body follow."""
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        # The real constructor is made when the first instance is: most classes never need one.
+        # The constructor is generated with the first instance: most classes never need one.
         constructor = _constructor(type(self))
         type.__setattr__(type(self), "__init__", constructor)
         constructor(self, *values, **named)
@@ -135,7 +135,7 @@ class Method(metaclass=_MethodType):
         return [field.name for field in cls.FIELDS]
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"{type(self).__name__} cannot be changed")
+        raise AttributeError(f"{type(self).__name__} is immutable")
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -150,12 +150,12 @@ class Method(metaclass=_MethodType):
 
 
 def method_name(cls: type[Method]) -> str:
-    """The specification's way to write it, such as `basic.Ack`."""
+    """The name as in the specification, such as `basic.Ack`."""
     return f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}"
 
 
 def _constructor(cls: type[Method]) -> Any:
-    """Write `__init__`, which sets the slots by themselves since the instance forbids it."""
+    """Generate `__init__`, which sets the slots by their descriptors: instances are immutable."""
     arguments, lines = [], []
     scope: dict[str, Any] = {}
     for field in cls.FIELDS:

@@ -1,16 +1,16 @@
-"""Field tables: names with values of any type, and arrays of such values.
+"""Field tables: names with typed values, and arrays of such values.
 
-The letters are RabbitMQ's, which differ from the specification's for some integers:
+The type letters are RabbitMQ's, which differ from the specification's for some integers:
 
     t  bool        b B  int, 1 byte     s u  int, 2 bytes    I i  int, 4 bytes    l L  int, 8 bytes
     f d  float     D    Decimal         S    str             x    bytes           T    Timestamp
     A  list        F    dict            V    None            (B, u and i are unsigned)
 
-Integers are written as `l` and floats as `d`, as RabbitMQ writes its own: nothing is lost, but the
-letter of a value that was read is not kept. To pass a table on with some entries changed and the
-others as they came, down to the letter, use `change_table`.
+Integers are encoded as `l` and floats as `d`, as RabbitMQ does: no value is lost, but the letter of a
+decoded value is. To change some entries of a table and keep the others byte for byte, use
+`change_table`.
 
-Text that is not UTF-8 is read with surrogate escapes, so that it is written again as it was.
+A string that is not UTF-8 is decoded with surrogate escapes, so that encoding gives the same bytes.
 """
 
 import struct
@@ -24,9 +24,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 EMPTY_TABLE = bytes(4)
 MAX_DEPTH = 64
-"""Tables and arrays inside each other."""
+"""The limit of nested tables and arrays."""
 MAX_ELEMENTS = 50_000
-"""In a table and all that is inside it, together."""
+"""The limit of values in a table, nested ones included."""
 MAX_SHORT_STRING = 255
 
 _UINT32 = struct.Struct(">I")
@@ -50,7 +50,7 @@ _FIXED = {
 
 
 def decode_table(buffer: Buffer, position: int = 0) -> tuple[Table, int]:
-    """Read a table with its length; return it and the position after it."""
+    """Decode a table with its length; returns it and the position after it."""
     body, after = _body(buffer, position)
     return _Reader(body).whole(), after
 
@@ -68,7 +68,7 @@ def encode_table(table: Mapping[str, Any]) -> bytes:
 def change_table(
     raw: Buffer, changes: Mapping[str, Any] | None = None, *, without: Collection[str] = ()
 ) -> bytes:
-    """A table with some entries set or left out, and all others as they are, byte for byte."""
+    """A table with some entries set or removed, and all others unchanged, byte for byte."""
     changes = changes or {}
     body, _ = _body(raw, 0)
     kept = bytearray(4)
@@ -83,11 +83,11 @@ def change_table(
 def _body(buffer: Buffer, position: int) -> tuple[bytes, int]:
     start = position + 4
     if start > len(buffer):
-        raise _malformed("it ends too early")
+        raise _malformed("truncated")
     (size,) = _UINT32.unpack_from(buffer, position)
     after = start + size
     if after > len(buffer):
-        raise _malformed(f"{size} bytes are announced, {len(buffer) - start} are there")
+        raise _malformed(f"length {size} exceeds the remaining {len(buffer) - start} bytes")
     return bytes(buffer[start:after]), after
 
 
@@ -96,10 +96,10 @@ def _malformed(what: str) -> AmqpError:
 
 
 class _Reader:
-    """Reads one table.
+    """Decodes one table.
 
-    A value that runs over the end of the table around it is noticed when it has been read: the
-    position is then not the expected one. So a slice that is cut short does no harm.
+    A value that exceeds its table is detected after it was read: the position is then not the expected
+    one. So a truncated slice does no harm.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -107,14 +107,13 @@ class _Reader:
         self._elements = 0
 
     def whole(self) -> Table:
-        """All of it."""
         try:
             return self._table(0, len(self._data), 1)
         except (IndexError, struct.error):
-            raise _malformed("it ends too early") from None
+            raise _malformed("truncated") from None
 
     def spans(self) -> list[tuple[str, int, int]]:
-        """Every entry by its name, and from where to where it goes."""
+        """The name of every entry, with its start and end."""
         found, position, end = [], 0, len(self._data)
         try:
             while position < end:
@@ -123,9 +122,9 @@ class _Reader:
                 _, position = self._value(position, 1)
                 found.append((name, start, position))
         except (IndexError, struct.error):
-            raise _malformed("it ends too early") from None
+            raise _malformed("truncated") from None
         if position != end:
-            raise _malformed("an entry is longer than the table")
+            raise _malformed("an entry exceeds its table")
         return found
 
     def _name(self, position: int) -> tuple[str, int]:
@@ -140,7 +139,7 @@ class _Reader:
             name, position = self._name(position)
             table[name], position = self._value(position, depth)
         if position != end:
-            raise _malformed("an entry is longer than the table")
+            raise _malformed("an entry exceeds its table")
         return table
 
     def _array(self, position: int, end: int, depth: int) -> list[Any]:
@@ -150,17 +149,17 @@ class _Reader:
             value, position = self._value(position, depth)
             array.append(value)
         if position != end:
-            raise _malformed("an element is longer than its array")
+            raise _malformed("an element exceeds its array")
         return array
 
     def _check_depth(self, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise _malformed(f"more than {MAX_DEPTH} levels")
+            raise _malformed(f"nesting exceeds the limit of {MAX_DEPTH} levels")
 
     def _value(self, position: int, depth: int) -> tuple[Any, int]:
         self._elements += 1
         if self._elements > MAX_ELEMENTS:
-            raise _malformed(f"more than {MAX_ELEMENTS} values")
+            raise _malformed(f"more than the limit of {MAX_ELEMENTS} values")
         letter = self._data[position]
         position += 1
         fixed = _FIXED.get(letter)
@@ -184,7 +183,7 @@ class _Reader:
         start = position + 4
         end = start + size
         if end > len(self._data):
-            raise _malformed(f"{size} bytes are announced, {len(self._data) - start} are there")
+            raise _malformed(f"length {size} exceeds the remaining {len(self._data) - start} bytes")
         if letter == 0x53:  # S
             return self._data[start:end].decode("utf-8", "surrogateescape"), end
         if letter == 0x46:  # F
@@ -195,30 +194,32 @@ class _Reader:
 
 
 def _decimal(scale: int, digits: int) -> Any:
-    from decimal import Decimal  # here: few need it, and it is slow to import
+    from decimal import Decimal  # imported here: rarely needed, and slow to import
 
     sign = 1 if digits < 0 else 0
     return Decimal((sign, tuple(map(int, str(abs(digits)))), -scale))
 
 
-# Writing
+# Encoding
 
 
 def short_string(text: str) -> bytes:
     """The bytes of a short string, with its length."""
     data = text.encode("utf-8", "surrogateescape")
     if len(data) > MAX_SHORT_STRING:
-        raise _unwritable(f"a short string of {len(data)} bytes, where {MAX_SHORT_STRING} fit")
+        raise _unencodable(
+            f"short string of {len(data)} bytes exceeds the limit of {MAX_SHORT_STRING} bytes"
+        )
     return bytes((len(data),)) + data
 
 
-def _unwritable(what: str) -> AmqpError:
-    return AmqpError(ReplyCode.INTERNAL_ERROR, f"cannot be written: {what}")
+def _unencodable(what: str) -> AmqpError:
+    return AmqpError(ReplyCode.INTERNAL_ERROR, f"cannot be encoded: {what}")
 
 
 def _write_entries(out: bytearray, table: Mapping[str, Any], depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise _unwritable(f"a table of more than {MAX_DEPTH} levels")
+        raise _unencodable(f"table of more than {MAX_DEPTH} levels")
     for name, value in table.items():
         out += short_string(name)
         _write_value(out, value, depth)
@@ -256,7 +257,7 @@ def _write_integer(out: bytearray, value: int) -> None:
         else:
             out += b"l" + struct.pack(">q", value)
     except struct.error:
-        raise _unwritable(f"{value} does not fit into 64 bits") from None
+        raise _unencodable(f"{value} does not fit into 64 bits") from None
 
 
 def _write_nested(
@@ -268,7 +269,7 @@ def _write_nested(
         _write_entries(out, value, depth)
     else:
         if depth > MAX_DEPTH:
-            raise _unwritable(f"an array of more than {MAX_DEPTH} levels")
+            raise _unencodable(f"array of more than {MAX_DEPTH} levels")
         out += b"A\x00\x00\x00\x00"
         for item in value:
             _write_value(out, item, depth)
@@ -276,15 +277,15 @@ def _write_nested(
 
 
 def _write_decimal(out: bytearray, value: Any) -> None:
-    from decimal import Decimal  # here: few need it, and it is slow to import
+    from decimal import Decimal  # imported here: rarely needed, and slow to import
 
     if not isinstance(value, Decimal):
-        raise _unwritable(f"a {type(value).__name__} in a table")
+        raise _unencodable(f"a value of type {type(value).__name__}")
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or not -255 <= exponent <= 10:
-        raise _unwritable(f"the decimal {value}")
+        raise _unencodable(f"the decimal {value}")
     number = int("".join(map(str, digits))) * 10 ** max(0, exponent)
     try:
         out += b"D" + _DECIMAL.pack(max(0, -exponent), -number if sign else number)
     except struct.error:
-        raise _unwritable(f"the decimal {value}") from None
+        raise _unencodable(f"the decimal {value}") from None

@@ -1,8 +1,7 @@
 """The header of a record batch (format v2), read and stamped in place.
 
-The broker treats a batch as opaque bytes behind this header. The base offset and the leader epoch
-lie outside the checksum on purpose: a broker may write them without touching what the producer
-signed.
+The broker treats a batch as opaque bytes behind this header. The checksum excludes the base offset and
+the leader epoch, so that a broker can assign them without computing it again.
 """
 
 import struct
@@ -50,7 +49,7 @@ assert _HEADER.size == HEADER_BYTES  # noqa: S101
 
 
 class BatchHeader(NamedTuple):
-    """The fields before the records, as they lie on the wire and on disk."""
+    """The fields before the records, the same on the wire and on disk."""
 
     base_offset: int
     batch_length: int
@@ -73,7 +72,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record as produced; compaction may have taken that one out."""
+        """Offset of the last record as produced; compaction may have removed that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -88,7 +87,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds a transaction marker instead of records."""
+        """Whether it holds control records (transaction markers), which consumers never see."""
         return bool(self.attributes & CONTROL_BIT)
 
     @property
@@ -103,7 +102,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon(self) -> int | None:
-        """When tombstones in it may go, if compaction has set that time (in base_timestamp)."""
+        """When its tombstones may be deleted, if compaction has set that (in base_timestamp; KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -120,15 +119,15 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at a position; CorruptData if the bytes do not reach that far."""
+    """The header at a position; CorruptData if the buffer ends within it."""
     try:
         return BatchHeader._make(_HEADER.unpack_from(buffer, position))
     except struct.error:
-        raise CorruptData(f"no whole batch header at byte {position}") from None
+        raise CorruptData(f"truncated batch header at byte {position}") from None
 
 
 def read_offset_and_size(buffer: Buffer, position: int = 0) -> tuple[int, int]:
-    """Base offset and size in bytes (header included) of the batch at a position; a cheap look."""
+    """Base offset and size in bytes (header included) of the batch at a position."""
     base_offset, batch_length = _OFFSET_AND_LENGTH.unpack_from(buffer, position)
     return base_offset, LOG_OVERHEAD + batch_length
 
@@ -140,12 +139,14 @@ def read_span(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:
 
 
 def headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Walk the whole batches in a buffer as (position, header); a cut-off last one is left out."""
+    """The complete batches in a buffer as (position, header); a truncated last one is skipped."""
     end = len(buffer)
     while position + HEADER_BYTES <= end:
         header = read_header(buffer, position)
         if header.batch_length < HEADER_BYTES - LOG_OVERHEAD:
-            raise CorruptData(f"batch length {header.batch_length} at byte {position} is too small")
+            raise CorruptData(
+                f"batch length {header.batch_length} at byte {position} is less than its header"
+            )
         if position + header.size_bytes > end:
             return
         yield position, header
@@ -157,13 +158,12 @@ def checksum(buffer: Buffer, position: int, size_bytes: int) -> int:
     return int(crc32c(memoryview(buffer)[position + CRC_START : position + size_bytes]))
 
 
-def checksum_holds(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the batch is what its writer signed."""
+def has_valid_checksum(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     return checksum(buffer, position, header.size_bytes) == header.crc
 
 
 def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, epoch: int) -> None:
-    """Write offset and leader epoch into a batch; its checksum stays true."""
+    """Write base offset and leader epoch into a batch; its checksum stays valid."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + _EPOCH_POSITION, epoch)
 
@@ -171,7 +171,7 @@ def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, epoch
 def stamp_append_time(
     buffer: bytearray | memoryview, position: int, header: BatchHeader, now_ms: int
 ) -> None:
-    """Replace the producer's time by the broker's, and sign the batch anew."""
+    """Replace the producer's timestamps by the broker's, and update the checksum."""
     attributes = header.attributes | APPEND_TIME_BIT
     _ATTRIBUTES.pack_into(buffer, position + _ATTRIBUTES_POSITION, attributes)
     _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, now_ms)

@@ -1,8 +1,8 @@
 """Messages to bytes and back.
 
-Code for a (message, version) is generated from the declaration when it is first needed, and kept.
-Whatever the bytes are, reading them gives a message or a ProtocolError, and takes memory in
-proportion to their number.
+Code for a (message, version) is generated from the declaration on first use, and cached. Decoding any
+bytes gives a message or a ProtocolError, with memory in proportion to the number of bytes: this is
+what faces untrusted clients.
 """
 
 import struct
@@ -32,14 +32,14 @@ def _encoder(cls: type[Struct], version: int) -> Callable[[Any], list[Any]]:
 
 
 def decode(cls: type[M], version: int, buffer: memoryview, position: int = 0) -> M:
-    """Read a message that starts at a position and, if it is a request, fills the rest."""
+    """Decode the message at a position; raises ProtocolError if it is malformed."""
     decoder = _decoder(cls, version)
     try:
         message: M = decoder(buffer, position, len(buffer))
     except (IndexError, struct.error):
-        raise ProtocolError(f"{cls.__name__} v{version}: the bytes end too early") from None
+        raise ProtocolError(f"{cls.__name__} v{version}: truncated") from None
     except UnicodeDecodeError:
-        raise ProtocolError(f"{cls.__name__} v{version}: a text is not UTF-8") from None
+        raise ProtocolError(f"{cls.__name__} v{version}: a string is not UTF-8") from None
     except ProtocolError as error:
         raise ProtocolError(f"{cls.__name__} v{version}: {error}") from None
     return message
@@ -51,13 +51,13 @@ def encode(message: Struct, version: int) -> bytes:
 
 
 def encode_parts(message: Struct, version: int) -> list[Buffer]:
-    """The bytes of a message in pieces; the buffers given as records are among them, uncopied."""
+    """The bytes of a message as buffers; buffers of records are passed through, not copied."""
     cls = type(message)
     encoder = _encoder(cls, version)
     try:
         parts: list[Buffer] = encoder(message)
     except (struct.error, UnicodeEncodeError, TypeError, AttributeError, ValueError) as error:
-        raise ProtocolError(f"{cls.__name__} v{version} cannot be written: {error}") from error
+        raise ProtocolError(f"{cls.__name__} v{version} cannot be encoded: {error}") from error
     return parts
 
 

@@ -1,6 +1,6 @@
 """The keys and values of consumer groups in `__consumer_offsets`, as Kafka writes them.
 
-A key begins with the number of its kind (int16), a value with its version (int16), which is 0 for all.
+A key begins with the type of the record (int16), a value with its version (int16), which is always 0.
 """
 
 from strom.wire.kafka.fields import (
@@ -28,49 +28,41 @@ PATTERN_KIND = 16
 
 
 class ConsumerGroupKey(Struct, versions="0"):
-    """Names a group: its epoch, or that of its target assignment."""
+    """The key of a group's epoch, and of its target assignment's epoch."""
 
     group: str = string()
 
 
 class ConsumerGroupMemberKey(Struct, versions="0"):
-    """Names a member: what it said, what it shall have, or what it has."""
+    """The key of a member's metadata, target assignment and current assignment."""
 
     group: str = string()
     member: str = string()
 
 
 class ConsumerGroupPatternKey(Struct, versions="0"):
-    """Names a pattern that members of a group subscribe to."""
-
     group: str = string()
     pattern: str = string()
 
 
 class EpochValue(Struct, versions="0", flexible="0+"):
-    """The epoch of a group."""
-
     epoch: int = int32()
     metadata_hash: int = int64(tag=0)
 
 
 class ClassicProtocolValue(Struct):
-    """A protocol that a classic member knows."""
-
     name: str = string()
     metadata: bytes = blob()
 
 
 class ClassicMemberValue(Struct):
-    """What a member of the classic protocol has besides."""
+    """The additional state of a member that uses the classic protocol."""
 
     session_timeout_ms: int = int32()
     protocols: list[ClassicProtocolValue] = array(ClassicProtocolValue)
 
 
 class MemberValue(Struct, versions="0", flexible="0+"):
-    """What a member said of itself."""
-
     instance_id: str | None = string(nullable="0+")
     rack_id: str | None = string(nullable="0+")
     client_id: str = string()
@@ -83,27 +75,25 @@ class MemberValue(Struct, versions="0", flexible="0+"):
 
 
 class TargetEpochValue(Struct, versions="0", flexible="0+"):
-    """The epoch that the target assignment was made for."""
+    """The group epoch of the target assignment."""
 
     epoch: int = int32()
     timestamp: int = int64(tag=0, ignorable=True)
 
 
 class TargetPartitionsValue(Struct):
-    """Partitions of one topic."""
-
     topic_id: Uuid = uuid()
     partitions: list[int] = int32_array()
 
 
 class TargetValue(Struct, versions="0", flexible="0+"):
-    """What a member shall have."""
+    """The target assignment of a member."""
 
     topics: list[TargetPartitionsValue] = array(TargetPartitionsValue)
 
 
 class CurrentPartitionsValue(Struct):
-    """Partitions of one topic, and since which epoch each of them."""
+    """Partitions of one topic, with the epoch in which each was assigned."""
 
     topic_id: Uuid = uuid()
     partitions: list[int] = int32_array()
@@ -111,8 +101,6 @@ class CurrentPartitionsValue(Struct):
 
 
 class CurrentValue(Struct, versions="0", flexible="0+"):
-    """What a member has."""
-
     epoch: int = int32()
     previous_epoch: int = int32()
     state: int = int8()
@@ -121,7 +109,7 @@ class CurrentValue(Struct, versions="0", flexible="0+"):
 
 
 class PatternValue(Struct, versions="0", flexible="0+"):
-    """The topics that a pattern stands for."""
+    """The topics that match a pattern."""
 
     topics: list[str] = string_array()
     version: int = int64()

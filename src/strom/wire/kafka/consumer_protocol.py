@@ -1,7 +1,7 @@
-"""What consumers of the classic protocol tell each other: subscriptions and shares.
+"""The consumer protocol embedded in the classic group protocol: subscriptions and assignments.
 
-To the broker these are bytes, until such a consumer is in a group of the new protocol. They begin with
-their version (int16); a newer one only has more at its end.
+The broker treats these as opaque bytes, except for classic members of a consumer group (KIP-848,
+migration). They begin with their version (int16); newer versions only append fields.
 """
 
 from strom.wire.kafka.codec import decode, encode
@@ -13,15 +13,11 @@ NEWEST = 3
 
 
 class ClassicPartitions(Struct):
-    """Partitions of one topic."""
-
     topic: str = string()
     partitions: list[int] = int32_array()
 
 
 class ClassicSubscription(Struct, versions="0-3"):
-    """What a consumer wants and has."""
-
     topics: list[str] = string_array()
     user_data: bytes | None = blob(nullable="0+", default=None)
     owned_partitions: list[ClassicPartitions] = array(ClassicPartitions, "1+", ignorable=True)
@@ -30,25 +26,22 @@ class ClassicSubscription(Struct, versions="0-3"):
 
 
 class ClassicAssignment(Struct, versions="0-3"):
-    """The share of a consumer."""
-
     partitions: list[ClassicPartitions] = array(ClassicPartitions)
     user_data: bytes | None = blob(nullable="0+", default=None)
 
 
 def read_subscription(data: bytes) -> ClassicSubscription:
-    """A subscription, or ProtocolError."""
     return decode(ClassicSubscription, min(version_of(data), NEWEST), memoryview(data), 2)
 
 
 def read_assignment(data: bytes) -> ClassicAssignment:
-    """A share, or ProtocolError; one that was never given out is empty."""
+    """An assignment; no bytes (nothing assigned yet) give an empty one."""
     if not data:
         return ClassicAssignment()
     return decode(ClassicAssignment, min(version_of(data), NEWEST), memoryview(data), 2)
 
 
 def write_assignment(assignment: ClassicAssignment, version: int) -> bytes:
-    """The bytes of a share, for a consumer that has told this version of itself."""
+    """The bytes of an assignment, in the version of the consumer's subscription."""
     version = min(version, NEWEST)
     return version.to_bytes(2, "big") + encode(assignment, version)

@@ -1,6 +1,6 @@
-"""Writes the Python source that reads one version of one message.
+"""Generates the Python source of the decoder for one version of one message.
 
-All structs are inlined into one function without calls for the usual case, and neighbouring fields
+All structs are inlined into one function without calls in the common case, and adjacent fields
 of fixed size are unpacked together. In the source, `b` is the buffer, `p` the position in it and
 `end` its length. Reading an index past the end raises IndexError and unpacking there struct.error,
 which the codec turns into ProtocolError; slices would be cut silently, so sizes are checked first.
@@ -21,7 +21,7 @@ from strom.wire.kafka.varints import (
 
 MAX_STRING_BYTES = 32767
 MAX_ELEMENTS = 50_000
-"""In all arrays of a message together; every topic and partition of a large cluster fits."""
+"""The limit for all arrays of a message together; every topic and partition of a large cluster fits."""
 
 
 def compile_decoder(cls: type[Struct], version: int) -> Callable[[memoryview, int, int], Any]:
@@ -76,11 +76,10 @@ class _DecoderSource:
         }
 
     def text(self) -> str:
-        """The whole source."""
         self._struct(self._cls, "m")
         self._flush()
-        # Bytes after the body are left alone, as Kafka leaves them: librdkafka 2.16 sends three too
-        # many with some requests for metadata.
+        # Trailing bytes are ignored, as in Kafka: librdkafka 2.16 sends three extra bytes with some
+        # Metadata requests.
         self._emit("return m")
         return "\n".join(["def decode(b, p, end):", "    elements = 0", *self._lines])
 
@@ -118,7 +117,7 @@ class _DecoderSource:
         self._emit(f"    {target}, p = varint_rest(b, p, {target})")
 
     def _length(self, code: str, target: str) -> None:
-        """Read a length or a count; -1 for null in both encodings."""
+        """Read a length or a count; -1 stands for null in both encodings."""
         if self._flexible:
             self._varint(target)
             self._emit(f"{target} -= 1")
@@ -126,7 +125,7 @@ class _DecoderSource:
             self._fixed(code, target)
             self._flush()
 
-    def _refuse_if(self, condition: str, field: Field, problem: str) -> None:
+    def _reject_if(self, condition: str, field: Field, problem: str) -> None:
         self._emit(f"if {condition}:")
         self._emit(f'    raise ProtocolError("field {field.name} {problem}")')
 
@@ -199,7 +198,7 @@ class _DecoderSource:
             self._emit("else:")
             self._indent += 1
         self._emit(f"{stop} = p + {size}")
-        self._refuse_if(f"{size} < 0{limit} or {stop} > end", field, "has a wrong length")
+        self._reject_if(f"{size} < 0{limit} or {stop} > end", field, "has an invalid length")
         value = {
             Scalar.STRING: f"str(b[p:{stop}], 'utf-8')",
             Scalar.BYTES: f"b[p:{stop}].tobytes()",
@@ -219,14 +218,18 @@ class _DecoderSource:
             self._emit(f"    {target} = None")
             self._emit("else:")
             self._indent += 1
-        # A declared count is believed only if that many elements can still be in the buffer.
+        # Reject a count that the rest of the buffer cannot hold, before anything is allocated.
         element_size = smallest_size(kind.element, self._version, self._flexible)
         assert element_size > 0, f"elements of {field.name} may be empty"  # noqa: S101
         condition = f"{count} < 0 or {count} * {element_size} > end - p"
-        self._refuse_if(condition, field, "has a wrong count")
-        # Small elements become objects many times their size, so their number is bounded as well.
+        self._reject_if(condition, field, "has an invalid count")
+        # Small elements become objects of many times their size, so their number is limited too.
         self._emit(f"elements += {count}")
-        self._refuse_if(f"elements > {MAX_ELEMENTS}", field, "makes the message too long")
+        self._reject_if(
+            f"elements > {MAX_ELEMENTS}",
+            field,
+            f"exceeds the limit of {MAX_ELEMENTS} array elements in a message",
+        )
         self._elements(field, kind.element, target, count, items)
         if nullable:
             self._indent -= 1
@@ -276,13 +279,13 @@ class _DecoderSource:
         self._emit(f"{size}, p = varint(b, p)")
         self._emit(f"{stop} = p + {size}")
         self._emit(f"if {stop} > end:")
-        self._emit('    raise ProtocolError("a tagged field reaches past the end")')
+        self._emit('    raise ProtocolError("a tagged field exceeds the message")')
         for number, field in enumerate(tagged):
             self._emit(f"{'elif' if number else 'if'} {tag} == {field.tag}:")
             self._indent += 1
             self._field(field, f"{target}.{field.name}")
             self._flush()
-            self._refuse_if(f"p != {stop}", field, "does not fill its tag")
+            self._reject_if(f"p != {stop}", field, "does not match the size of its tag")
             self._indent -= 1
         self._emit("else:")
         self._emit(f"    p = {stop}")

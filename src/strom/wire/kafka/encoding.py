@@ -1,8 +1,8 @@
-"""Writes the Python source that turns a message into the bytes of one version.
+"""Generates the Python source of the encoder for one version of one message.
 
-All structs are inlined into one function, and neighbouring fields of fixed size are packed
-together. In the source, `out` collects bytes; `parts` collects what stands before records, the
-records themselves as they are, and what comes after.
+All structs are inlined into one function, and adjacent fields of fixed size are packed together.
+In the source, `out` collects bytes; `parts` collects the bytes before records, the buffers of records,
+and the bytes after them.
 """
 
 import struct
@@ -26,11 +26,11 @@ def compile_encoder(cls: type[Struct], version: int) -> Callable[[Any], list[Any
 
 
 def _has_value_message(cls: type[Struct], field: Field, version: int) -> str:
-    return f"{cls.__name__}.{field.name} is set, but version {version} does not have it"
+    return f"{cls.__name__}.{field.name} is set, but version {version} does not have this field"
 
 
 def _add_records(parts: list[Any], records: Records) -> int:
-    """Pass records on, uncopied, and say how many bytes they are."""
+    """Append buffers of records without copying them, and return their size in bytes."""
     if records is None:
         return 0
     if isinstance(records, bytes | bytearray | memoryview):
@@ -58,7 +58,6 @@ class _EncoderSource:
         }
 
     def text(self) -> str:
-        """The whole source."""
         self._emit("parts = []")
         self._emit("out = bytearray()")
         self._struct(self._cls, "m")
@@ -74,7 +73,7 @@ class _EncoderSource:
 
     @contextmanager
     def _block(self, head: str) -> Iterator[None]:
-        """A branch or a loop; nothing pending may cross its borders."""
+        """A branch or a loop; pending fields are flushed before and after it."""
         self._flush()
         self._emit(head)
         self._indent += 1
@@ -191,7 +190,8 @@ class _EncoderSource:
         self._emit(f"{size} = len({value})")
         if kind is Scalar.STRING and self._flexible:
             self._emit(f"if {size} > {MAX_STRING_BYTES}:")
-            self._emit(f'    raise ProtocolError(f"a string of {{{size}}} bytes is too long")')
+            problem = f"string of {{{size}}} bytes exceeds the limit of {MAX_STRING_BYTES} bytes"
+            self._emit(f'    raise ProtocolError(f"{problem}")')
         self._length("h" if kind is Scalar.STRING else "i", size)
         self._flush()
         self._emit(f"{self._out} += {value}")
@@ -200,7 +200,7 @@ class _EncoderSource:
         size = self._name("n")
         assert self._out == "out", "records cannot be tagged"  # noqa: S101
         self._flush()
-        # The length is still written into `out`, which is already in its place before the records.
+        # The length still goes into this `out`, which `parts` already holds before the records.
         self._emit("parts.append(out)")
         self._emit(f"{size} = add_records(parts, {value})")
         self._length("i", size)
@@ -225,7 +225,7 @@ class _EncoderSource:
             return
         self._flush()
         count = self._name("n")
-        conditions = [self._is_told(field, f"{source}.{field.name}") for field in tagged]
+        conditions = [self._is_written(field, f"{source}.{field.name}") for field in tagged]
         self._emit(f"{count} = {' + '.join(conditions)}")
         self._emit(f"{self._out}.append({count})")
         with self._block(f"if {count}:"):
@@ -233,14 +233,14 @@ class _EncoderSource:
                 with self._block(f"if {condition}:"):
                     self._tag(field, source)
 
-    def _is_told(self, field: Field, value: str) -> str:
+    def _is_written(self, field: Field, value: str) -> str:
         """The condition under which a tagged field is written."""
         if self._version in field.nullable and not isinstance(field.type, Scalar | ArrayOf):
-            return "True"  # Kafka writes also that a struct is null
+            return "True"  # Kafka writes a tagged struct even if it is null
         return f"(not ({self._is_default(field, value)}))"
 
     def _tag(self, field: Field, source: str) -> None:
-        """Write a tagged field into a buffer of its own, because its size goes before it."""
+        """Write a tagged field into a separate buffer, because its size precedes it."""
         outer, self._out = self._out, self._name("out")
         self._emit(f"{self._out} = bytearray()")
         self._field(field, f"{source}.{field.name}")

@@ -1,4 +1,4 @@
-"""The words in which the fields of messages are declared (see `schema.py`).
+"""The functions that declare the fields of messages (see `schema.py`).
 
 Each returns a declaration, but claims to return the value that the field will hold: a type checker
 then compares the declaration with the annotation beside it.
@@ -41,7 +41,7 @@ def _field(
 def boolean(
     versions: str = "0+", *, default: bool = False, ignorable: bool = False, tag: int | None = None
 ) -> bool:
-    """Declare a truth value, one byte."""
+    """Declare a boolean of one byte."""
     field: bool = _field(Scalar.BOOLEAN, versions, default, ignorable=ignorable, tag=tag)
     return field
 
@@ -79,7 +79,7 @@ def int64(
 
 
 def uuid(versions: str = "0+", *, ignorable: bool = False, tag: int | None = None) -> Uuid:
-    """Declare an id of 16 bytes; all zero means none."""
+    """Declare an id of 16 bytes; all zeros mean none."""
     field: Uuid = _field(Scalar.UUID, versions, NO_UUID, ignorable=ignorable, tag=tag)
     return field
 
@@ -103,7 +103,7 @@ def string(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> str | None:
-    """Declare a text of at most 32767 bytes in UTF-8."""
+    """Declare a string of at most 32767 bytes in UTF-8."""
     field: str | None = _field(
         Scalar.STRING, versions, default, nullable=nullable, ignorable=ignorable, tag=tag
     )
@@ -123,7 +123,7 @@ def blob(
     default: bytes | None = b"",
     ignorable: bool = False,
 ) -> bytes | None:
-    """Declare bytes that mean nothing to the protocol."""
+    """Declare bytes that are opaque to the protocol."""
     field: bytes | None = _field(
         Scalar.BYTES, versions, default, nullable=nullable, ignorable=ignorable
     )
@@ -182,7 +182,7 @@ def string_array(
     default: Fresh | None = FRESH,
     ignorable: bool = False,
 ) -> list[str] | None:
-    """Declare a list of texts; empty by default."""
+    """Declare a list of strings; empty by default."""
     kind = ArrayOf(Scalar.STRING)
     field: list[str] | None = _field(
         kind, versions, default, nullable=nullable, ignorable=ignorable
@@ -230,7 +230,7 @@ def int64_array(versions: str = "0+", *, ignorable: bool = False) -> list[int]:
 
 
 def struct(kind: type[S], versions: str = "0+") -> S:
-    """Declare a struct that is always there."""
+    """Declare a struct that is always present."""
     field: S = _field(kind, versions, FRESH)
     return field
 

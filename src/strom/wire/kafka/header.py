@@ -1,8 +1,8 @@
-"""What stands before the body of every request and response.
+"""The headers of requests and responses.
 
-The request header has a version of its own: 1, or 2 with tagged fields where the body is flexible.
-So has the response header, 0 or 1; but ApiVersions is always answered with 0, because a client that
-sent a version unknown here must be able to read the answer.
+Request headers have version 1, or 2 with tagged fields if the body is flexible; response headers have
+version 0 or 1 likewise. The response to ApiVersions always has header version 0 (KIP-511): a client
+that sent a version unknown to this broker must be able to read the response and downgrade.
 """
 
 import struct
@@ -27,7 +27,7 @@ _FLEXIBLE_FROM = {
 
 
 class RequestHeader(NamedTuple):
-    """Which request it is, and where its body begins."""
+    """A decoded request header, and the position of the body."""
 
     api_key: int
     api_version: int
@@ -37,7 +37,7 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(frame: memoryview) -> RequestHeader:
-    """Read the header of a request; of one with an unknown api key up to the correlation id."""
+    """Decode a request header; with an unknown API key only up to the correlation id."""
     try:
         api_key, version, correlation_id = _FIXED.unpack_from(frame, 0)
         flexible_from = _FLEXIBLE_FROM.get(api_key)
@@ -50,7 +50,7 @@ def decode_request_header(frame: memoryview) -> RequestHeader:
             if tags:
                 position = skip_tags(frame, position, tags)
     except (struct.error, IndexError):
-        raise ProtocolError("request header: the bytes end too early") from None
+        raise ProtocolError("request header: truncated") from None
     except UnicodeDecodeError:
         raise ProtocolError("request header: the client id is not UTF-8") from None
     return RequestHeader(api_key, version, correlation_id, client_id, position)
@@ -63,12 +63,12 @@ def _client_id(frame: memoryview, position: int) -> tuple[str | None, int]:
         return None, position
     end = position + length
     if length < 0 or end > len(frame):
-        raise ProtocolError("request header: the client id has a wrong length")
+        raise ProtocolError("request header: the client id has an invalid length")
     return str(frame[position:end], "utf-8"), end
 
 
 def response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """The header for the answer to a request of this api key and version."""
+    """The header of the response to a request of this API key and version."""
     flexible = version >= _FLEXIBLE_FROM.get(api_key, ANY_LATER + 1)
     if flexible and api_key != API_VERSIONS_KEY:
         return _CORRELATION_ID_AND_NO_TAGS.pack(correlation_id, 0)
@@ -76,7 +76,7 @@ def response_header(api_key: int, version: int, correlation_id: int) -> bytes:
 
 
 def request_header(api_key: int, version: int, correlation_id: int, client_id: str) -> bytes:
-    """The header in front of a request, for the few places here that send some."""
+    """The header of a request, for clients."""
     name = client_id.encode()
     head = _FIXED.pack(api_key, version, correlation_id) + _CLIENT_ID_LENGTH.pack(len(name)) + name
     flexible = version >= _FLEXIBLE_FROM.get(api_key, ANY_LATER + 1)

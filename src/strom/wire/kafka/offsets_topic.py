@@ -1,6 +1,6 @@
 """The keys and values in `__consumer_offsets`, as Kafka writes them.
 
-Each begins with its version as an int16; that of a key tells also which kind of record it is.
+Each begins with its version as an int16; that of a key also identifies the type of the record.
 """
 
 from strom.model.errors import ProtocolError
@@ -18,21 +18,17 @@ GROUP_VALUE_VERSION = 3
 def version_of(data: bytes) -> int:
     """The version that a key or a value begins with."""
     if len(data) < 2:
-        raise ProtocolError("there is no version in front")
+        raise ProtocolError("no version at the start")
     return int.from_bytes(data[:2], "big", signed=True)
 
 
 class OffsetKey(Struct, versions="0-1"):
-    """Names a partition that a group reads."""
-
     group: str = string()
     topic: str = string()
     partition: int = int32()
 
 
 class OffsetValue(Struct, versions="0-4", flexible="4+"):
-    """How far it was read."""
-
     offset: int = int64()
     leader_epoch: int = int32("3+", default=-1, ignorable=True)
     metadata: str = string()
@@ -42,14 +38,10 @@ class OffsetValue(Struct, versions="0-4", flexible="4+"):
 
 
 class GroupKey(Struct, versions="2"):
-    """Names a group."""
-
     group: str = string()
 
 
 class GroupValueMember(Struct):
-    """A member and its share."""
-
     member_id: str = string()
     group_instance_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
     client_id: str = string()
@@ -61,8 +53,6 @@ class GroupValueMember(Struct):
 
 
 class GroupValue(Struct, versions="0-4", flexible="4+"):
-    """A group and its members."""
-
     protocol_type: str = string()
     generation: int = int32()
     protocol: str | None = string(nullable="0+")

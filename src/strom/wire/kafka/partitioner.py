@@ -1,4 +1,4 @@
-"""Which partition a key goes to, as Kafka's Java client has it: murmur2 of the key, without its sign."""
+"""The partitioner of Kafka's Java client: murmur2 of the key, without its sign, modulo partitions."""
 
 _MASK = 0xFFFFFFFF
 _MULTIPLIER = 0x5BD1E995
@@ -6,7 +6,6 @@ _SEED = 0x9747B28C
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition for a key."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 

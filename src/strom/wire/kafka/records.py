@@ -1,12 +1,12 @@
 """The records inside a batch: reading them, and building batches from them.
 
-Layout of one record, every number but the attributes a zigzag varint: length of what follows,
-attributes (one byte, unused), timestamp delta, offset delta, key length (-1: none) and key, value
-length (-1: none) and value, number of headers, and for each header its key and value alike.
+Layout of one record, with every number but the attributes a zigzag varint: length of the rest,
+attributes (one byte, unused), timestamp delta, offset delta, key length (-1: null) and key, value
+length (-1: null) and value, number of headers, and the key and value of each header likewise.
 
-The loops below are written for speed: most numbers fit into one byte, and that case is inlined.
-They read on without looking at the end of a record, which is safe because positions only grow: if a
-record ends exactly where its length says, then nothing in it reached further.
+The loops below are written for speed: most numbers fit into one byte, and that case is inlined. They
+do not check every position against the end of the record. That is sound because positions only grow:
+if a record ends exactly where its length says, no field in it exceeded the record.
 """
 
 import struct
@@ -35,7 +35,7 @@ from strom.wire.kafka.batch import (
 from strom.wire.kafka.compression import compress, decompress
 
 MIN_RECORD_BYTES = 7
-"""No record is smaller: seven numbers of one byte each."""
+"""The smallest record: seven numbers of one byte each."""
 
 _new = tuple.__new__  # a NamedTuple's own constructor takes twice as long
 _CRC = struct.Struct(">I")
@@ -55,9 +55,9 @@ class Record(NamedTuple):
 
 
 class RecordKey(NamedTuple):
-    """What compaction needs of a record, and where in the records' bytes it lies.
+    """What compaction needs of a record, and its position in the records' bytes.
 
-    The bytes are [start, end); those behind the timestamp delta begin at `tail`.
+    The bytes are [start, end); those after the timestamp delta begin at `tail`.
     """
 
     offset: int
@@ -70,8 +70,6 @@ class RecordKey(NamedTuple):
 
 
 class ControlType(IntEnum):
-    """What a control batch says."""
-
     ABORT = 0
     COMMIT = 1
 
@@ -88,12 +86,12 @@ def read_body(
 ) -> bytes:
     """The uncompressed bytes of all records of the batch at a position.
 
-    MalformedRecords if they cannot be had, if there would be more than `limit` of them (by default
-    what `compression.default_limit` says), or too few for the number of records.
+    MalformedRecords if they cannot be decompressed, exceed `limit` bytes (default:
+    `compression.default_limit`), or are too few for the number of records.
     """
     start, end = position + HEADER_BYTES, position + header.size_bytes
     if not start <= end <= len(buffer):
-        raise CorruptData(f"the batch at byte {position} is cut off")
+        raise CorruptData(f"the batch at byte {position} is truncated")
     body = memoryview(buffer)[start:end]
     try:
         data = decompress(header.codec, body, limit) if header.codec else bytes(body)
@@ -109,8 +107,8 @@ def read_records(
 ) -> list[Record]:
     """All records of the batch at a position; MalformedRecords if anything about them is wrong.
 
-    `limit` bounds what compressed records may unpack to, see `read_body`. Header keys that are no
-    UTF-8 keep their bytes as surrogates, so that building the record again gives the same.
+    `limit` is for compressed records, see `read_body`. Header keys that are not UTF-8 keep their bytes
+    as surrogates, so that encoding the record again gives the same bytes.
     """
     data = read_body(buffer, position, header, limit)
     try:
@@ -163,7 +161,7 @@ def _read_records(data: bytes, header: BatchHeader) -> list[Record]:
         if data[at - 1]:
             headers, at = _read_headers(data, at - 1)
         if at != end:
-            raise ValueError(f"a record ends at byte {at}, and by its length at {end}")
+            raise ValueError(f"a record ends at byte {at}, but by its length at byte {end}")
         records.append(_new(Record, (base_offset + delta, timestamp, key, value, headers)))
     _check_end(data, at, previous, header)
     return records
@@ -176,7 +174,7 @@ def _bytes_at(data: bytes, at: int) -> tuple[bytes | None, int]:
         n, at = _long_varint(data, at, n)
     if n & 1:
         if n != 1:
-            raise ValueError("a negative length")
+            raise ValueError("negative length")
         return None, at
     end = at + (n >> 1)
     return data[at:end], end
@@ -188,21 +186,21 @@ def _read_headers(data: bytes, at: int) -> tuple[tuple[tuple[str, bytes | None],
     if n > 127:
         n, at = _long_varint(data, at, n)
     if n & 1:
-        raise ValueError("a negative number of headers")
+        raise ValueError("negative number of headers")
     if n > len(data) - at:  # two bytes for each header, and n is twice their number
-        raise ValueError(f"{n >> 1} headers do not fit")
+        raise ValueError(f"{n >> 1} headers exceed the record")
     headers = []
     for _ in range(n >> 1):
         key, at = _bytes_at(data, at)
         if key is None:
-            raise ValueError("a header without a key")
+            raise ValueError("header without a key")
         value, at = _bytes_at(data, at)
         headers.append((key.decode("utf-8", "surrogateescape"), value))
     return tuple(headers), at
 
 
 def _long_varint(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """The number (zigzag not undone) whose first byte was read; at most ten bytes and 64 bits."""
+    """The number (still in zigzag encoding) whose first byte was read; at most ten bytes and 64 bits."""
     byte = data[at]
     number = first - 128 + (byte << 7)
     if byte < 128:
@@ -216,20 +214,22 @@ def _long_varint(data: bytes, at: int, first: int) -> tuple[int, int]:
             if number >> 64:
                 break
             return number, at
-    raise ValueError("a number of more than 64 bits")
+    raise ValueError("varint exceeds 64 bits")
 
 
 def _check_end(data: bytes, at: int, last_delta: int, header: BatchHeader) -> None:
     if at != len(data):
         raise ValueError(f"{len(data) - at} bytes after the last record")
     if last_delta > header.last_offset_delta:
-        raise ValueError(f"offset delta {last_delta} beyond the last, {header.last_offset_delta}")
+        raise ValueError(
+            f"offset delta {last_delta} exceeds the last offset delta {header.last_offset_delta}"
+        )
 
 
 def read_keys(data: bytes, header: BatchHeader) -> list[RecordKey]:
-    """Keys and places of the records in `data`, which `read_body` gave for this header.
+    """Keys and positions of the records in `data`, which `read_body` returned for this header.
 
-    Values and headers are skipped unseen. MalformedRecords as for `read_records`.
+    Values and headers are skipped. MalformedRecords as for `read_records`.
     """
     try:
         return _read_keys(data, header)
@@ -266,7 +266,7 @@ def _read_keys(data: bytes, header: BatchHeader) -> list[RecordKey]:
         key, at = _bytes_at(data, at)
         has_value = data[at] != 1
         if at + 2 > end:
-            raise ValueError(f"a record reaches beyond its end at byte {end}")
+            raise ValueError(f"a record exceeds its end at byte {end}")
         place = (base_offset + delta, timestamp, key, has_value, start, tail, end)
         keys.append(_new(RecordKey, place))
         at = end
@@ -287,9 +287,9 @@ def build_batch(
     control: bool = False,
     append_time_ms: int | None = None,
 ) -> bytearray:
-    """A whole batch, signed. The records' offsets must grow, from `base_offset` or later.
+    """A batch with its checksum. The records' offsets must increase, from `base_offset` or later.
 
-    `append_time_ms` makes it a batch with the broker's time, which then holds for every record.
+    `append_time_ms` makes it a batch with LogAppendTime, which holds for every record.
     """
     if not records or not base_offset <= records[0].offset <= records[-1].offset:
         raise ValueError("a batch needs records, in the order of their offsets")
@@ -318,7 +318,7 @@ def build_batch(
 
 
 def assemble(header: BatchHeader, body: Buffer, codec: int) -> bytearray:
-    """A batch of this header and these uncompressed records; length, codec and checksum are set."""
+    """A batch of this header and these uncompressed records, with length, codec and checksum set."""
     packed = compress(codec, body) if codec else body
     attributes = header.attributes & ~CODEC_MASK | codec
     length = HEADER_BYTES - LOG_OVERHEAD + len(packed)
@@ -329,12 +329,12 @@ def assemble(header: BatchHeader, body: Buffer, codec: int) -> bytearray:
 
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytearray:
-    """The records as they lie in a batch, uncompressed."""
+    """The uncompressed bytes of records in a batch."""
     out = bytearray()
     previous = base_offset - 1
     for record in records:
         if record.offset <= previous:
-            raise ValueError("offsets of records must grow")
+            raise ValueError("offsets of records must increase")
         previous = record.offset
         one = bytearray(b"\0")
         _add_varint(one, record.timestamp - base_timestamp)
@@ -350,10 +350,8 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
     return out
 
 
-def move_record_in_time(
-    out: bytearray, body: bytes, record: RecordKey, base_timestamp: int
-) -> None:
-    """Append a record of `body` to `out`, its timestamp now counted from another base."""
+def rebase_timestamp(out: bytearray, body: bytes, record: RecordKey, base_timestamp: int) -> None:
+    """Append a record of `body` to `out`, with its timestamp delta relative to another base."""
     one = bytearray(b"\0")
     _add_varint(one, record.timestamp - base_timestamp)
     _add_varint(out, len(one) + record.end - record.tail)
@@ -405,7 +403,7 @@ def build_marker(
 
 
 def read_marker(buffer: Buffer, position: int, header: BatchHeader) -> Marker | None:
-    """The marker in a control batch; None if compaction has emptied it or it is of another kind."""
+    """The marker in a control batch; None if compaction has emptied it or it is of another type."""
     if header.record_count == 0:
         return None
     record = read_records(buffer, position, header)[0]

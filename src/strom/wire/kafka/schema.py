@@ -6,13 +6,13 @@
         member_id: str = string()
         group_instance_id: str | None = string("3+", nullable="3+", default=None)
 
-A field says which versions carry it ("0+" unless told), and its declared default stands in where a
-version does not. Ranges in a nested struct count within the range of the field that holds it.
-Instances are plain objects with slots; every field can be left out when making one. The codec
-(`codec.py`) turns declarations into code; the words for fields are in `fields.py`.
+A field declares the versions that carry it (by default "0+"); in other versions it has its declared
+default. Versions in a nested struct apply within the versions of the field that holds it.
+Instances are plain objects with slots; every field is optional in the constructor. The codec
+(`codec.py`) generates code from declarations; `fields.py` has the functions that declare fields.
 
-Fields are in the order of the wire and named as Kafka names them, in snake case. A uuid is 16 raw
-bytes, which hash and compare fast; an array is a list; a tagged struct that is not there is None.
+Fields are in wire order and have Kafka's names, in snake case. A uuid is 16 raw bytes, which hash and
+compare fast; an array is a list; an absent tagged struct is None.
 """
 
 from collections.abc import Sequence, Sized
@@ -24,9 +24,9 @@ from strom.wire.kafka.batch import Buffer
 
 Uuid: TypeAlias = bytes
 Records: TypeAlias = Buffer | Sequence[Sized] | None
-"""Record batches as they are given to the encoder: in one piece or in several, never copied.
+"""Record batches as given to the encoder: one buffer or several, never copied.
 
-Of a piece only the length is looked at, so it may as well be a part of a file.
+The encoder uses only the length of a buffer, so it may also be a region of a file (for sendfile).
 """
 
 NO_UUID: Uuid = bytes(16)
@@ -43,7 +43,7 @@ class Versions(NamedTuple):
 
 
 ANY_LATER = 2**15 - 1
-"""Stands for the open end of a range: versions are int16."""
+"""The end of an open range: versions are int16."""
 NEVER = Versions(1, 0)
 
 
@@ -59,7 +59,7 @@ def parse_versions(text: str) -> Versions:
 
 
 class Scalar(Enum):
-    """The types that are not built from others; the value is the code for `struct`, if any."""
+    """The primitive types; the value is the code for `struct`, if any."""
 
     BOOLEAN = "?"
     INT8 = "b"
@@ -81,7 +81,7 @@ _SIZED = frozenset({Scalar.STRING, Scalar.BYTES, Scalar.RECORDS})
 
 
 class ArrayOf(NamedTuple):
-    """An array; on the wire a map of Kafka's is one too."""
+    """An array; Kafka's maps are arrays on the wire too."""
 
     element: "Scalar | type[Struct]"
 
@@ -113,7 +113,7 @@ FRESH = Fresh.FRESH
 
 
 class Schema(NamedTuple):
-    """What a class declares; all but the fields is meant for whole messages only."""
+    """What a class declares; everything but the fields applies only to messages."""
 
     fields: tuple[Field, ...]
     api_key: int
@@ -121,7 +121,7 @@ class Schema(NamedTuple):
     flexible: Versions
     """The versions with compact lengths and tagged fields."""
     stable: Versions
-    """The versions to offer; Kafka keeps a newer one to itself while it is not settled."""
+    """The versions to advertise; Kafka does not advertise a version that is still unstable."""
 
 
 @dataclass_transform(kw_only_default=True)
@@ -154,12 +154,10 @@ class _StructType(type):
 
 
 class Struct(metaclass=_StructType):
-    """A group of fields inside a message."""
-
     SCHEMA: ClassVar[Schema]
 
     def __init__(self, **values: Any) -> None:
-        # The real constructor is made when the first instance is: most classes never need one.
+        # The constructor is generated with the first instance: most classes never need one.
         constructor = _constructor(type(self))
         setattr(type(self), "__init__", constructor)  # noqa: B010 - mypy forbids the assignment
         constructor(self, **values)
@@ -179,15 +177,15 @@ class Struct(metaclass=_StructType):
 
 
 class Request(Struct):
-    """A message to a broker."""
+    pass
 
 
 class Response(Struct):
-    """A broker's answer."""
+    pass
 
 
 def _constructor(cls: type[Struct]) -> Any:
-    """Write `__init__` with a keyword argument per field, which is faster than any loop."""
+    """Generate `__init__` with a keyword argument per field, which is faster than a loop."""
     arguments, lines = [], []
     scope: dict[str, Any] = {"FRESH": FRESH}
     for field in cls.SCHEMA.fields:

@@ -1,6 +1,6 @@
 """The keys and values of share groups in `__consumer_offsets`, as Kafka writes them.
 
-Each begins with an int16: in a key it tells which kind of record it is, in a value it is the version.
+Each begins with an int16: in a key the type of the record, in a value its version.
 """
 
 from strom.wire.kafka.fields import (
@@ -25,21 +25,15 @@ VALUE_VERSION = 0
 
 
 class ShareGroupKey(Struct, versions="0"):
-    """Names a group."""
-
     group_id: str = string()
 
 
 class ShareMemberKey(Struct, versions="0"):
-    """Names a member of a group."""
-
     group_id: str = string()
     member_id: str = string()
 
 
 class ShareMemberValue(Struct, versions="0", flexible="0+"):
-    """What a member has said of itself."""
-
     rack_id: str | None = string(nullable="0+")
     client_id: str = string()
     client_host: str = string()
@@ -47,34 +41,32 @@ class ShareMemberValue(Struct, versions="0", flexible="0+"):
 
 
 class ShareGroupValue(Struct, versions="0", flexible="0+"):
-    """The epoch of a group, and a hash of the topics that it reads."""
+    """The epoch of a group, and a hash of its subscribed topics' metadata."""
 
     epoch: int = int32()
     metadata_hash: int = int64()
 
 
 class ShareTargetValue(Struct, versions="0", flexible="0+"):
-    """The epoch that partitions were last shared out for."""
+    """The group epoch of the target assignment."""
 
     assignment_epoch: int = int32()
     assignment_timestamp: int = int64(ignorable=True, tag=0)
 
 
 class ShareTopicPartitions(Struct):
-    """Partitions of one topic."""
-
     topic_id: Uuid = uuid()
     partitions: list[int] = int32_array()
 
 
 class ShareTargetMemberValue(Struct, versions="0", flexible="0+"):
-    """What a member shall read."""
+    """The target assignment of a member."""
 
     topic_partitions: list[ShareTopicPartitions] = array(ShareTopicPartitions)
 
 
 class ShareCurrentValue(Struct, versions="0", flexible="0+"):
-    """What a member was told to read."""
+    """The current assignment of a member."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
@@ -83,7 +75,7 @@ class ShareCurrentValue(Struct, versions="0", flexible="0+"):
 
 
 class ShareStateTopic(Struct):
-    """A topic whose share state is there, or about to be."""
+    """A topic with share state, initialized or being initialized."""
 
     topic_id: Uuid = uuid()
     topic_name: str = string()
@@ -91,14 +83,14 @@ class ShareStateTopic(Struct):
 
 
 class ShareDeletingTopic(Struct):
-    """A topic whose share state is about to go."""
+    """A topic whose share state is being deleted."""
 
     topic_id: Uuid = uuid()
     topic_name: str = string()
 
 
 class ShareStateValue(Struct, versions="0", flexible="0+"):
-    """The topics that a group has share state of."""
+    """The topics for which a group has share state."""
 
     initializing_topics: list[ShareStateTopic] = array(ShareStateTopic)
     initialized_topics: list[ShareStateTopic] = array(ShareStateTopic)

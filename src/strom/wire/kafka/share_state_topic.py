@@ -1,6 +1,6 @@
 """The keys and values in `__share_group_state`, as Kafka writes them.
 
-Each begins with an int16: in a key it tells which kind of record it is, in a value it is the version.
+Each begins with an int16: in a key the type of the record, in a value its version.
 """
 
 from strom.wire.kafka.fields import array, int8, int16, int32, int64, string, uuid
@@ -12,7 +12,7 @@ VALUE_VERSION = 0
 
 
 class StateKey(Struct, versions="0"):
-    """Names a partition that a share group reads; the same for both kinds of record."""
+    """A share partition: the key of snapshots and of updates."""
 
     group_id: str = string()
     topic_id: Uuid = uuid()
@@ -20,7 +20,7 @@ class StateKey(Struct, versions="0"):
 
 
 class StateBatchValue(Struct):
-    """A range of offsets and where its records are on their way."""
+    """A range of offsets with its delivery state."""
 
     first_offset: int = int64()
     last_offset: int = int64()
@@ -29,7 +29,7 @@ class StateBatchValue(Struct):
 
 
 class SnapshotValue(Struct, versions="0", flexible="0+"):
-    """All there is to know of the partition."""
+    """The whole state of a share partition."""
 
     snapshot_epoch: int = int32()
     state_epoch: int = int32()
@@ -42,7 +42,7 @@ class SnapshotValue(Struct, versions="0", flexible="0+"):
 
 
 class UpdateValue(Struct, versions="0", flexible="0+"):
-    """What has changed since the last snapshot and the updates after it."""
+    """What has changed since the last snapshot and the updates after it; replayed in order."""
 
     snapshot_epoch: int = int32()
     leader_epoch: int = int32()

@@ -11,8 +11,6 @@ VALUE_VERSION = 1
 
 
 class TransactionKey(Struct, versions="0"):
-    """Names a transactional id."""
-
     transactional_id: str = string()
 
 
@@ -24,7 +22,7 @@ class TransactionPartitions(Struct):
 
 
 class TransactionValue(Struct, versions="0-1", flexible="1+"):
-    """All that is known of a transactional id."""
+    """The whole state of a transactional id."""
 
     producer_id: int = int64()
     previous_producer_id: int = int64("1+", default=-1, ignorable=True, tag=0)

@@ -1,11 +1,11 @@
-"""Unsigned varints: seven bits a byte, low ones first, the high bit set on all but the last."""
+"""Unsigned varints: seven bits per byte, least significant first; the last byte has no high bit."""
 
 from strom.model.errors import ProtocolError
 from strom.wire.kafka.batch import Buffer
 
 MAX_VARINT_BYTES = 5
 MAX_UNKNOWN_TAGS = 64
-"""More unknown tagged fields than this in one struct are an attack, not a newer peer."""
+"""The limit of unknown tagged fields in one struct: a newer peer has a few, an attacker many."""
 
 
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -18,7 +18,7 @@ def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_varint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Go on after a first byte that was not the last; generated code reads that one by itself."""
+    """Continue after a first byte with the high bit set; generated code reads the first byte inline."""
     value = first & 0x7F
     for shift in range(7, 7 * MAX_VARINT_BYTES, 7):
         byte = buffer[position]
@@ -28,11 +28,10 @@ def read_varint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, in
             if value > 0xFFFFFFFF:
                 break
             return value, position
-    raise ProtocolError("a varint does not fit into 32 bits")
+    raise ProtocolError("varint exceeds 32 bits")
 
 
 def varint(value: int) -> bytes:
-    """A number as bytes."""
     if value < 0x80:
         return bytes((value,))
     encoded = bytearray()
@@ -44,15 +43,17 @@ def varint(value: int) -> bytes:
 
 
 def skip_tags(buffer: Buffer, position: int, count: int) -> int:
-    """Step over tagged fields that nobody here knows; `count` is the first byte of their number."""
+    """Skip unknown tagged fields, as KIP-482 requires; `count` is the first byte of their number."""
     if count >= 0x80:
         count, position = read_varint_rest(buffer, position, count)
     if count > MAX_UNKNOWN_TAGS:
-        raise ProtocolError(f"{count} unknown tagged fields in one struct")
+        raise ProtocolError(
+            f"{count} unknown tagged fields in one struct exceed the limit of {MAX_UNKNOWN_TAGS}"
+        )
     for _ in range(count):
         _, position = read_varint(buffer, position)
         size, position = read_varint(buffer, position)
         position += size
         if position > len(buffer):
-            raise ProtocolError("a tagged field reaches past the end")
+            raise ProtocolError("a tagged field exceeds the message")
     return position

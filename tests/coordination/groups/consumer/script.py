@@ -20,16 +20,16 @@ from typing import Any
 
 from strom.coordination.groups.classic.group import ClassicGroup
 from strom.coordination.groups.commands import (
-    Command,
-    Commit,
+    CommitOffsets,
+    GroupCommand,
     Heartbeat,
-    Join,
-    Leave,
-    Leaver,
-    Sync,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
 )
 from strom.coordination.groups.consumer.classic_members import as_classic
-from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, HeartbeatAnswer
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.values import (
     LEAVE_EPOCH,
@@ -38,7 +38,12 @@ from strom.coordination.groups.consumer.values import (
     Partitions,
     TopicIdPartition,
 )
-from strom.coordination.groups.outcome import Answer, Joined, Left, Synced
+from strom.coordination.groups.outcome import (
+    GroupResponse,
+    JoinResponse,
+    LeaveResponse,
+    SyncResponse,
+)
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
@@ -88,17 +93,17 @@ class Script:
     def _run(self, line: str) -> list[str]:
         verb, *words = line.split()
         self.world.events.clear()
-        before, told = self._state(), set(self.world.answers)
+        before, told = self._state(), set(self.world.responses)
         getattr(self, f"_{verb.replace('-', '_')}")(*words)
         after = self._state()
         lines = [f"{before} -> {after}"] if before != after else []
         lines += self.world.events
-        for ticket in sorted(set(self.world.answers) - told):
+        for ticket in sorted(set(self.world.responses) - told):
             name, asked = self._asked[ticket]
-            answer = self.world.answers[ticket]
-            lines.append(f"{name} {asked}: {self._told(answer)}")
+            response = self.world.responses[ticket]
+            lines.append(f"{name} {asked}: {self._told(response)}")
             if asked != "lost":
-                self._learn(self._clients[name], answer)
+                self._learn(self._clients[name], response)
         return lines or ["(nothing)"]
 
     def _state(self) -> str:
@@ -111,7 +116,7 @@ class Script:
 
     # --- requests ------------------------------------------------------------------------------
 
-    def _ask(self, name: str, verb: str, command: Command) -> None:
+    def _ask(self, name: str, verb: str, command: GroupCommand) -> None:
         self._asked[self.world.submit(command)] = (name, verb)
 
     def _topics(self, *words: str) -> None:
@@ -168,7 +173,7 @@ class Script:
         epoch = int(dict(word.split("=") for word in words).get("epoch", client.epoch))
         committed = CommittedOffset(offset=int(offset), committed_ms=self.world.now_ms)
         offsets = ((TopicPartition("t", 0), committed),)
-        command = Commit(group=GROUP, generation=epoch, member=client.id, offsets=offsets)
+        command = CommitOffsets(group=GROUP, generation=epoch, member=client.id, offsets=offsets)
         self._ask(name, "commit", command)
 
     def _wait(self, milliseconds: str) -> None:
@@ -184,7 +189,7 @@ class Script:
         owned = as_classic(client.shall, self.world.topics)
         wants = ClassicSubscription(topics=[*topics], owned_partitions=owned.partitions)
         metadata = COOPERATIVE.to_bytes(2, "big") + encode(wants, COOPERATIVE)
-        command = Join(
+        command = JoinGroup(
             group=GROUP,
             member=client.id,
             fresh=name,
@@ -206,7 +211,7 @@ class Script:
             for index in range(topic.partitions)
         )
         share = write_assignment(as_classic(everything, self.world.topics), COOPERATIVE)
-        command = Sync(
+        command = SyncGroup(
             group=GROUP,
             generation=client.epoch,
             member=client.id,
@@ -220,49 +225,49 @@ class Script:
         self._ask(name, "classic-beat", beat)
 
     def _classic_leave(self, name: str) -> None:
-        leavers = (Leaver(self._clients[name].id),)
-        self._ask(name, "classic-leave", Leave(group=GROUP, leavers=leavers))
+        leavers = (LeavingMember(self._clients[name].id),)
+        self._ask(name, "classic-leave", LeaveGroup(group=GROUP, leavers=leavers))
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _learn(self, client: Client, answer: Answer) -> None:
+    def _learn(self, client: Client, response: GroupResponse) -> None:
         """What a client keeps of an answer; it goes on with what it has to give up until it beats."""
-        if answer.code is not ErrorCode.NONE:
+        if response.code is not ErrorCode.NONE:
             return
-        match answer:
-            case HeartbeatAnswer():
-                client.epoch = max(answer.epoch, 0)
-                if answer.assignment is not None:
-                    client.shall = answer.assignment
+        match response:
+            case ConsumerHeartbeatResponse():
+                client.epoch = max(response.epoch, 0)
+                if response.assignment is not None:
+                    client.shall = response.assignment
                 client.owns |= client.shall
-            case Joined():
-                client.id, client.epoch = answer.member, answer.generation
-            case Synced():
-                client.shall = client.owns = self._share(answer)
+            case JoinResponse():
+                client.id, client.epoch = response.member, response.generation
+            case SyncResponse():
+                client.shall = client.owns = self._share(response)
 
-    def _share(self, answer: Synced) -> Partitions:
+    def _share(self, response: SyncResponse) -> Partitions:
         return frozenset(
             TopicIdPartition(facts.id, index)
-            for topic in read_assignment(answer.assignment).partitions
+            for topic in read_assignment(response.assignment).partitions
             if (facts := self.world.topics.find(topic.topic)) is not None
             for index in topic.partitions
         )
 
-    def _told(self, answer: Answer) -> str:
-        match answer:
-            case HeartbeatAnswer(code=ErrorCode.NONE):
-                has = answer.assignment
-                return f"epoch {answer.epoch}" + (
-                    "" if has is None else f", has {self._names(has)}"
+    def _told(self, response: GroupResponse) -> str:
+        match response:
+            case ConsumerHeartbeatResponse(code=ErrorCode.NONE):
+                current = response.assignment
+                return f"epoch {response.epoch}" + (
+                    "" if current is None else f", has {self._names(current)}"
                 )
-            case Joined(code=ErrorCode.NONE):
-                leads = answer.leader == answer.member
-                return f"generation {answer.generation}" + ", leads" * leads
-            case Synced(code=ErrorCode.NONE):
-                return f"has {self._names(self._share(answer))}"
-            case Left(code=ErrorCode.NONE):
-                return " ".join(code.name for code in answer.members)
-        return answer.code.name
+            case JoinResponse(code=ErrorCode.NONE):
+                leads = response.leader == response.member
+                return f"generation {response.generation}" + ", leads" * leads
+            case SyncResponse(code=ErrorCode.NONE):
+                return f"has {self._names(self._share(response))}"
+            case LeaveResponse(code=ErrorCode.NONE):
+                return " ".join(code.name for code in response.members)
+        return response.code.name
 
     def _names(self, partitions: Partitions) -> str:
         names = []

@@ -3,19 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.coordination.groups.consumer.assignors import Applicant, Shares, assign
+from strom.coordination.groups.consumer.assignors import Assignments, MemberSpec, assign
 from strom.coordination.groups.consumer.values import TopicIdPartition
 
 A, B, C = (bytes([number]) * 16 for number in range(3))
 topics = st.frozensets(st.sampled_from([A, B, C]), min_size=1)
 counts = st.fixed_dictionaries({A: st.integers(1, 12), B: st.integers(1, 5), C: st.integers(1, 30)})
 members = st.lists(topics, min_size=1, max_size=7).map(
-    lambda wanted: [Applicant(f"m{number}", None, one) for number, one in enumerate(wanted)]
+    lambda wanted: [MemberSpec(f"m{number}", None, one) for number, one in enumerate(wanted)]
 )
 assignors = st.sampled_from(["uniform", "range"])
 
 
-def after(shares: Shares, members: list[Applicant]) -> list[Applicant]:
+def after(shares: Assignments, members: list[MemberSpec]) -> list[MemberSpec]:
     """The members when these shares are their targets."""
     return [one._replace(target=shares[one.id]) for one in members]
 
@@ -34,7 +34,7 @@ def test_every_partition_that_is_read_goes_to_one_reader(name, members, counts):
 
 @given(st.integers(1, 8), counts)
 def test_uniform_gives_equals_the_same_number(number, counts):
-    everyone = [Applicant(f"m{one}", None, frozenset(counts)) for one in range(number)]
+    everyone = [MemberSpec(f"m{one}", None, frozenset(counts)) for one in range(number)]
     sizes = [len(share) for share in assign("uniform", everyone, counts).values()]
     assert max(sizes) - min(sizes) <= 1
 
@@ -57,7 +57,7 @@ def test_nothing_moves_when_nothing_changes(name, members, counts):
 
 @given(st.integers(1, 6), counts, st.integers(0, 5))
 def test_uniform_moves_no_more_than_it_must_when_one_leaves(number, counts, leaver):
-    everyone = [Applicant(f"m{one}", None, frozenset(counts)) for one in range(number + 1)]
+    everyone = [MemberSpec(f"m{one}", None, frozenset(counts)) for one in range(number + 1)]
     before = assign("uniform", everyone, counts)
     rest = [one for one in after(before, everyone) if one.id != f"m{leaver % (number + 1)}"]
     now = assign("uniform", rest, counts)
@@ -67,7 +67,7 @@ def test_uniform_moves_no_more_than_it_must_when_one_leaves(number, counts, leav
 
 @given(st.integers(2, 7), counts)
 def test_uniform_takes_only_what_the_new_one_gets(number, counts):
-    everyone = [Applicant(f"m{one}", None, frozenset(counts)) for one in range(number)]
+    everyone = [MemberSpec(f"m{one}", None, frozenset(counts)) for one in range(number)]
     before = assign("uniform", everyone[1:], counts)
     now = assign("uniform", [everyone[0], *after(before, everyone[1:])], counts)
     moved = sum(len(before[one.id] - now[one.id]) for one in everyone[1:])
@@ -75,7 +75,7 @@ def test_uniform_takes_only_what_the_new_one_gets(number, counts):
 
 
 def test_range_gives_stretches_and_the_first_get_more():
-    everyone = [Applicant("b", None, frozenset({A, B})), Applicant("a", None, frozenset({A, B}))]
+    everyone = [MemberSpec("b", None, frozenset({A, B})), MemberSpec("a", None, frozenset({A, B}))]
     shares = assign("range", everyone, {A: 3, B: 1})
     assert shares["a"] == {
         TopicIdPartition(A, 0),
@@ -86,13 +86,13 @@ def test_range_gives_stretches_and_the_first_get_more():
 
 
 def test_instances_come_before_others():
-    everyone = [Applicant("a", None, frozenset({A})), Applicant("z", "one", frozenset({A}))]
+    everyone = [MemberSpec("a", None, frozenset({A})), MemberSpec("z", "one", frozenset({A}))]
     assert assign("range", everyone, {A: 1})["z"] == {TopicIdPartition(A, 0)}
 
 
 def test_partitions_and_topics_that_are_gone_are_not_kept():
     had = frozenset({TopicIdPartition(A, 5), TopicIdPartition(B, 0)})
-    for others in ([], [Applicant("n", None, frozenset({C}))]):
-        member = Applicant("m", None, frozenset({A, B}), had)
+    for others in ([], [MemberSpec("n", None, frozenset({C}))]):
+        member = MemberSpec("m", None, frozenset({A, B}), had)
         shares = assign("uniform", [member, *others], {A: 1})
         assert shares["m"] == {TopicIdPartition(A, 0)}

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, HeartbeatAnswer
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.group import ConsumerGroup, ConsumerState
 from strom.coordination.groups.consumer.values import (
     JOIN_EPOCH,
@@ -87,11 +87,11 @@ class ConsumerGroups(RuleBasedStateMachine):
         if gives_up:
             client.owns &= client.shall
         command = self.heartbeat_of(client)
-        answer = self.world.answers[self.world.submit(command)]
-        assert isinstance(answer, HeartbeatAnswer)
+        response = self.world.responses[self.world.submit(command)]
+        assert isinstance(response, ConsumerHeartbeatResponse)
         self.heard(client)
         if not is_lost:
-            self.take_in(client, answer)
+            self.take_in(client, response)
 
     def heard(self, client: Client) -> None:
         """The coordinator counts the session from here, the client from the answer: not later."""
@@ -112,21 +112,21 @@ class ConsumerGroups(RuleBasedStateMachine):
             owned=NOTHING if is_join else client.owns,
         )
 
-    def take_in(self, client: Client, answer: HeartbeatAnswer) -> None:
-        if answer.code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+    def take_in(self, client: Client, response: ConsumerHeartbeatResponse) -> None:
+        if response.code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
             self.forget(client)
-        elif answer.code is ErrorCode.GROUP_ID_NOT_FOUND:
+        elif response.code is ErrorCode.GROUP_ID_NOT_FOUND:
             assert client.epoch != JOIN_EPOCH
             self.forget(client)
-        elif answer.code in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID):
+        elif response.code in (ErrorCode.UNRELEASED_INSTANCE_ID, ErrorCode.FENCED_INSTANCE_ID):
             assert client.instance is not None
             self.forget(client)
         else:
-            assert answer.code is ErrorCode.NONE, answer
-            assert answer.epoch >= client.epoch, "an epoch never goes back"
-            client.epoch, client.is_joined = answer.epoch, True
-            if answer.assignment is not None:
-                client.shall = answer.assignment
+            assert response.code is ErrorCode.NONE, response
+            assert response.epoch >= client.epoch, "an epoch never goes back"
+            client.epoch, client.is_joined = response.epoch, True
+            if response.assignment is not None:
+                client.shall = response.assignment
             # It takes up what it gets, and works on what it shall give up until it says so.
             client.owns |= client.shall
 
@@ -183,10 +183,10 @@ class ConsumerGroups(RuleBasedStateMachine):
             for client in self.everyone:
                 if client.is_joined:
                     client.owns &= client.shall
-                    answer = self.world.answers[self.world.submit(self.heartbeat_of(client))]
-                    assert isinstance(answer, HeartbeatAnswer)
+                    response = self.world.responses[self.world.submit(self.heartbeat_of(client))]
+                    assert isinstance(response, ConsumerHeartbeatResponse)
                     self.heard(client)
-                    self.take_in(client, answer)
+                    self.take_in(client, response)
                     self.each_partition_has_one_owner()
         group = self.group()
         present = [client for client in self.everyone if client.is_joined]
@@ -229,7 +229,7 @@ class ConsumerGroups(RuleBasedStateMachine):
         assert found.epoch >= self.newest
         self.newest = found.epoch
         assert found.target_epoch <= found.epoch
-        assert all(member.has.epoch <= found.target_epoch for member in found.members.values())
+        assert all(member.current.epoch <= found.target_epoch for member in found.members.values())
         _owners_are_members(found)
 
 
@@ -237,7 +237,7 @@ def _owners_are_members(group: ConsumerGroup) -> None:
     owned = [
         (one, member.id)
         for member in group.members.values()
-        for one in {**member.has.assigned, **member.has.revoking}
+        for one in {**member.current.assigned, **member.current.revoking}
     ]
     assert len(owned) == len(group.owners), "a partition has two owners"
     assert dict(owned) == group.owners

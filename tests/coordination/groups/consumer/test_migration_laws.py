@@ -7,9 +7,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from strom.coordination.groups.commands import Heartbeat, Join, Leave, Leaver, Sync
+from strom.coordination.groups.commands import (
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    SyncGroup,
+)
 from strom.coordination.groups.consumer.classic_members import as_classic, ids_of
-from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, HeartbeatAnswer
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.values import (
     JOIN_EPOCH,
@@ -18,7 +24,7 @@ from strom.coordination.groups.consumer.values import (
     Partitions,
     TopicIdPartition,
 )
-from strom.coordination.groups.outcome import Answered, Joined, Synced
+from strom.coordination.groups.outcome import JoinResponse, StatusResponse, SyncResponse
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
 from strom.wire.kafka.codec import encode
@@ -91,11 +97,11 @@ class Migrations(RuleBasedStateMachine):
     def leave(self, client: Client) -> None:
         client.owns = NOTHING
         if client.is_classic:
-            self.world.submit(Leave(group=GROUP, leavers=(Leaver(client.id),)))
+            self.world.submit(LeaveGroup(group=GROUP, leavers=(LeavingMember(client.id),)))
         else:
             self.world.submit(self.heartbeat_of(client, epoch=LEAVE_EPOCH))
         self.learn()
-        self.begin_anew(client)
+        self.reset(client)
 
     @rule(milliseconds=st.sampled_from([0, 1_000, 9_000, 16_000]))
     def let_time_pass(self, milliseconds: int) -> None:
@@ -147,9 +153,9 @@ class Migrations(RuleBasedStateMachine):
             self.ask_for_its_share(client)
         else:
             beat = Heartbeat(group=GROUP, generation=client.epoch, member=client.id)
-            answer = self.world.answers[self.world.submit(beat)]
-            assert isinstance(answer, Answered)
-            self.refused(client, answer.code)
+            response = self.world.responses[self.world.submit(beat)]
+            assert isinstance(response, StatusResponse)
+            self.refused(client, response.code)
         client.heard_ms = self.world.now_ms
         self.learn()
 
@@ -164,7 +170,7 @@ class Migrations(RuleBasedStateMachine):
         wants = ClassicSubscription(topics=["a", "b"])
         metadata = COOPERATIVE.to_bytes(2, "big") + encode(wants, COOPERATIVE)
         client.join = self.world.submit(
-            Join(
+            JoinGroup(
                 group=GROUP,
                 member=client.id,
                 fresh=f"m{next(self.numbers)}",
@@ -182,7 +188,7 @@ class Migrations(RuleBasedStateMachine):
         for one, member in zip(self.everything(), itertools.cycle(client.leads), strict=False):
             shares[member].add(one)
         client.sync = self.world.submit(
-            Sync(
+            SyncGroup(
                 group=GROUP,
                 generation=client.epoch,
                 member=client.id,
@@ -202,15 +208,15 @@ class Migrations(RuleBasedStateMachine):
 
     def beat(self, client: Client) -> None:
         client.owns &= client.shall
-        answer = self.world.answers[self.world.submit(self.heartbeat_of(client))]
-        assert isinstance(answer, HeartbeatAnswer)
-        if answer.code is not ErrorCode.NONE:
-            assert client.epoch != JOIN_EPOCH, answer
-            self.begin_anew(client)
+        response = self.world.responses[self.world.submit(self.heartbeat_of(client))]
+        assert isinstance(response, ConsumerHeartbeatResponse)
+        if response.code is not ErrorCode.NONE:
+            assert client.epoch != JOIN_EPOCH, response
+            self.reset(client)
             return
-        client.epoch = answer.epoch
-        if answer.assignment is not None:
-            client.shall = answer.assignment
+        client.epoch = response.epoch
+        if response.assignment is not None:
+            client.shall = response.assignment
         client.owns |= client.shall
 
     def heartbeat_of(self, client: Client, epoch: int | None = None) -> ConsumerHeartbeat:
@@ -224,7 +230,7 @@ class Migrations(RuleBasedStateMachine):
             owned=NOTHING if client.epoch == JOIN_EPOCH else client.owns,
         )
 
-    def begin_anew(self, client: Client) -> None:
+    def reset(self, client: Client) -> None:
         client.epoch, client.owns, client.shall = JOIN_EPOCH, NOTHING, NOTHING
         client.must_join = client.is_classic
         client.join = client.sync = None
@@ -233,16 +239,16 @@ class Migrations(RuleBasedStateMachine):
     def learn(self) -> None:
         """Take in the answers that have come meanwhile."""
         for client in self.everyone:
-            joined = self.world.answers.get(client.join or 0)
-            if isinstance(joined, Joined):
+            joined = self.world.responses.get(client.join or 0)
+            if isinstance(joined, JoinResponse):
                 client.join = None
                 self.refused(client, joined.code)
                 if joined.code is ErrorCode.NONE:
                     client.id, client.epoch = joined.member, joined.generation
                     client.leads = tuple(one.id for one in joined.members)
                     client.must_sync, client.heard_ms = True, self.world.now_ms
-            synced = self.world.answers.get(client.sync or 0)
-            if isinstance(synced, Synced):
+            synced = self.world.responses.get(client.sync or 0)
+            if isinstance(synced, SyncResponse):
                 client.sync = None
                 self.refused(client, synced.code)
                 if synced.code is ErrorCode.NONE:

@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 
 from strom.coordination.groups.consumer.records import (
     GroupEpoch,
-    MemberHas,
-    MemberSaid,
+    MemberCurrent,
+    MemberSubscription,
     MemberTarget,
     PatternResolved,
     TargetEpoch,
 )
 from strom.coordination.groups.consumer.values import (
-    ClassicSide,
+    ClassicMetadata,
+    CurrentAssignment,
     MemberState,
-    Resolved,
-    Standing,
+    ResolvedPattern,
     Subscription,
     TopicIdPartition,
 )
@@ -31,7 +31,7 @@ ids = st.binary(min_size=16, max_size=16)
 partitions = st.builds(TopicIdPartition, ids, st.integers(0, 2**31 - 1))
 owned = st.dictionaries(partitions, int32, max_size=4)
 classic = st.builds(
-    ClassicSide,
+    ClassicMetadata,
     session_timeout_ms=int32,
     protocols=st.lists(st.tuples(names, st.binary()), max_size=3).map(tuple),
 )
@@ -48,7 +48,7 @@ subscriptions = st.builds(
     classic=st.none() | classic,
 )
 standings = st.builds(
-    Standing,
+    CurrentAssignment,
     epoch=int32,
     previous_epoch=int32,
     state=st.sampled_from(MemberState),
@@ -56,16 +56,16 @@ standings = st.builds(
     revoking=owned,
 )
 resolved = st.builds(
-    Resolved, topics=st.frozensets(names, max_size=3), version=int64, resolved_ms=int64
+    ResolvedPattern, topics=st.frozensets(names, max_size=3), version=int64, resolved_ms=int64
 )
 records = st.one_of(
     st.builds(GroupEpoch, names, int32, int64),
     st.builds(GroupEpoch, names, st.none()),
     st.builds(TargetEpoch, names, int32, int64),
     st.builds(TargetEpoch, names, st.none()),
-    st.builds(MemberSaid, names, names, st.none() | subscriptions),
+    st.builds(MemberSubscription, names, names, st.none() | subscriptions),
     st.builds(MemberTarget, names, names, st.none() | st.frozensets(partitions, max_size=5)),
-    st.builds(MemberHas, names, names, st.none() | standings),
+    st.builds(MemberCurrent, names, names, st.none() | standings),
     st.builds(PatternResolved, names, names, st.none() | resolved),
 )
 
@@ -93,7 +93,9 @@ def test_a_value_that_kafka_has_written_is_read():
     )
     record = decode(b"\0\x08\0\x01g\0\x01m", value)
     owned = {TopicIdPartition(topic, 2): 2, TopicIdPartition(topic, 3): 2}
-    assert record == MemberHas("g", "m", Standing(epoch=2, previous_epoch=2, assigned=owned))
+    assert record == MemberCurrent(
+        "g", "m", CurrentAssignment(epoch=2, previous_epoch=2, assigned=owned)
+    )
     assert encode(record) == (b"\0\x08\0\x01g\0\x01m", value)
 
 
@@ -104,13 +106,13 @@ def test_partitions_without_epochs_count_from_the_members_own():
         b"\x02" + topic + b"\x02\0\0\0\x01" + b"\0" + b"\x01" + b"\0"
     )
     record = decode(b"\0\x08\0\x01g\0\x01m", value)
-    assert isinstance(record, MemberHas)
-    assert record.has is not None
-    assert record.has.assigned == {TopicIdPartition(topic, 1): 5}
+    assert isinstance(record, MemberCurrent)
+    assert record.current is not None
+    assert record.current.assigned == {TopicIdPartition(topic, 1): 5}
 
 
 def test_that_a_member_is_not_classic_is_written_as_kafka_writes_it():
     # A struct in a tag that may be null: Kafka writes even the null, as one byte.
-    _, value = encode(MemberSaid("g", "m", Subscription(client_id="c", client_host="h")))
+    _, value = encode(MemberSubscription("g", "m", Subscription(client_id="c", client_host="h")))
     assert value is not None
     assert value.endswith(b"\x01\x00\x01\x00")

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strom.coordination.groups.share.assignor import share_out
+from strom.coordination.groups.share.assignor import assign_simple
 
 A, B, C = (bytes([n]) * 16 for n in range(3))
 members = st.sets(st.sampled_from([f"m{n}" for n in range(9)]), min_size=1)
@@ -25,7 +25,7 @@ def load(share):
 
 @given(members, partitions)
 def test_if_all_want_the_same_all_have_about_as_much(names, topics):
-    shares = share_out({name: set(topics) for name in names}, topics, {})
+    shares = assign_simple({name: set(topics) for name in names}, topics, {})
     counts = readers(shares)
     total = sum(topics.values())
     assert set(counts) == {(topic, n) for topic, count in topics.items() for n in range(count)}
@@ -40,7 +40,7 @@ def test_if_all_want_the_same_all_have_about_as_much(names, topics):
 @given(st.data(), members, partitions)
 def test_nobody_gets_what_it_did_not_ask_for(data, names, topics):
     wanted = {name: data.draw(st.sets(st.sampled_from(sorted(topics)))) for name in names}
-    shares = share_out(wanted, topics, {})
+    shares = assign_simple(wanted, topics, {})
     for name, share in shares.items():
         assert set(share) <= wanted[name]
         assert bool(share) == bool(wanted[name])
@@ -52,14 +52,14 @@ def test_nobody_gets_what_it_did_not_ask_for(data, names, topics):
 @given(members, partitions)
 def test_what_is_fair_already_stays_as_it_is(names, topics):
     wanted = {name: set(topics) for name in names}
-    before = share_out(wanted, topics, {})
-    assert share_out(wanted, topics, before) == before
+    before = assign_simple(wanted, topics, {})
+    assert assign_simple(wanted, topics, before) == before
 
 
 @given(members, partitions)
 def test_a_newcomer_takes_no_more_than_its_part(names, topics):
-    before = share_out({name: set(topics) for name in names}, topics, {})
-    more = share_out({name: set(topics) for name in {*names, "new"}}, topics, before)
+    before = assign_simple({name: set(topics) for name in names}, topics, {})
+    more = assign_simple({name: set(topics) for name in {*names, "new"}}, topics, before)
     total = sum(topics.values())
     if len(names) + 1 <= total:
         kept = sum(
@@ -71,5 +71,5 @@ def test_a_newcomer_takes_no_more_than_its_part(names, topics):
 
 
 def test_without_topics_there_is_nothing_to_share():
-    assert share_out({"m": {A}}, {}, {}) == {"m": {}}
-    assert share_out({}, {A: 3}, {}) == {}
+    assert assign_simple({"m": {A}}, {}, {}) == {"m": {}}
+    assert assign_simple({}, {A: 3}, {}) == {}

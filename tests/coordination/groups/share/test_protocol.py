@@ -7,33 +7,33 @@ from hypothesis import strategies as st
 from strom.coordination.groups.commands import DeleteGroup
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
-from strom.coordination.groups.outcome import SessionEnds
+from strom.coordination.groups.outcome import SessionTimeout
 from strom.coordination.groups.share.protocol import (
-    ForgetShareTopics,
-    KnowShareTopics,
+    AddShareTopics,
+    DeleteShareTopics,
     ShareHeartbeat,
 )
 from strom.coordination.groups.share.records import KnownTopic
-from strom.coordination.groups.topics_image import PlainTopics, TopicFacts
+from strom.coordination.groups.topics_image import FixedTopics, TopicInfo
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ErrorCode
 from strom.model.group_settings import GroupSettings
 
 A, B = b"a" * 16, b"b" * 16
-ONE_TOPIC = PlainTopics([TopicFacts("a", A, 2)])
-TWO_TOPICS = PlainTopics([TopicFacts("a", A, 2), TopicFacts("b", B, 1)])
+ONE_TOPIC = FixedTopics([TopicInfo("a", A, 2)])
+TWO_TOPICS = FixedTopics([TopicInfo("a", A, 2), TopicInfo("b", B, 1)])
 
 
 class World:
     """A coordinator whose records go through bytes, and are kept."""
 
-    def __init__(self, topics: PlainTopics = TWO_TOPICS, **settings: str) -> None:
+    def __init__(self, topics: FixedTopics = TWO_TOPICS, **settings: str) -> None:
         self.texts = {name.replace("_", "."): value for name, value in settings.items()}
         self.written: list[tuple[bytes, bytes | None]] = []
         self.timers: dict[object, int | None] = {}
         self.coordinator = self.fresh(topics)
 
-    def fresh(self, topics: PlainTopics) -> GroupCoordinator:
+    def fresh(self, topics: FixedTopics) -> GroupCoordinator:
         settings = BrokerSettings().override(self.texts)
         return GroupCoordinator(settings, topics, lambda _: GroupSettings())
 
@@ -49,14 +49,14 @@ class World:
     def ask(self, command):
         outcome = self.coordinator.handle(command, "ticket", 0)
         self.carry_out(outcome)
-        ((_, answer),) = outcome.answers
-        return answer
+        ((_, response),) = outcome.responses
+        return response
 
     def beat(self, member: str, epoch: int = 0, *topics: str, **more):
         names = topics or None
         return self.ask(ShareHeartbeat(group="g", member=member, epoch=epoch, topics=names, **more))
 
-    def restart(self, topics: PlainTopics = TWO_TOPICS, *, compacted: bool = False) -> None:
+    def restart(self, topics: FixedTopics = TWO_TOPICS, *, compacted: bool = False) -> None:
         self.coordinator = self.fresh(topics)
         last: dict[bytes, bytes | None] = {}
         for key, value in self.written if compacted else ():
@@ -77,11 +77,11 @@ def test_a_member_joins_reads_and_leaves():
     joined = world.beat("m", 0, "a")
     assert (joined.epoch, joined.partitions) == (1, {A: (0, 1)})
     assert world.beat("m", 1).partitions is None
-    assert world.timers[SessionEnds("g", "m")] == 45_000
+    assert world.timers[SessionTimeout("g", "m")] == 45_000
     left = world.beat("m", -1)
     assert (left.code, left.epoch) == (ErrorCode.NONE, -1)
     assert world.group.is_empty
-    assert world.timers[SessionEnds("g", "m")] is None
+    assert world.timers[SessionTimeout("g", "m")] is None
 
 
 def test_a_silent_member_is_put_out_and_the_others_get_its_part():
@@ -90,25 +90,25 @@ def test_a_silent_member_is_put_out_and_the_others_get_its_part():
     world.beat("n", 0, "a")
     epoch = world.beat("m", 1).epoch
     assert world.group.members["m"].assigned.partitions == {A: (0,)}
-    world.carry_out(world.coordinator.timer_fired(SessionEnds("g", "n"), 0))
+    world.carry_out(world.coordinator.on_timer(SessionTimeout("g", "n"), 0))
     assert world.beat("m", epoch).partitions == {A: (0, 1)}
 
 
 def test_a_changed_subscription_changes_the_partitions():
     world = World()
     world.beat("m", 0, "a")
-    answer = world.beat("m", 1, "a", "b")
-    assert answer.partitions == {A: (0, 1), B: (0,)}
-    assert answer.epoch == 2
+    response = world.beat("m", 1, "a", "b")
+    assert response.partitions == {A: (0, 1), B: (0,)}
+    assert response.epoch == 2
 
 
 def test_topics_that_come_later_are_shared_out():
     world = World(ONE_TOPIC)
     world.beat("m", 0, "a", "b")
     world.restart(TWO_TOPICS)
-    (outcome,) = world.coordinator.topics_changed(0)
+    (outcome,) = world.coordinator.on_topics_changed(0)
     world.carry_out(outcome)
-    assert list(world.coordinator.topics_changed(0)) == []
+    assert list(world.coordinator.on_topics_changed(0)) == []
     assert world.beat("m", 1).partitions == {A: (0, 1), B: (0,)}
 
 
@@ -150,9 +150,9 @@ def test_an_empty_group_is_deleted_with_all_its_records():
 def test_topics_are_known_and_forgotten_by_hand():
     world = World()
     known = KnownTopic("a", A, 2)
-    assert world.ask(KnowShareTopics(group="g", topics=(known,))).code is ErrorCode.NONE
+    assert world.ask(AddShareTopics(group="g", topics=(known,))).code is ErrorCode.NONE
     assert world.group.known_topics == {A: known}
-    forget = ForgetShareTopics(group="g", topic_ids=frozenset({A}))
+    forget = DeleteShareTopics(group="g", topic_ids=frozenset({A}))
     assert world.ask(forget).code is ErrorCode.NONE
     assert world.group.known_topics == {}
     world.beat("m", 0, "a")
@@ -181,10 +181,12 @@ def test_the_log_tells_all(compacted, steps):
         elif verb == "leave":
             world.beat(member, -1)
         else:
-            world.carry_out(world.coordinator.timer_fired(SessionEnds("g", member), 0))
+            world.carry_out(world.coordinator.on_timer(SessionTimeout("g", member), 0))
         if world.group is not None:
             for one in world.group.members.values():
-                assert one.target or not any(world_topic in "ab" for world_topic in one.said.topics)
+                assert one.target or not any(
+                    world_topic in "ab" for world_topic in one.subscription.topics
+                )
     before = world.group
     world.restart(compacted=compacted)
     after = world.group

@@ -1,13 +1,13 @@
-"""A classic group and its members, with the questions one can ask of them.
+"""A classic group and its members.
 
-Only what `restore` sets comes from the log. The rest (who waits, who has yet to come) lives in memory,
-and clients build it up again after a restart by joining again.
+Only what `restore` sets comes from the log. The rest (waiting members, pending ids) is in memory only;
+after a restart clients rebuild it by rejoining.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 
-from strom.coordination.groups.classic.states import LEGAL, GroupState
+from strom.coordination.groups.classic.states import LEGAL_TRANSITIONS, GroupState
 from strom.coordination.groups.group import Group, GroupType
 from strom.coordination.groups.outcome import JoinedMember, Ticket
 from strom.coordination.groups.records import GroupMetadata, MemberMetadata
@@ -20,8 +20,8 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 @dataclass
-class Member:
-    """One member: what it asked for, its share, and what it waits for."""
+class ClassicMember:
+    """One member: its protocols, its assignment, and the requests that wait for a response."""
 
     id: str
     instance: str | None
@@ -32,24 +32,23 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     is_new: bool = False
-    """Whether its first join is still unanswered: it cannot send heartbeats before."""
+    """Whether its first join has no response yet: it cannot send heartbeats before."""
     awaiting_join: Ticket | None = None
     awaiting_sync: Ticket | None = None
 
     def __post_init__(self) -> None:
-        self.say(self.protocols)
+        self.update_protocols(self.protocols)
 
-    def say(self, protocols: Protocols) -> None:
-        """Take in which protocols it knows, the one it likes best first."""
+    def update_protocols(self, protocols: Protocols) -> None:
+        """Set the protocols that it supports, in order of preference."""
         self.protocols = protocols
         self.protocol_names = frozenset(name for name, _ in protocols)
 
     def subscription(self, protocol: str | None) -> bytes:
-        """What it said of itself for a protocol."""
+        """Its metadata for a protocol."""
         return dict(self.protocols).get(protocol or "", b"")
 
     def as_record(self, protocol: str | None, assignment: bytes) -> MemberMetadata:
-        """The member as it is written down, with its share."""
         return MemberMetadata(
             self.id,
             self.instance,
@@ -63,45 +62,40 @@ class Member:
 
 
 class ClassicGroup(Group):
-    """The members of a group, its state and its generation."""
-
     kind = GroupType.CLASSIC
 
     def __init__(self, group_id: str) -> None:
         self.id = group_id
         self.state = GroupState.EMPTY
         self.since_ms = -1
-        """When it became what it is; -1 if nobody has noted it."""
+        """When it entered its state; -1 if unknown."""
         self.generation = 0
         self.protocol_type = ""
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicMember] = {}
         self.pending: set[str] = set()
-        """Ids that were given out and have not been used yet."""
-        self.yet_to_sync: set[str] = set()
+        """Ids that were assigned (MEMBER_ID_REQUIRED), but whose members have not joined yet."""
+        self.pending_sync: set[str] = set()
         self.is_first_rebalance = False
         self.has_grown = False
-        """Whether someone came in while the first rebalance waits for more."""
+        """Whether a member joined during the initial rebalance delay."""
         self.wait_left_ms = 0
-        """How much longer the first rebalance may wait."""
+        """How long the initial rebalance delay may still be extended."""
 
-    def move(self, state: GroupState, now_ms: int) -> None:
-        """Go over to another state."""
-        assert state in LEGAL[self.state], (self.state, state)  # noqa: S101 - see states.py
+    def transition_to(self, state: GroupState, now_ms: int) -> None:
+        assert state in LEGAL_TRANSITIONS[self.state], (self.state, state)  # noqa: S101 - see states.py
         self.state = state
         self.since_ms = now_ms
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
     @property
     def state_name(self) -> str:
-        """Kafka's name for its state."""
         return self.state.value
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return self.state is GroupState.EMPTY
 
     @property
@@ -111,17 +105,16 @@ class ClassicGroup(Group):
 
     @property
     def may_expire(self) -> bool:
-        """While it is empty, and while all of its members say which topics they read."""
+        """While it is empty, or stable with members whose subscriptions are known."""
         if self.is_empty:
-            return not self.pending  # whoever was given an id may join any moment
+            return not self.pending  # a member with an assigned id may join at any moment
         return self.state is GroupState.STABLE and self.protocol_type == CONSUMER_PROTOCOL
 
     def is_in(self, *states: GroupState) -> bool:
-        """Whether it is in one of these states."""
         return self.state in states
 
-    def member(self, member_id: str, instance: str | None) -> Member:
-        """The member, or UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has its place."""
+    def member(self, member_id: str, instance: str | None) -> ClassicMember:
+        """The member; UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has its instance id."""
         if instance is not None:
             owner = self.static_member(instance)
             if owner is None:
@@ -133,50 +126,47 @@ class ClassicGroup(Group):
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         return found
 
-    def static_member(self, instance: str) -> Member | None:
-        """The member with this instance id."""
+    def static_member(self, instance: str) -> ClassicMember | None:
         return next((one for one in self.members.values() if one.instance == instance), None)
 
     @property
-    def waiting_to_join(self) -> list[Member]:
-        """Members whose join is unanswered."""
+    def waiting_to_join(self) -> list[ClassicMember]:
         return [member for member in self.members.values() if member.awaiting_join is not None]
 
     @property
-    def everyone_has_joined(self) -> bool:
-        """Whether there is nobody left to wait for."""
+    def have_all_joined(self) -> bool:
         return not self.pending and len(self.waiting_to_join) == len(self.members)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest time that a member may take to join again."""
+        """The largest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    def fits(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols can be one with the others."""
+    def is_compatible(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member with these protocols is compatible with the others."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
-        known_to_all = self._known_to_all()
+        supported_by_all = self._supported_by_all()
         return protocol_type == self.protocol_type and (
-            not self.members or any(name in known_to_all for name, _ in protocols)
+            not self.members or any(name in supported_by_all for name, _ in protocols)
         )
 
     def choose_protocol(self) -> str:
-        """The protocol known to all that most members like best."""
-        candidates = self._known_to_all()
+        """The protocol, supported by all members, that most members prefer."""
+        candidates = self._supported_by_all()
         votes = Counter(
             next(name for name, _ in member.protocols if name in candidates)
             for member in self.members.values()
         )
         return votes.most_common(1)[0][0]
 
-    def _known_to_all(self) -> frozenset[str]:
-        # Asked at every join, of all members; most of them know the same.
+    def _supported_by_all(self) -> frozenset[str]:
+        # Called at every join; most members have the same set, so the intersection is small.
         known = {member.protocol_names for member in self.members.values()}
         return frozenset.intersection(*known) if known else frozenset()
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """What the leader needs to know to share out partitions."""
+        """What the leader needs to assign partitions."""
         return tuple(
             JoinedMember(
                 id=member.id,
@@ -187,7 +177,7 @@ class ClassicGroup(Group):
         )
 
     def reads(self, topic: str) -> bool:
-        """Whether a member is subscribed to the topic; a consumer that cannot be understood may be."""
+        """Whether a member is subscribed to the topic; a malformed subscription counts as yes."""
         if self.protocol_type != CONSUMER_PROTOCOL or not self.members:
             return False
         for member in self.members.values():
@@ -197,31 +187,30 @@ class ClassicGroup(Group):
         return False
 
     def check_may_delete_offsets(self) -> None:
-        """NON_EMPTY_GROUP while there are members who do not say which topics they read."""
+        """NON_EMPTY_GROUP while members use a protocol whose subscriptions are opaque."""
         if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
-    # --- changing ------------------------------------------------------------------------------
+    # --- members -------------------------------------------------------------------------------
 
-    def add(self, member: Member, protocol_type: str) -> None:
-        """Take in a member."""
+    def add(self, member: ClassicMember, protocol_type: str) -> None:
         if not self.members:
             self.protocol_type = protocol_type
         self.members[member.id] = member
         self.pending.discard(member.id)
         self.leader = self.leader or member.id
 
-    def remove(self, member_id: str) -> Member | None:
-        """Take out a member; the leader's place goes to the next."""
+    def remove(self, member_id: str) -> ClassicMember | None:
+        """Remove a member; if it was the leader, the next member becomes the leader."""
         self.pending.discard(member_id)
-        self.yet_to_sync.discard(member_id)
+        self.pending_sync.discard(member_id)
         removed = self.members.pop(member_id, None)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         return removed
 
-    def rename(self, member: Member, member_id: str) -> None:
-        """Give a static member that came back the id it has from now on, and keep its place."""
+    def rename(self, member: ClassicMember, member_id: str) -> None:
+        """Give a returning static member its new id, and keep its position."""
         old = member.id
         self.members = {
             member_id if known == old else known: one for known, one in self.members.items()
@@ -229,14 +218,13 @@ class ClassicGroup(Group):
         member.id = member_id
         if self.leader == old:
             self.leader = member_id
-        if old in self.yet_to_sync:
-            self.yet_to_sync.remove(old)
-            self.yet_to_sync.add(member_id)
+        if old in self.pending_sync:
+            self.pending_sync.remove(old)
+            self.pending_sync.add(member_id)
 
     # --- the log -------------------------------------------------------------------------------
 
     def as_record(self, assignments: dict[str, bytes], since_ms: int) -> GroupMetadata:
-        """The group as it is written down, with the shares of its members."""
         return GroupMetadata(
             group=self.id,
             protocol_type=self.protocol_type,
@@ -251,7 +239,7 @@ class ClassicGroup(Group):
         )
 
     def restore(self, record: GroupMetadata) -> None:
-        """Be what the record says; a member that it was made from keeps the rest of what it said."""
+        """Apply a record; a member that matches it keeps its other protocols, which are not stored."""
         self.generation = record.generation
         self.protocol_type = record.protocol_type
         self.protocol = record.protocol
@@ -260,12 +248,12 @@ class ClassicGroup(Group):
         self.state = GroupState.STABLE if record.members else GroupState.EMPTY
         self.members = {written.id: self._restored(written) for written in record.members}
 
-    def _restored(self, written: MemberMetadata) -> Member:
+    def _restored(self, written: MemberMetadata) -> ClassicMember:
         known = self.members.get(written.id)
         if known is not None and known.as_record(self.protocol, written.assignment) == written:
             known.assignment = written.assignment
             return known
-        return Member(
+        return ClassicMember(
             written.id,
             written.instance,
             written.client_id,

@@ -1,4 +1,4 @@
-"""The rules of classic groups: clients elect a leader among them, and it shares out the partitions."""
+"""The classic group protocol: the coordinator elects a leader, which assigns the partitions."""
 
 from typing import ClassVar
 
@@ -8,116 +8,119 @@ from strom.coordination.groups.classic.rebalance import Rebalance
 from strom.coordination.groups.classic.states import GroupState
 from strom.coordination.groups.commands import (
     NEW_MEMBER,
-    Command,
-    Commit,
+    CommitOffsets,
+    GroupCommand,
     Heartbeat,
-    Join,
-    Leave,
-    Sync,
+    JoinGroup,
+    LeaveGroup,
+    SyncGroup,
 )
 from strom.coordination.groups.consumer.commands import Downgraded
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.membership import tombstones
-from strom.coordination.groups.consumer.protocol import ConsumerGroups
+from strom.coordination.groups.consumer.protocol import ConsumerGroupProtocol
 from strom.coordination.groups.group import GroupProtocol, GroupType
 from strom.coordination.groups.outcome import (
-    Answer,
-    Answered,
-    Joined,
-    JoinEnds,
-    Left,
-    Outcome,
-    SessionEnds,
-    Synced,
-    SyncEnds,
+    GroupOutcome,
+    GroupResponse,
+    JoinResponse,
+    JoinTimeout,
+    LeaveResponse,
+    SessionTimeout,
+    StatusResponse,
+    SyncResponse,
+    SyncTimeout,
     Ticket,
     Timer,
 )
-from strom.coordination.groups.records import GroupGone, GroupMetadata
+from strom.coordination.groups.records import GroupDeleted, GroupMetadata
 from strom.model.errors import ApiError, ErrorCode
 
-ClassicCommand = Join | Sync | Heartbeat | Leave
+ClassicCommand = JoinGroup | SyncGroup | Heartbeat | LeaveGroup
 
 
-class ClassicGroups(GroupProtocol[ClassicGroup]):
-    """Joins, syncs, heartbeats and leaves."""
-
+class ClassicGroupProtocol(GroupProtocol[ClassicGroup]):
     kind = GroupType.CLASSIC
-    commands: ClassVar[tuple[type[Command], ...]] = (Join, Sync, Heartbeat, Leave)
-    records = (GroupMetadata, GroupGone)
+    commands: ClassVar[tuple[type[GroupCommand], ...]] = (
+        JoinGroup,
+        SyncGroup,
+        Heartbeat,
+        LeaveGroup,
+    )
+    records = (GroupMetadata, GroupDeleted)
 
-    def handle(self, command: ClassicCommand, ticket: Ticket, out: Outcome, now_ms: int) -> None:
-        """Begin to do what is asked; joins and syncs are answered when the others have come too."""
+    def handle(
+        self, command: ClassicCommand, ticket: Ticket, out: GroupOutcome, now_ms: int
+    ) -> None:
+        """Handle a command; responses to joins and syncs wait for the other members."""
         group = self.context.groups.get(command.group)
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            answer = ConsumerGroups(self.context).serve_classic(group, command, out, now_ms)
-            out.answer(ticket, answer)
+            response = ConsumerGroupProtocol(self.context).serve_classic(
+                group, command, out, now_ms
+            )
+            out.respond(ticket, response)
             return
         match command:
-            case Join():
+            case JoinGroup():
                 self._join(command, ticket, out, now_ms)
-            case Sync():
-                membership.sync(self._step(command.group, out, now_ms), command, ticket)
+            case SyncGroup():
+                membership.sync(self._rebalance(command.group, out, now_ms), command, ticket)
             case Heartbeat():
-                code = membership.heartbeat(self._step(command.group, out, now_ms), command)
-                out.answer(ticket, Answered(code=code))
-            case Leave():
-                out.answer(ticket, self._leave(command, out, now_ms))
+                code = membership.heartbeat(self._rebalance(command.group, out, now_ms), command)
+                out.respond(ticket, StatusResponse(code=code))
+            case LeaveGroup():
+                out.respond(ticket, self._leave(command, out, now_ms))
 
-    def refusal(self, command: ClassicCommand, code: ErrorCode) -> Answer:
-        """An answer in the form that the command expects."""
+    def error_response(self, command: ClassicCommand, code: ErrorCode) -> GroupResponse:
         match command:
-            case Join():
-                return Joined(code=code, member=command.member)
-            case Sync():
-                return Synced(code=code)
+            case JoinGroup():
+                return JoinResponse(code=code, member=command.member)
+            case SyncGroup():
+                return SyncResponse(code=code)
             case Heartbeat():
-                return Answered(code=code)
-            case Leave():
-                return Left(code=code)
+                return StatusResponse(code=code)
+            case LeaveGroup():
+                return LeaveResponse(code=code)
 
-    def timer_fired(self, group: ClassicGroup, timer: Timer, out: Outcome, now_ms: int) -> None:
-        """Put out whoever has let its time pass."""
-        step = self._step_of(group, out, now_ms)
+    def on_timer(self, group: ClassicGroup, timer: Timer, out: GroupOutcome, now_ms: int) -> None:
+        rebalance = self._rebalance_of(group, out, now_ms)
         match timer:
-            case JoinEnds():
-                step.join_time_is_up()
-            case SyncEnds():
-                step.sync_time_is_up()
-            case SessionEnds():
-                membership.session_ended(step, timer.member)
+            case JoinTimeout():
+                rebalance.on_join_timeout()
+            case SyncTimeout():
+                rebalance.on_sync_timeout()
+            case SessionTimeout():
+                membership.on_session_timeout(rebalance, timer.member)
             case Downgraded() if group.state is GroupState.STABLE:
-                step.prepare()
+                rebalance.prepare()
 
-    def replay(self, record: GroupMetadata | GroupGone) -> None:
-        """Take on a generation's shares, or the end of the group."""
+    def replay(self, record: GroupMetadata | GroupDeleted) -> None:
         groups = self.context.groups
         match record:
             case GroupMetadata():
                 group = self.find(record.group) or ClassicGroup(record.group)
                 group.restore(record)
                 groups[record.group] = group
-            case GroupGone():
+            case GroupDeleted():
                 gone = self.find(record.group)
                 if gone is not None:
                     gone.state = GroupState.DEAD
                     del groups[record.group]
 
-    def resume(self, group: ClassicGroup, out: Outcome) -> None:
-        """Everyone gets a session's time."""
+    def resume(self, group: ClassicGroup, out: GroupOutcome) -> None:
         for member in group.members.values():
-            out.set_timer(SessionEnds(group.id, member.id), member.session_timeout_ms)
+            out.set_timer(SessionTimeout(group.id, member.id), member.session_timeout_ms)
 
     def check_may_commit(
-        self, group: ClassicGroup, command: Commit, out: Outcome, now_ms: int
+        self, group: ClassicGroup, command: CommitOffsets, out: GroupOutcome, now_ms: int
     ) -> None:
-        """Members of the present generation may, and anyone while there are none."""
+        """Members of the current generation may commit, and any client while the group is empty."""
         if command.generation < 0 and group.is_empty:
-            return  # a consumer that shares with nobody, or an operator
-        names_nobody = command.member == NEW_MEMBER and command.instance is None
-        if command.generation < 0 and names_nobody:
+            return  # a consumer without group management, or an administrator
+        has_no_member = command.member == NEW_MEMBER and command.instance is None
+        if command.generation < 0 and has_no_member:
             if command.producer is not None:
-                return  # as clients of former days commit in transactions
+                return  # TxnOffsetCommit before KIP-447 names no member
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         member = group.member(command.member, command.instance)
         if command.generation != group.generation:
@@ -126,27 +129,26 @@ class ClassicGroups(GroupProtocol[ClassicGroup]):
             return
         if group.state is GroupState.COMPLETING:
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-        self._step_of(group, out, now_ms).renew_session(member)
+        self._rebalance_of(group, out, now_ms).renew_session(member)
 
-    def forget(self, group: ClassicGroup, out: Outcome) -> None:
-        """The record that ends a group; ids that were given out for it are no longer good."""
+    def delete(self, group: ClassicGroup, out: GroupOutcome) -> None:
         for member_id in group.pending:
-            out.cancel(SessionEnds(group.id, member_id))
-        out.write(GroupGone(group.id))
+            out.cancel(SessionTimeout(group.id, member_id))
+        out.write(GroupDeleted(group.id))
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- joining and leaving -------------------------------------------------------------------
 
-    def _step(self, name: str, out: Outcome, now_ms: int) -> Rebalance:
+    def _rebalance(self, name: str, out: GroupOutcome, now_ms: int) -> Rebalance:
         group = self.find(name)
         if group is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        return self._step_of(group, out, now_ms)
+        return self._rebalance_of(group, out, now_ms)
 
-    def _step_of(self, group: ClassicGroup, out: Outcome, now_ms: int) -> Rebalance:
+    def _rebalance_of(self, group: ClassicGroup, out: GroupOutcome, now_ms: int) -> Rebalance:
         delay_ms = self.context.settings.group_initial_rebalance_delay_ms
         return Rebalance(group, out, now_ms, delay_ms)
 
-    def _join(self, command: Join, ticket: Ticket, out: Outcome, now_ms: int) -> None:
+    def _join(self, command: JoinGroup, ticket: Ticket, out: GroupOutcome, now_ms: int) -> None:
         settings, groups = self.context.settings, self.context.groups
         shortest = settings.group_min_session_timeout_ms
         if not shortest <= command.session_timeout_ms <= settings.group_max_session_timeout_ms:
@@ -158,8 +160,8 @@ class ClassicGroups(GroupProtocol[ClassicGroup]):
         if is_created:
             groups[command.group] = ClassicGroup(command.group)
         try:
-            step = self._step(command.group, out, now_ms)
-            membership.join(step, command, ticket, settings.group_max_size)
+            rebalance = self._rebalance(command.group, out, now_ms)
+            membership.join(rebalance, command, ticket, settings.group_max_size)
         except ApiError:
             if is_created:
                 del groups[command.group]
@@ -167,10 +169,10 @@ class ClassicGroups(GroupProtocol[ClassicGroup]):
                 groups[command.group] = former
             raise
         if isinstance(former, ConsumerGroup):
-            for record in tombstones(former):  # it was empty, and may be of any kind again
+            for record in tombstones(former):  # it was empty, so it may change its type
                 out.write(record)
 
-    def _leave(self, command: Leave, out: Outcome, now_ms: int) -> Left:
+    def _leave(self, command: LeaveGroup, out: GroupOutcome, now_ms: int) -> LeaveResponse:
         if self.find(command.group) is None:
-            return Left(members=(ErrorCode.UNKNOWN_MEMBER_ID,) * len(command.leavers))
-        return membership.leave(self._step(command.group, out, now_ms), command)
+            return LeaveResponse(members=(ErrorCode.UNKNOWN_MEMBER_ID,) * len(command.leavers))
+        return membership.leave(self._rebalance(command.group, out, now_ms), command)

@@ -1,28 +1,28 @@
-"""The states of a classic group, and the ways between them."""
+"""The states of a classic group, and the transitions between them."""
 
 from enum import Enum
 
 
 class GroupState(Enum):
-    """What a group is doing; the value is Kafka's name for it."""
+    """The state of a group; the value is Kafka's name."""
 
     EMPTY = "Empty"
-    """No members; perhaps committed offsets. A join begins the first rebalance."""
+    """No members, but possibly committed offsets. A join begins the first rebalance."""
     PREPARING = "PreparingRebalance"
-    """Members are asked to join again; all joins are answered together."""
+    """Members must rejoin; all joins get their responses together."""
     COMPLETING = "CompletingRebalance"
-    """The joins are answered; the leader works out who gets what, and everyone waits for it."""
+    """All members have joined and wait for the leader's assignments."""
     STABLE = "Stable"
-    """Everyone has a share. A join, a leave or a silent member begins the next rebalance."""
+    """All members have assignments. A join, a leave or a session timeout begins a rebalance."""
     DEAD = "Dead"
-    """Deleted. Nobody finds it any more."""
+    """Deleted: no longer in the coordinator."""
 
 
-LEGAL: dict[GroupState, frozenset[GroupState]] = {
+LEGAL_TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING, GroupState.DEAD}),
     GroupState.PREPARING: frozenset({GroupState.COMPLETING, GroupState.EMPTY}),
     GroupState.COMPLETING: frozenset({GroupState.STABLE, GroupState.PREPARING}),
     GroupState.STABLE: frozenset({GroupState.PREPARING}),
     GroupState.DEAD: frozenset(),
 }
-"""From where to where a living group may go. What is read from the log needs no leave."""
+"""The transitions at run time. Replay may set any state."""

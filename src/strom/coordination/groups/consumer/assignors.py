@@ -1,10 +1,9 @@
-"""The ways of sharing out partitions among members.
+"""The server-side assignors `range` and `uniform` (KIP-848).
 
-`range` gives every member a stretch of each topic, side by side. `uniform` gives all members as equally
-many partitions as their subscriptions allow, and moves as few as it can.
+`range` gives every member a contiguous range of each topic, co-partitioned across topics. `uniform`
+balances the number of partitions as far as subscriptions allow, and moves as few as possible.
 
-Given the same members and topics the result is the same; ties go to the member that comes first by its
-instance id, or else by its id.
+The result is deterministic; ties go to the first member by instance id, else by member id.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,11 +13,11 @@ from strom.coordination.groups.consumer.uniform import balance_overlapping
 from strom.coordination.groups.consumer.values import NOTHING, Partitions, TopicIdPartition
 from strom.wire.kafka.schema import Uuid
 
-Shares: TypeAlias = dict[str, Partitions]
+Assignments: TypeAlias = dict[str, Partitions]
 
 
-class Applicant(NamedTuple):
-    """A member that gets a share: what it may read, and what it shall have so far."""
+class MemberSpec(NamedTuple):
+    """A member to assign to: its subscribed topics, and its previous target."""
 
     id: str
     instance: str | None
@@ -26,12 +25,12 @@ class Applicant(NamedTuple):
     target: Partitions = NOTHING
 
 
-Assignor: TypeAlias = Callable[[Sequence[Applicant], Mapping[Uuid, int]], Shares]
-"""From the members and the numbers of partitions to the shares."""
+Assignor: TypeAlias = Callable[[Sequence[MemberSpec], Mapping[Uuid, int]], Assignments]
+"""From the members and the partition counts to the assignments."""
 
 
-def assign(name: str, members: Sequence[Applicant], partitions: Mapping[Uuid, int]) -> Shares:
-    """Share out by the assignor of that name. Topics without a number of partitions do not exist."""
+def assign(name: str, members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
+    """Assign with the assignor of that name. Topics without a partition count do not exist."""
     existing = [
         one._replace(topics=frozenset(topic for topic in one.topics if topic in partitions))
         for one in sorted(members, key=_order)
@@ -39,15 +38,15 @@ def assign(name: str, members: Sequence[Applicant], partitions: Mapping[Uuid, in
     return ASSIGNORS[name](existing, partitions)
 
 
-def _order(member: Applicant) -> tuple[bool, str]:
+def _order(member: MemberSpec) -> tuple[bool, str]:
     if member.instance is not None:
         return (False, member.instance)
     return (True, member.id)
 
 
-def assign_ranges(members: Sequence[Applicant], partitions: Mapping[Uuid, int]) -> Shares:
-    """Each topic in record_batches of equal length; the first members get what remains."""
-    shares: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
+def assign_ranges(members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
+    """Each topic in ranges of equal length; the first members get the remainder."""
+    assignments: dict[str, set[TopicIdPartition]] = {member.id: set() for member in members}
     for topic, count in partitions.items():
         readers = [member.id for member in members if topic in member.topics]
         if not readers:
@@ -56,40 +55,42 @@ def assign_ranges(members: Sequence[Applicant], partitions: Mapping[Uuid, int]) 
         start = 0
         for number, reader in enumerate(readers):
             end = start + length + (number < extra)
-            shares[reader].update(TopicIdPartition(topic, index) for index in range(start, end))
+            assignments[reader].update(
+                TopicIdPartition(topic, index) for index in range(start, end)
+            )
             start = end
-    return {member: frozenset(share) for member, share in shares.items()}
+    return {member: frozenset(assigned) for member, assigned in assignments.items()}
 
 
-def assign_uniformly(members: Sequence[Applicant], partitions: Mapping[Uuid, int]) -> Shares:
-    """As equally many for each as can be, keeping what they have."""
+def assign_uniformly(members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
+    """Balanced assignments that keep previous ones."""
     if len({member.topics for member in members}) == 1:
         return _assign_to_equals(members, partitions)
-    shares = {
+    assignments = {
         member.id: {one for one in member.target if _may_have(member, one, partitions)}
         for member in members
     }
     readers = {
         topic: [member.id for member in members if topic in member.topics] for topic in partitions
     }
-    balance_overlapping(shares, readers, partitions)
-    return {member: frozenset(share) for member, share in shares.items()}
+    balance_overlapping(assignments, readers, partitions)
+    return {member: frozenset(assigned) for member, assigned in assignments.items()}
 
 
-def _may_have(member: Applicant, one: TopicIdPartition, partitions: Mapping[Uuid, int]) -> bool:
+def _may_have(member: MemberSpec, one: TopicIdPartition, partitions: Mapping[Uuid, int]) -> bool:
     return one.topic_id in member.topics and one.partition < partitions[one.topic_id]
 
 
-def _assign_to_equals(members: Sequence[Applicant], partitions: Mapping[Uuid, int]) -> Shares:
-    """All members read the same topics: everyone has a quota, and gives up what is above it."""
+def _assign_to_equals(members: Sequence[MemberSpec], partitions: Mapping[Uuid, int]) -> Assignments:
+    """All members have the same subscription: each has a quota, and gives up what exceeds it."""
     everything = [
         TopicIdPartition(topic, index)
         for topic in sorted(members[0].topics)
         for index in range(partitions[topic])
     ]
     quota, extra = divmod(len(everything), len(members))
-    shares: dict[str, list[TopicIdPartition]] = {}
-    # Whoever has the most gets the extra ones, so that the fewest move.
+    assignments: dict[str, list[TopicIdPartition]] = {}
+    # The members with the most partitions get the extra ones, so that the fewest move.
     kept = {
         member.id: sorted(one for one in member.target if _may_have(member, one, partitions))
         for member in members
@@ -97,13 +98,13 @@ def _assign_to_equals(members: Sequence[Applicant], partitions: Mapping[Uuid, in
     by_size = sorted(members, key=lambda member: -len(kept[member.id]))
     with_extra = {member.id for member in by_size[:extra]}
     for member in members:
-        shares[member.id] = kept[member.id][: quota + (member.id in with_extra)]
-    taken = {one for share in shares.values() for one in share}
+        assignments[member.id] = kept[member.id][: quota + (member.id in with_extra)]
+    taken = {one for assigned in assignments.values() for one in assigned}
     free = iter([one for one in everything if one not in taken])
     for member in members:
-        room = quota + (member.id in with_extra) - len(shares[member.id])
-        shares[member.id] += [one for _, one in zip(range(room), free, strict=False)]
-    return {member: frozenset(share) for member, share in shares.items()}
+        room = quota + (member.id in with_extra) - len(assignments[member.id])
+        assignments[member.id] += [one for _, one in zip(range(room), free, strict=False)]
+    return {member: frozenset(assigned) for member, assigned in assignments.items()}
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniformly, "range": assign_ranges}

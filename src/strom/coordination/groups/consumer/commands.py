@@ -1,4 +1,4 @@
-"""What members of consumer groups ask, what they are told, and what time brings."""
+"""The command, response and timers of consumer groups."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ NO_TIMEOUT = -1
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerHeartbeat:
-    """Join, stay or leave, all in one; None stands for what has not changed."""
+    """Join, stay in or leave a group; None stands for an unchanged field."""
 
     group: str
     member: str
     epoch: int
-    """JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, or the one that was told last."""
+    """JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, or the member epoch."""
     fresh: str
-    """An id for a member that brings none, as clients of the first version may."""
+    """An id for a member without one, which request version 0 allows (KIP-1082)."""
     instance: str | None = None
     rack: str | None = None
     client_id: str = ""
@@ -27,14 +27,14 @@ class ConsumerHeartbeat:
     pattern: str | None = None
     assignor: str | None = None
     owned: Partitions | None = None
-    """What the member has."""
-    must_bring_id: bool = True
-    """Whether clients of this version choose their ids themselves."""
+    """The partitions that the member owns."""
+    requires_id: bool = True
+    """Whether clients of this version must generate their ids (KIP-1082)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeartbeatAnswer:
-    """The member's epoch, and what it shall have if that has changed."""
+class ConsumerHeartbeatResponse:
+    """The member epoch, and the assignment if it has changed."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -43,30 +43,30 @@ class HeartbeatAnswer:
     interval_ms: int = 0
     assignment: Partitions | None = None
 
-    def failed(self, code: ErrorCode) -> "HeartbeatAnswer":
-        """The same answer, had the records not been written."""
-        return HeartbeatAnswer(code=code, message=code.text)
+    def with_error(self, code: ErrorCode) -> "ConsumerHeartbeatResponse":
+        """The response if the records could not be written."""
+        return ConsumerHeartbeatResponse(code=code, message=code.text)
 
 
 @dataclass(frozen=True)
-class RevocationEnds:
-    """A timer: the member had enough time to give up what it shall not have."""
+class RevocationTimeout:
+    """A timer: the member has not revoked partitions within its rebalance timeout."""
 
     group: str
     member: str
 
 
 @dataclass(frozen=True)
-class ClassicJoinEnds:
-    """A timer: a classic member had enough time to join again."""
+class ClassicJoinTimeout:
+    """A timer: a classic member has not rejoined in time."""
 
     group: str
     member: str
 
 
 @dataclass(frozen=True)
-class ClassicSyncEnds:
-    """A timer: a classic member that has joined had enough time to ask for its share."""
+class ClassicSyncTimeout:
+    """A timer: a classic member that has joined has not synced in time."""
 
     group: str
     member: str
@@ -74,6 +74,6 @@ class ClassicSyncEnds:
 
 @dataclass(frozen=True)
 class Downgraded:
-    """A timer for right away: the group is a classic one now, and has to share out anew."""
+    """An immediate timer: the group is a classic one now, and must rebalance."""
 
     group: str

@@ -1,4 +1,4 @@
-"""A consumer group: all of it comes from records, and only `apply` changes it."""
+"""A consumer group: its state comes from records, and only `apply` changes it."""
 
 import hashlib
 from collections import Counter
@@ -9,8 +9,8 @@ from enum import Enum
 from strom.coordination.groups.consumer.records import (
     ConsumerRecord,
     GroupEpoch,
-    MemberHas,
-    MemberSaid,
+    MemberCurrent,
+    MemberSubscription,
     MemberTarget,
     PatternResolved,
     TargetEpoch,
@@ -18,33 +18,33 @@ from strom.coordination.groups.consumer.records import (
 from strom.coordination.groups.consumer.values import (
     NOTHING,
     ConsumerMember,
+    CurrentAssignment,
     Partitions,
-    Resolved,
-    Standing,
+    ResolvedPattern,
     Subscription,
     TopicIdPartition,
 )
 from strom.coordination.groups.group import Group, GroupType
-from strom.coordination.groups.outcome import Outcome
-from strom.coordination.groups.topics_image import TopicFacts, TopicsImage
+from strom.coordination.groups.outcome import GroupOutcome
+from strom.coordination.groups.topics_image import TopicInfo, TopicsImage
 
 NO_EPOCH = -1
 FIRST_EPOCH = 1
 
 
 class ConsumerState(Enum):
-    """What a group is doing; the value is Kafka's name for it."""
+    """The state of a group; the value is Kafka's name."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
-    """Something has changed, and the target assignment does not know of it yet."""
+    """The group epoch is newer than the target assignment."""
     RECONCILING = "Reconciling"
-    """Not every member has what it shall have."""
+    """Not all members have reconciled to the target assignment."""
     STABLE = "Stable"
 
 
 class ConsumerGroup(Group):
-    """Members, what they shall have and what they have."""
+    """Members with their target and current assignments."""
 
     kind = GroupType.CONSUMER
     protocol_type = "consumer"
@@ -58,16 +58,16 @@ class ConsumerGroup(Group):
         self.target_made_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
-        self.patterns: dict[str, Resolved] = {}
+        self.patterns: dict[str, ResolvedPattern] = {}
         self.owners: dict[TopicIdPartition, str] = {}
-        """Which member has a partition, or has not said yet that it has given it up."""
+        """The member that owns a partition, or has not confirmed its revocation yet."""
         self.is_outdated = True
-        """Whether topics may have changed since the group has looked at them. Not in the log."""
+        """Whether topics may have changed since the last check. Not in the log."""
         self.awaited: set[str] = set()
-        """Classic members that were told to join again. Not in the log."""
+        """Classic members that must rejoin. Not in the log."""
 
     def copy(self) -> "ConsumerGroup":
-        """Another one that can be changed without changing this."""
+        """A copy that can be changed independently."""
         twin = ConsumerGroup(self.id)
         twin.__dict__.update(self.__dict__)
         twin.members = dict(self.members)
@@ -76,27 +76,24 @@ class ConsumerGroup(Group):
         twin.owners = dict(self.owners)
         return twin
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
     @property
     def state(self) -> ConsumerState:
-        """What it is doing."""
         if not self.members:
             return ConsumerState.EMPTY
         if self.epoch > self.target_epoch:
             return ConsumerState.ASSIGNING
-        if all(one.has.is_reconciled_to(self.target_epoch) for one in self.members.values()):
+        if all(one.current.is_reconciled_to(self.target_epoch) for one in self.members.values()):
             return ConsumerState.STABLE
         return ConsumerState.RECONCILING
 
     @property
     def state_name(self) -> str:
-        """Kafka's name for its state."""
         return self.state.value
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return not self.members
 
     @property
@@ -106,44 +103,45 @@ class ConsumerGroup(Group):
 
     @property
     def may_expire(self) -> bool:
-        """What its members read is always known."""
+        """Always: the subscriptions are known."""
         return True
 
-    def topics_of(self, said: Subscription) -> frozenset[str]:
-        """The names that a member is subscribed to, by name or by pattern; they need not exist."""
-        resolved = self.patterns.get(said.pattern) if said.pattern else None
-        return said.topics if resolved is None else said.topics | resolved.topics
+    def topics_of(self, subscription: Subscription) -> frozenset[str]:
+        """The topics of a subscription, by name or by pattern; they need not exist."""
+        resolved = self.patterns.get(subscription.pattern) if subscription.pattern else None
+        return subscription.topics if resolved is None else subscription.topics | resolved.topics
 
     def all_topics(self) -> frozenset[str]:
-        """The names that any member is subscribed to."""
-        return frozenset().union(*(self.topics_of(one.said) for one in self.members.values()))
+        """The topics of all subscriptions."""
+        return frozenset().union(
+            *(self.topics_of(one.subscription) for one in self.members.values())
+        )
 
     def reads(self, topic: str) -> bool:
-        """Whether a member is subscribed to the topic."""
-        return any(topic in self.topics_of(member.said) for member in self.members.values())
+        return any(topic in self.topics_of(member.subscription) for member in self.members.values())
 
     def static_member(self, instance: str) -> ConsumerMember | None:
-        """The member with this instance id."""
         members = self.members.values()
-        return next((one for one in members if one.said.instance == instance), None)
+        return next((one for one in members if one.subscription.instance == instance), None)
 
     def target(self, member_id: str) -> Partitions:
-        """What a member shall have."""
         return self.targets.get(member_id, NOTHING)
 
     def assignor(self, default: str) -> str:
-        """The assignor that most members ask for."""
-        asked = Counter(one.said.assignor for one in self.members.values() if one.said.assignor)
+        """The assignor that most members prefer."""
+        asked = Counter(
+            one.subscription.assignor for one in self.members.values() if one.subscription.assignor
+        )
         return asked.most_common(1)[0][0] if asked else default
 
     def uses_pattern(self, pattern: str) -> bool:
-        """Whether a member is subscribed by this pattern."""
-        return any(member.said.pattern == pattern for member in self.members.values())
+        """Whether a member subscribes with this pattern."""
+        return any(member.subscription.pattern == pattern for member in self.members.values())
 
-    # --- changing ------------------------------------------------------------------------------
+    # --- replay --------------------------------------------------------------------------------
 
     def apply(self, record: ConsumerRecord) -> None:
-        """Take on what a record says; that a group is gone is the affair of whoever keeps it."""
+        """Apply a record; the caller handles the tombstone of the group."""
         match record:
             case GroupEpoch():
                 self.epoch = FIRST_EPOCH if record.epoch is None else record.epoch
@@ -151,10 +149,10 @@ class ConsumerGroup(Group):
             case TargetEpoch():
                 self.target_epoch = NO_EPOCH if record.epoch is None else record.epoch
                 self.target_made_ms = record.made_ms
-            case MemberSaid():
-                self._set_said(record.member, record.said)
-            case MemberHas():
-                self._set_has(record.member, record.has)
+            case MemberSubscription():
+                self._set_subscription(record.member, record.subscription)
+            case MemberCurrent():
+                self._set_current(record.member, record.current)
             case MemberTarget():
                 if record.partitions is None:
                     self.targets.pop(record.member, None)
@@ -166,44 +164,44 @@ class ConsumerGroup(Group):
                 else:
                     self.patterns[record.pattern] = record.resolved
 
-    def _set_said(self, member_id: str, said: Subscription | None) -> None:
-        if said is None:
-            self._set_has(member_id, None)
+    def _set_subscription(self, member_id: str, subscription: Subscription | None) -> None:
+        if subscription is None:
+            self._set_current(member_id, None)
             self.members.pop(member_id, None)
             return
         known = self.members.get(member_id, ConsumerMember(member_id))
-        self.members[member_id] = replace(known, said=said)
+        self.members[member_id] = replace(known, subscription=subscription)
 
-    def _set_has(self, member_id: str, has: Standing | None) -> None:
+    def _set_current(self, member_id: str, current: CurrentAssignment | None) -> None:
         known = self.members.get(member_id)
-        if known is None and has is None:
+        if known is None and current is None:
             return
         known = known or ConsumerMember(member_id)
-        for one in (*known.has.assigned, *known.has.revoking):
+        for one in (*known.current.assigned, *known.current.revoking):
             if self.owners.get(one) == member_id:
                 del self.owners[one]
-        has = has or Standing()
-        for one in (*has.assigned, *has.revoking):
+        current = current or CurrentAssignment()
+        for one in (*current.assigned, *current.revoking):
             self.owners[one] = member_id
-        self.members[member_id] = replace(known, has=has)
+        self.members[member_id] = replace(known, current=current)
 
 
-class Draft:
-    """A group during one command: records change a copy of it, and are collected to be written."""
+class GroupDraft:
+    """A group during one command: records are applied to a copy, and collected for writing."""
 
-    def __init__(self, group: ConsumerGroup, out: Outcome) -> None:
+    def __init__(self, group: ConsumerGroup, out: GroupOutcome) -> None:
         self.group = group
         self._original = group
         self._out = out
 
     def take_outdated(self) -> bool:
-        """Whether the group has to look at its topics again; from now on it has."""
+        """Whether topics must be checked again; resets the flag."""
         was = self._original.is_outdated
         self._original.is_outdated = self.group.is_outdated = False
         return was
 
     def write(self, record: ConsumerRecord) -> None:
-        """Have a record written, and see the group as it will be then."""
+        """Write a record, and apply it to the copy."""
         if self.group is self._original:
             self.group = self._original.copy()
         self.group.apply(record)
@@ -211,15 +209,15 @@ class Draft:
 
 
 def hash_of_topics(names: Iterable[str], topics: TopicsImage) -> int:
-    """A number that changes with the existence, the id or the partitions of any of these topics."""
-    found = [facts for name in sorted(names) if (facts := topics.find(name)) is not None]
+    """A hash over the existence, ids and partition counts of these topics."""
+    found = [topic for name in sorted(names) if (topic := topics.find(name)) is not None]
     if not found:
         return 0
     return int.from_bytes(_digest(found), "big", signed=True)
 
 
-def _digest(found: list[TopicFacts]) -> bytes:
+def _digest(found: list[TopicInfo]) -> bytes:
     hashed = hashlib.blake2b(digest_size=8)
-    for facts in found:
-        hashed.update(f"{facts.name}:{facts.partitions}:".encode() + facts.id)
+    for topic in found:
+        hashed.update(f"{topic.name}:{topic.partitions}:".encode() + topic.id)
     return hashed.digest()

@@ -1,61 +1,61 @@
-"""Members of a consumer group come, follow the target, and go."""
+"""How members of a consumer group join, reconcile and leave."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from strom.coordination.groups.consumer.commands import (
-    ClassicJoinEnds,
-    ClassicSyncEnds,
+    ClassicJoinTimeout,
+    ClassicSyncTimeout,
     ConsumerHeartbeat,
-    RevocationEnds,
+    RevocationTimeout,
 )
-from strom.coordination.groups.consumer.group import ConsumerGroup, Draft
-from strom.coordination.groups.consumer.reconciliation import Aim, reconcile
+from strom.coordination.groups.consumer.group import ConsumerGroup, GroupDraft
+from strom.coordination.groups.consumer.reconciliation import ReconciliationTarget, reconcile
 from strom.coordination.groups.consumer.records import (
     ConsumerRecord,
     GroupEpoch,
-    MemberHas,
-    MemberSaid,
+    MemberCurrent,
+    MemberSubscription,
     MemberTarget,
     PatternResolved,
     TargetEpoch,
 )
 from strom.coordination.groups.consumer.target import (
-    may_share_out,
+    assign_targets,
+    can_assign,
     raise_epoch,
     raise_epoch_if_topics_changed,
     resolve_patterns,
-    share_out,
 )
 from strom.coordination.groups.consumer.values import (
     JOIN_EPOCH,
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
+    CurrentAssignment,
     MemberState,
     Partitions,
-    Standing,
     Subscription,
 )
 from strom.coordination.groups.group import CoordinatorContext
-from strom.coordination.groups.outcome import Outcome, SessionEnds
+from strom.coordination.groups.outcome import GroupOutcome, SessionTimeout
 from strom.model.errors import ApiError, ErrorCode
 
 
-class Step:
-    """One change of a group, during one command."""
+class MembershipUpdate:
+    """The effect of one command on a group."""
 
     def __init__(
-        self, context: CoordinatorContext, group: ConsumerGroup, out: Outcome, now_ms: int
+        self, context: CoordinatorContext, group: ConsumerGroup, out: GroupOutcome, now_ms: int
     ) -> None:
         self.context = context
-        self.draft = Draft(group, out)
+        self.draft = GroupDraft(group, out)
         self.out = out
         self.now_ms = now_ms
 
-    # --- who it is -----------------------------------------------------------------------------
+    # --- identity ------------------------------------------------------------------------------
 
     def check_room(self, member_id: str) -> None:
-        """GROUP_MAX_SIZE_REACHED for whoever has no place yet in a full group."""
+        """GROUP_MAX_SIZE_REACHED if the member is new and the group is full."""
         most = self.context.settings.group_consumer_max_size
         members = self.draft.group.members
         if len(members) >= most and member_id not in members:
@@ -65,7 +65,7 @@ class Step:
             )
 
     def member(self, member_id: str, instance: str | None) -> ConsumerMember:
-        """The member, or UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has its place."""
+        """The member; UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another member has its instance id."""
         group = self.draft.group
         if instance is not None:
             owner = group.static_member(instance)
@@ -87,13 +87,13 @@ class Step:
         return found
 
     def joining(self, member_id: str, instance: str | None, *, is_classic: bool) -> ConsumerMember:
-        """The member that joins: a new one, one that is back, or one in the place of another."""
+        """The joining member: new, rejoining, or replacing a static member."""
         group = self.draft.group
         former = group.static_member(instance) if instance is not None else None
         if former is None:
             return group.members.get(member_id, ConsumerMember(member_id))
-        speaks_as_before = not is_classic and former.said.classic is None
-        if speaks_as_before and former.has.epoch != STATIC_LEAVE_EPOCH:
+        keeps_protocol = not is_classic and former.subscription.classic is None
+        if keeps_protocol and former.current.epoch != STATIC_LEAVE_EPOCH:
             raise ApiError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Static member {member_id} with instance id {instance} cannot join the group because "
@@ -102,42 +102,44 @@ class Step:
         return self._replace(former, member_id)
 
     def _replace(self, former: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A static member comes back under a new id, and gets all that was its own."""
+        """A static member returns with a new id, and keeps its assignments."""
         group, write = self.draft.group, self.draft.write
         target = group.target(former.id)
-        heir = ConsumerMember(
-            member_id, former.said, replace(former.has, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH)
+        replacement = ConsumerMember(
+            member_id,
+            former.subscription,
+            replace(former.current, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH),
         )
         self._remove(former.id)
-        self.out.cancel(SessionEnds(group.id, former.id))
-        write(MemberSaid(group.id, member_id, heir.said))
+        self.out.cancel(SessionTimeout(group.id, former.id))
+        write(MemberSubscription(group.id, member_id, replacement.subscription))
         write(MemberTarget(group.id, member_id, target))
-        write(MemberHas(group.id, member_id, heir.has))
-        return heir
+        write(MemberCurrent(group.id, member_id, replacement.current))
+        return replacement
 
-    # --- the way to the target -----------------------------------------------------------------
+    # --- reconciliation ------------------------------------------------------------------------
 
     def follow(
-        self, before: ConsumerMember, said: Subscription, reported: Partitions | None
+        self, before: ConsumerMember, subscription: Subscription, reported: Partitions | None
     ) -> ConsumerMember:
-        """Take on what a member says, share out anew if that matters, and move it on."""
+        """Update a member's subscription, assign again if that is needed, and reconcile the member."""
         draft, topics = self.draft, self.context.topics
-        read_before = draft.group.topics_of(before.said)
-        if said != before.said or before.id not in draft.group.members:
-            draft.write(MemberSaid(draft.group.id, before.id, said))
-        names_changed = said.topics != before.said.topics
-        pattern_changed = (said.pattern or "") != (before.said.pattern or "")
+        read_before = draft.group.topics_of(before.subscription)
+        if subscription != before.subscription or before.id not in draft.group.members:
+            draft.write(MemberSubscription(draft.group.id, before.id, subscription))
+        names_changed = subscription.topics != before.subscription.topics
+        pattern_changed = (subscription.pattern or "") != (before.subscription.pattern or "")
         is_outdated = draft.take_outdated()
         if pattern_changed or is_outdated:
             resolve_patterns(draft, topics, self.now_ms)
-        if names_changed or draft.group.topics_of(said) != read_before:
+        if names_changed or draft.group.topics_of(subscription) != read_before:
             raise_epoch(draft, topics)
         elif is_outdated:
             raise_epoch_if_topics_changed(draft, topics)
         interval_ms = self.context.settings_of(draft.group.id).consumer_assignment_interval_ms
-        if may_share_out(draft, interval_ms, self.now_ms):
+        if can_assign(draft, interval_ms, self.now_ms):
             default = self.context.settings.group_consumer_assignors[0]
-            share_out(draft, topics, default, self.now_ms)
+            assign_targets(draft, topics, default, self.now_ms)
         self._reconcile(before.id, reported, resubscribed=names_changed or pattern_changed)
         return draft.group.members[before.id]
 
@@ -146,52 +148,51 @@ class Step:
     ) -> None:
         group = self.draft.group
         member = group.members[member_id]
-        names = group.topics_of(member.said)
+        names = group.topics_of(member.subscription)
         find = self.context.topics.find
         readable = {facts.id for name in names if (facts := find(name)) is not None}
-        aim = Aim(
+        aim = ReconciliationTarget(
             epoch=group.target_epoch,
             target=group.target(member_id),
             may_read=lambda one: one.topic_id in readable,
             is_taken=lambda one: one in group.owners,
             reported=reported,
         )
-        has = reconcile(member.has, aim, has_resubscribed=resubscribed)
-        if has != member.has:
-            self.draft.write(MemberHas(group.id, member_id, has))
-            self._watch_revocation(member, has)
+        current = reconcile(member.current, aim, has_resubscribed=resubscribed)
+        if current != member.current:
+            self.draft.write(MemberCurrent(group.id, member_id, current))
+            self._watch_revocation(member, current)
 
-    def _watch_revocation(self, member: ConsumerMember, has: Standing) -> None:
-        if member.said.classic is not None:
-            return  # it has its own times, for joining and for asking what it gets
-        timer = RevocationEnds(self.draft.group.id, member.id)
-        if has.state is MemberState.UNREVOKED:
-            self.out.set_timer(timer, member.said.rebalance_timeout_ms)
+    def _watch_revocation(self, member: ConsumerMember, current: CurrentAssignment) -> None:
+        if member.subscription.classic is not None:
+            return  # it has the timers of the classic protocol
+        timer = RevocationTimeout(self.draft.group.id, member.id)
+        if current.state is MemberState.UNREVOKED:
+            self.out.set_timer(timer, member.subscription.rebalance_timeout_ms)
         else:
             self.out.cancel(timer)
 
     def renew_session(self, member: ConsumerMember) -> None:
-        """The member is alive: its session begins anew."""
         group_id = self.draft.group.id
-        if member.said.classic is not None:
-            timeout_ms = member.said.classic.session_timeout_ms
+        if member.subscription.classic is not None:
+            timeout_ms = member.subscription.classic.session_timeout_ms
         else:
             timeout_ms = self.context.settings_of(group_id).consumer_session_timeout_ms
-        self.out.set_timer(SessionEnds(group_id, member.id), timeout_ms)
+        self.out.set_timer(SessionTimeout(group_id, member.id), timeout_ms)
 
-    # --- going ---------------------------------------------------------------------------------
+    # --- leaving -------------------------------------------------------------------------------
 
-    def leave_for_a_while(self, member: ConsumerMember) -> None:
-        """A static member goes and will be back: nobody else gets what it has."""
-        has = replace(member.has, epoch=STATIC_LEAVE_EPOCH, revoking={})
-        self.draft.write(MemberHas(self.draft.group.id, member.id, has))
+    def leave_temporarily(self, member: ConsumerMember) -> None:
+        """A static member leaves temporarily: its partitions stay assigned to it."""
+        current = replace(member.current, epoch=STATIC_LEAVE_EPOCH, revoking={})
+        self.draft.write(MemberCurrent(self.draft.group.id, member.id, current))
 
-    def put_out(self, member_ids: Iterable[str]) -> None:
-        """Take members out; what they had is free for the others."""
+    def remove_members(self, member_ids: Iterable[str]) -> None:
+        """Remove members; treplacement partitions are free for others."""
         for member_id in member_ids:
             self._remove(member_id)
-            self.out.cancel(SessionEnds(self.draft.group.id, member_id))
-            for timer in (RevocationEnds, ClassicJoinEnds, ClassicSyncEnds):
+            self.out.cancel(SessionTimeout(self.draft.group.id, member_id))
+            for timer in (RevocationTimeout, ClassicJoinTimeout, ClassicSyncTimeout):
                 self.out.cancel(timer(self.draft.group.id, member_id))
             self.draft.group.awaited.discard(member_id)
         group = self.draft.group
@@ -202,35 +203,35 @@ class Step:
 
     def _remove(self, member_id: str) -> None:
         group_id, write = self.draft.group.id, self.draft.write
-        write(MemberHas(group_id, member_id, None))
+        write(MemberCurrent(group_id, member_id, None))
         write(MemberTarget(group_id, member_id, None))
-        write(MemberSaid(group_id, member_id, None))
+        write(MemberSubscription(group_id, member_id, None))
 
 
 def check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> None:
-    """FENCED_MEMBER_EPOCH unless it is the member's epoch, or the last if the answer was lost."""
-    told, has = command.epoch, member.has
-    if told in (JOIN_EPOCH, has.epoch):
+    """FENCED_MEMBER_EPOCH unless it is the member epoch, or the previous one after a lost response."""
+    epoch, current = command.epoch, member.current
+    if epoch in (JOIN_EPOCH, current.epoch):
         return
-    holds_only_its_own = command.owned is not None and command.owned <= has.assigned.keys()
-    if told == has.previous_epoch and told < has.epoch and holds_only_its_own:
+    owns_only_assigned = command.owned is not None and command.owned <= current.assigned.keys()
+    if epoch == current.previous_epoch and epoch < current.epoch and owns_only_assigned:
         return
+    relation = "greater" if epoch > current.epoch else "smaller"
     raise ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {'greater' if told > has.epoch else 'smaller'} member epoch "
-        f"({told}) than the one known by the group coordinator ({has.epoch}). The member must abandon "
-        "all its partitions and rejoin.",
+        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by the "
+        f"group coordinator ({current.epoch}). The member must abandon all its partitions and rejoin.",
     )
 
 
 def tombstones(group: ConsumerGroup) -> list[ConsumerRecord]:
-    """The records that end a group, with all members that it has."""
+    """The tombstones of a group and all of its members."""
     members = sorted(group.members)
     return [
-        *(MemberHas(group.id, member, None) for member in members),
+        *(MemberCurrent(group.id, member, None) for member in members),
         *(MemberTarget(group.id, member, None) for member in sorted({*members, *group.targets})),
         TargetEpoch(group.id, None),
-        *(MemberSaid(group.id, member, None) for member in members),
+        *(MemberSubscription(group.id, member, None) for member in members),
         *(PatternResolved(group.id, pattern, None) for pattern in sorted(group.patterns)),
         GroupEpoch(group.id, None),
     ]

@@ -1,39 +1,43 @@
-"""How a group with members moves between the protocols.
+"""Online migration between the classic and the consumer protocol (KIP-848).
 
-Up: a member of the new protocol joins a classic group. Its members keep what they have, and are served
-as before (`classic_members.py`). Down: the last member of the new protocol is gone, and there are classic
-ones. They become a classic group again, and share out anew.
+Upgrade: a consumer-protocol member joins a classic group. The classic members keep their assignments,
+and are served by `classic_members.py`. Downgrade: the last consumer-protocol member leaves, and classic
+members remain. They become a classic group again, and rebalance.
 """
 
-from strom.coordination.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, Member
+from strom.coordination.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, ClassicMember
 from strom.coordination.groups.consumer.classic_members import as_classic, ids_of
-from strom.coordination.groups.consumer.commands import ClassicJoinEnds, ClassicSyncEnds, Downgraded
+from strom.coordination.groups.consumer.commands import (
+    ClassicJoinTimeout,
+    ClassicSyncTimeout,
+    Downgraded,
+)
 from strom.coordination.groups.consumer.group import ConsumerGroup
 from strom.coordination.groups.consumer.membership import tombstones
 from strom.coordination.groups.consumer.records import (
     ConsumerRecord,
     GroupEpoch,
-    MemberHas,
-    MemberSaid,
+    MemberCurrent,
+    MemberSubscription,
     MemberTarget,
     TargetEpoch,
 )
 from strom.coordination.groups.consumer.values import (
-    ClassicSide,
-    Standing,
+    ClassicMetadata,
+    CurrentAssignment,
     Subscription,
     TopicIdPartition,
 )
 from strom.coordination.groups.group import CoordinatorContext
 from strom.coordination.groups.outcome import (
-    Joined,
-    JoinEnds,
-    Outcome,
-    SessionEnds,
-    Synced,
-    SyncEnds,
+    GroupOutcome,
+    JoinResponse,
+    JoinTimeout,
+    SessionTimeout,
+    SyncResponse,
+    SyncTimeout,
 )
-from strom.coordination.groups.records import GroupGone
+from strom.coordination.groups.records import GroupDeleted
 from strom.coordination.groups.topics_image import TopicsImage
 from strom.model.errors import ApiError, ErrorCode, ProtocolError
 from strom.wire.kafka.consumer_protocol import (
@@ -64,9 +68,9 @@ def check_may_upgrade(group: ClassicGroup, context: CoordinatorContext) -> None:
         )
 
 
-def upgrade(group: ClassicGroup, topics: TopicsImage, out: Outcome) -> ConsumerGroup:
-    """The classic group as a consumer group; everyone keeps what it has."""
-    out.write(GroupGone(group.id))
+def upgrade(group: ClassicGroup, topics: TopicsImage, out: GroupOutcome) -> ConsumerGroup:
+    """Convert a classic group to a consumer group; members keep their assignments."""
+    out.write(GroupDeleted(group.id))
     upgraded = ConsumerGroup(group.id)
     for record in _records_of(group, topics):
         upgraded.apply(record)
@@ -80,18 +84,18 @@ def _records_of(group: ClassicGroup, topics: TopicsImage) -> list[ConsumerRecord
     taken: set[TopicIdPartition] = set()
     try:
         for member in group.members.values():
-            said = _subscription(member, protocol)
+            subscription = _subscription(member, protocol)
             assigned = ids_of(read_assignment(member.assignment).partitions, topics) - taken
             taken |= assigned
-            has = Standing(
+            current = CurrentAssignment(
                 epoch=group.generation,
                 previous_epoch=group.generation,
                 assigned=dict.fromkeys(assigned, group.generation),
             )
             records += [
-                MemberSaid(group.id, member.id, said),
+                MemberSubscription(group.id, member.id, subscription),
                 MemberTarget(group.id, member.id, assigned),
-                MemberHas(group.id, member.id, has),
+                MemberCurrent(group.id, member.id, current),
             ]
     except ProtocolError:
         raise ApiError(
@@ -102,9 +106,9 @@ def _records_of(group: ClassicGroup, topics: TopicsImage) -> list[ConsumerRecord
     return [*records, TargetEpoch(group.id, group.generation)]
 
 
-def _subscription(member: Member, protocol: str) -> Subscription:
+def _subscription(member: ClassicMember, protocol: str) -> Subscription:
     subscription = read_subscription(member.subscription(protocol))
-    # What it said last for this protocol comes first: its share is written as that says.
+    # The chosen protocol comes first: its version determines that of the assignment.
     others = tuple(one for one in member.protocols if one[0] != protocol)
     return Subscription(
         instance=member.instance,
@@ -113,75 +117,75 @@ def _subscription(member: Member, protocol: str) -> Subscription:
         client_host=member.client_host,
         topics=frozenset(subscription.topics),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
-        classic=ClassicSide(
+        classic=ClassicMetadata(
             session_timeout_ms=member.session_timeout_ms,
             protocols=((protocol, member.subscription(protocol)), *others),
         ),
     )
 
 
-def leave_classic_life(group: ClassicGroup, out: Outcome) -> None:
-    """Once the upgrade is sure: whoever waits for the others is told to join again."""
-    out.cancel(JoinEnds(group.id))
-    out.cancel(SyncEnds(group.id))
+def end_classic_waits(group: ClassicGroup, out: GroupOutcome) -> None:
+    """After the upgrade: waiting joins and syncs get REBALANCE_IN_PROGRESS."""
+    out.cancel(JoinTimeout(group.id))
+    out.cancel(SyncTimeout(group.id))
     for pending in group.pending:
-        out.cancel(SessionEnds(group.id, pending))
+        out.cancel(SessionTimeout(group.id, pending))
     again = ErrorCode.REBALANCE_IN_PROGRESS
     for member in group.members.values():
-        out.set_timer(SessionEnds(group.id, member.id), member.session_timeout_ms)
+        out.set_timer(SessionTimeout(group.id, member.id), member.session_timeout_ms)
         if member.awaiting_join is not None:
-            out.answer(member.awaiting_join, Joined(code=again, member=member.id))
+            out.respond(member.awaiting_join, JoinResponse(code=again, member=member.id))
         if member.awaiting_sync is not None:
-            out.answer(member.awaiting_sync, Synced(code=again))
+            out.respond(member.awaiting_sync, SyncResponse(code=again))
 
 
 def may_downgrade(group: ConsumerGroup, context: CoordinatorContext) -> bool:
-    """Whether only classic members are left, and they may be a classic group again."""
+    """Whether only classic members are left, and the policy allows a downgrade."""
     settings = context.settings
     return (
         bool(group.members)
-        and all(member.said.classic is not None for member in group.members.values())
+        and all(member.subscription.classic is not None for member in group.members.values())
         and settings.group_consumer_migration_policy in DOWNGRADING
         and len(group.members) <= settings.group_max_size
     )
 
 
 def downgrade(
-    before: ConsumerGroup, after: ConsumerGroup, topics: TopicsImage, out: Outcome, now_ms: int
+    before: ConsumerGroup, after: ConsumerGroup, topics: TopicsImage, out: GroupOutcome, now_ms: int
 ) -> int:
-    """End the consumer group as it was, begin a classic one with whom it has left, and rebalance it.
+    """Replace the consumer group by a classic one with the remaining members, and rebalance it.
 
-    Returns the generation; the rebalance makes the next.
+    Returns the generation; the rebalance begins the next.
     """
     classic = ClassicGroup(after.id)
     classic.generation = before.epoch
     for member in after.members.values():
-        side = member.said.classic
+        side = member.subscription.classic
         assert side is not None  # noqa: S101 - see may_downgrade
         version = version_of(side.protocols[0][1])
-        # What it has, not what it shall have: the group may move up again before it hears of this.
-        holds = {**member.has.assigned, **member.has.revoking}
-        share = write_assignment(as_classic(holds, topics), version)
+        # The current, not the target assignment: the group may be upgraded again before it syncs.
+        holds = {**member.current.assigned, **member.current.revoking}
+        assignment = write_assignment(as_classic(holds, topics), version)
         classic.add(
-            Member(
+            ClassicMember(
                 member.id,
-                member.said.instance,
-                member.said.client_id,
-                member.said.client_host,
-                member.said.rebalance_timeout_ms,
+                member.subscription.instance,
+                member.subscription.client_id,
+                member.subscription.client_host,
+                member.subscription.rebalance_timeout_ms,
                 side.session_timeout_ms,
                 side.protocols,
-                assignment=share,
+                assignment=assignment,
             ),
             CONSUMER_PROTOCOL,
         )
-        out.set_timer(SessionEnds(after.id, member.id), side.session_timeout_ms)
-        out.cancel(ClassicJoinEnds(after.id, member.id))
-        out.cancel(ClassicSyncEnds(after.id, member.id))
+        out.set_timer(SessionTimeout(after.id, member.id), side.session_timeout_ms)
+        out.cancel(ClassicJoinTimeout(after.id, member.id))
+        out.cancel(ClassicSyncTimeout(after.id, member.id))
     classic.protocol = classic.choose_protocol()
-    shares = {member.id: member.assignment for member in classic.members.values()}
+    assignments = {member.id: member.assignment for member in classic.members.values()}
     for record in tombstones(before):
         out.write(record)
-    out.write(classic.as_record(shares, now_ms))
+    out.write(classic.as_record(assignments, now_ms))
     out.set_timer(Downgraded(after.id), 0)
     return classic.generation

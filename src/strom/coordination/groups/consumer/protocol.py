@@ -1,4 +1,4 @@
-"""The rules of consumer groups: what a heartbeat brings about."""
+"""The consumer group protocol (KIP-848): heartbeats in; assignments out."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -6,28 +6,28 @@ from typing import ClassVar
 
 from strom.coordination.groups.classic.group import ClassicGroup
 from strom.coordination.groups.commands import (
-    Command,
-    Commit,
+    CommitOffsets,
+    GroupCommand,
     Heartbeat,
-    Join,
-    Leave,
-    Sync,
+    JoinGroup,
+    LeaveGroup,
+    SyncGroup,
 )
 from strom.coordination.groups.consumer import classic_members
 from strom.coordination.groups.consumer.commands import (
     NO_TIMEOUT,
-    ClassicJoinEnds,
-    ClassicSyncEnds,
+    ClassicJoinTimeout,
+    ClassicSyncTimeout,
     ConsumerHeartbeat,
-    HeartbeatAnswer,
-    RevocationEnds,
+    ConsumerHeartbeatResponse,
+    RevocationTimeout,
 )
 from strom.coordination.groups.consumer.group import ConsumerGroup
-from strom.coordination.groups.consumer.membership import Step, check_epoch, tombstones
+from strom.coordination.groups.consumer.membership import MembershipUpdate, check_epoch, tombstones
 from strom.coordination.groups.consumer.migration import (
     check_may_upgrade,
     downgrade,
-    leave_classic_life,
+    end_classic_waits,
     may_downgrade,
     upgrade,
 )
@@ -35,8 +35,8 @@ from strom.coordination.groups.consumer.records import (
     RECORDS,
     ConsumerRecord,
     GroupEpoch,
-    MemberHas,
-    MemberSaid,
+    MemberCurrent,
+    MemberSubscription,
     MemberTarget,
     PatternResolved,
     TargetEpoch,
@@ -53,49 +53,50 @@ from strom.coordination.groups.consumer.values import (
 )
 from strom.coordination.groups.group import GroupProtocol, GroupType
 from strom.coordination.groups.outcome import (
-    Answer,
-    Answered,
-    Joined,
-    Outcome,
-    SessionEnds,
+    GroupOutcome,
+    GroupResponse,
+    JoinResponse,
+    SessionTimeout,
+    StatusResponse,
     Ticket,
     Timer,
 )
-from strom.coordination.groups.records import GroupGone
+from strom.coordination.groups.records import GroupDeleted
 from strom.model.errors import ApiError, ErrorCode
 
 
-class ConsumerGroups(GroupProtocol[ConsumerGroup]):
-    """Heartbeats: members join, follow the target, and leave."""
-
+class ConsumerGroupProtocol(GroupProtocol[ConsumerGroup]):
     kind = GroupType.CONSUMER
-    commands: ClassVar[tuple[type[Command], ...]] = (ConsumerHeartbeat,)
+    commands: ClassVar[tuple[type[GroupCommand], ...]] = (ConsumerHeartbeat,)
     records = RECORDS
 
     # --- heartbeats ----------------------------------------------------------------------------
 
-    def handle(self, command: ConsumerHeartbeat, ticket: Ticket, out: Outcome, now_ms: int) -> None:
-        """Do what the heartbeat asks; the answer never waits for others."""
+    def handle(
+        self, command: ConsumerHeartbeat, ticket: Ticket, out: GroupOutcome, now_ms: int
+    ) -> None:
+        """Handle a heartbeat; the response never waits for other members."""
         try:
             check_request(command, self.context.settings.group_consumer_assignors)
             if command.epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
-                answer = self._leave(command, out, now_ms)
+                response = self._leave(command, out, now_ms)
             else:
-                answer = self._heartbeat(command, out, now_ms)
+                response = self._heartbeat(command, out, now_ms)
         except ApiError as error:
             out.discard()
-            answer = HeartbeatAnswer(code=error.code, message=error.message)
-        out.answer(ticket, answer)
+            response = ConsumerHeartbeatResponse(code=error.code, message=error.message)
+        out.respond(ticket, response)
 
-    def refusal(self, command: ConsumerHeartbeat, code: ErrorCode) -> Answer:
-        """An answer that says only why not."""
+    def error_response(self, command: ConsumerHeartbeat, code: ErrorCode) -> GroupResponse:
         if code is ErrorCode.INVALID_GROUP_ID:
             code = ErrorCode.INVALID_REQUEST
-        return HeartbeatAnswer(code=code, message=code.text)
+        return ConsumerHeartbeatResponse(code=code, message=code.text)
 
-    def _heartbeat(self, command: ConsumerHeartbeat, out: Outcome, now_ms: int) -> HeartbeatAnswer:
+    def _heartbeat(
+        self, command: ConsumerHeartbeat, out: GroupOutcome, now_ms: int
+    ) -> ConsumerHeartbeatResponse:
         is_join = command.epoch == JOIN_EPOCH
-        step = Step(self.context, self._group_for(command, out), out, now_ms)
+        step = MembershipUpdate(self.context, self._group_for(command, out), out, now_ms)
         step.check_room(command.member)
         member_id = command.member or command.fresh
         if is_join:
@@ -103,23 +104,31 @@ class ConsumerGroups(GroupProtocol[ConsumerGroup]):
         else:
             before = step.member(member_id, command.instance)
             check_epoch(before, command)
-        after = step.follow(before, _what_it_says(before.said, command), command.owned)
+        after = step.follow(
+            before, _update_subscription(before.subscription, command), command.owned
+        )
         step.renew_session(after)
-        says_all = command.rebalance_timeout_ms != NO_TIMEOUT and command.owned is not None
-        says_all = says_all and (command.topics is not None or command.pattern is not None)
-        is_told = is_join or says_all or after.has.assigned.keys() != before.has.assigned.keys()
+        is_full_request = command.rebalance_timeout_ms != NO_TIMEOUT and command.owned is not None
+        is_full_request = is_full_request and (
+            command.topics is not None or command.pattern is not None
+        )
+        sends_assignment = (
+            is_join
+            or is_full_request
+            or after.current.assigned.keys() != before.current.assigned.keys()
+        )
         former = self.context.groups.get(command.group)
         if isinstance(former, ClassicGroup):
-            leave_classic_life(former, out)
-        return HeartbeatAnswer(
+            end_classic_waits(former, out)
+        return ConsumerHeartbeatResponse(
             member=member_id,
-            epoch=after.has.epoch,
+            epoch=after.current.epoch,
             interval_ms=self.context.settings_of(command.group).consumer_heartbeat_interval_ms,
-            assignment=frozenset(after.has.assigned) if is_told else None,
+            assignment=frozenset(after.current.assigned) if sends_assignment else None,
         )
 
-    def _group_for(self, command: ConsumerHeartbeat, out: Outcome) -> ConsumerGroup:
-        """The group that a heartbeat is for; joining makes one, or takes over a classic one."""
+    def _group_for(self, command: ConsumerHeartbeat, out: GroupOutcome) -> ConsumerGroup:
+        """The group of a heartbeat; a join creates it, or upgrades a classic one."""
         found = self.context.groups.get(command.group)
         if isinstance(found, ConsumerGroup):
             return found
@@ -130,30 +139,36 @@ class ConsumerGroups(GroupProtocol[ConsumerGroup]):
         if not isinstance(found, ClassicGroup):
             raise not_found(command.group, exists=True)
         if found.is_empty:
-            out.write(GroupGone(command.group))
+            out.write(GroupDeleted(command.group))
             return ConsumerGroup(command.group)
         check_may_upgrade(found, self.context)
         return upgrade(found, self.context.topics, out)
 
-    def _leave(self, command: ConsumerHeartbeat, out: Outcome, now_ms: int) -> HeartbeatAnswer:
+    def _leave(
+        self, command: ConsumerHeartbeat, out: GroupOutcome, now_ms: int
+    ) -> ConsumerHeartbeatResponse:
         group = self.find(command.group)
         if group is None:
             raise not_found(command.group, exists=command.group in self.context.groups)
-        step = Step(self.context, group, out, now_ms)
+        step = MembershipUpdate(self.context, group, out, now_ms)
         member = step.member(command.member, command.instance)
         if command.epoch == STATIC_LEAVE_EPOCH:
-            step.leave_for_a_while(member)
+            step.leave_temporarily(member)
         else:
-            self._put_out(group, [member], out, now_ms)
-        return HeartbeatAnswer(member=member.id, epoch=command.epoch)
+            self._remove_members(group, [member], out, now_ms)
+        return ConsumerHeartbeatResponse(member=member.id, epoch=command.epoch)
 
-    def _put_out(
-        self, group: ConsumerGroup, members: Sequence[ConsumerMember], out: Outcome, now_ms: int
+    def _remove_members(
+        self,
+        group: ConsumerGroup,
+        members: Sequence[ConsumerMember],
+        out: GroupOutcome,
+        now_ms: int,
     ) -> None:
-        """Take members out; if that leaves only classic ones, the group is theirs again."""
-        step = Step(self.context, group, out, now_ms)
-        step.put_out([member.id for member in members])
-        was_mixed = any(member.said.classic is None for member in members)
+        """Remove members; if only classic ones are left, downgrade the group."""
+        step = MembershipUpdate(self.context, group, out, now_ms)
+        step.remove_members([member.id for member in members])
+        was_mixed = any(member.subscription.classic is None for member in members)
         if was_mixed and may_downgrade(step.draft.group, self.context):
             out.records.clear()
             downgrade(group, step.draft.group, self.context.topics, out, now_ms)
@@ -163,31 +178,33 @@ class ConsumerGroups(GroupProtocol[ConsumerGroup]):
     def serve_classic(
         self,
         group: ConsumerGroup,
-        command: Join | Sync | Heartbeat | Leave,
-        out: Outcome,
+        command: JoinGroup | SyncGroup | Heartbeat | LeaveGroup,
+        out: GroupOutcome,
         now_ms: int,
-    ) -> Answer:
-        """Do what a classic member asks of a group that is no longer a classic one."""
-        step = Step(self.context, group, out, now_ms)
+    ) -> GroupResponse:
+        """Handle a command of a classic member in a consumer group."""
+        step = MembershipUpdate(self.context, group, out, now_ms)
         match command:
-            case Join():
+            case JoinGroup():
                 return self._join(group, step, command)
-            case Sync():
+            case SyncGroup():
                 return classic_members.sync(step, command)
             case Heartbeat():
-                return Answered(code=classic_members.heartbeat(step, command))
-            case Leave():
+                return StatusResponse(code=classic_members.heartbeat(step, command))
+            case LeaveGroup():
                 left, members = classic_members.leave(step, command)
                 if members:
-                    self._put_out(group, members, out, now_ms)
+                    self._remove_members(group, members, out, now_ms)
                 return left
 
-    def _join(self, group: ConsumerGroup, step: Step, command: Join) -> Joined:
+    def _join(
+        self, group: ConsumerGroup, step: MembershipUpdate, command: JoinGroup
+    ) -> JoinResponse:
         if self.context.settings.group_consumer_migration_policy == "disabled":
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         replaced = group.static_member(command.instance) if command.instance else None
         joined = classic_members.join(step, command)
-        is_last = replaced is not None and replaced.said.classic is None
+        is_last = replaced is not None and replaced.subscription.classic is None
         if is_last and may_downgrade(step.draft.group, self.context):
             after, out = step.draft.group, step.out
             out.discard()
@@ -195,21 +212,24 @@ class ConsumerGroups(GroupProtocol[ConsumerGroup]):
             return replace(joined, generation=generation)
         return joined
 
-    # --- time, the log, topics -----------------------------------------------------------------
+    # --- timers, replay, topics ----------------------------------------------------------------
 
-    def timer_fired(self, group: ConsumerGroup, timer: Timer, out: Outcome, now_ms: int) -> None:
-        """Put out whoever was silent, or held on to partitions, for too long."""
-        if not isinstance(timer, SessionEnds | RevocationEnds | ClassicJoinEnds | ClassicSyncEnds):
+    def on_timer(self, group: ConsumerGroup, timer: Timer, out: GroupOutcome, now_ms: int) -> None:
+        if not isinstance(
+            timer, SessionTimeout | RevocationTimeout | ClassicJoinTimeout | ClassicSyncTimeout
+        ):
             return
         member = group.members.get(timer.member)
         if member is None:
             return
-        if isinstance(timer, RevocationEnds) and member.has.state is not MemberState.UNREVOKED:
+        if (
+            isinstance(timer, RevocationTimeout)
+            and member.current.state is not MemberState.UNREVOKED
+        ):
             return
-        self._put_out(group, [member], out, now_ms)
+        self._remove_members(group, [member], out, now_ms)
 
     def replay(self, record: ConsumerRecord) -> None:
-        """Take on what a record says; the group begins with its first record."""
         groups = self.context.groups
         group = self.find(record.group)
         if isinstance(record, GroupEpoch) and record.epoch is None:
@@ -219,26 +239,28 @@ class ConsumerGroups(GroupProtocol[ConsumerGroup]):
         if group is None:
             if _is_tombstone(record):
                 return
-            # What was there before was ended by a record, or held only offsets.
+            # A previous group was deleted by a tombstone, or held only offsets.
             group = groups[record.group] = ConsumerGroup(record.group)
         group.apply(record)
 
-    def resume(self, group: ConsumerGroup, out: Outcome) -> None:
-        """Everyone gets a session's time, and whoever has to give up partitions the time for that."""
-        step = Step(self.context, group, out, 0)
+    def resume(self, group: ConsumerGroup, out: GroupOutcome) -> None:
+        """Restart session timeouts, and rebalance timeouts of members that must revoke partitions."""
+        step = MembershipUpdate(self.context, group, out, 0)
         for member in group.members.values():
             step.renew_session(member)
-            if member.has.state is MemberState.UNREVOKED and member.said.classic is None:
-                timer = RevocationEnds(group.id, member.id)
-                out.set_timer(timer, member.said.rebalance_timeout_ms)
+            if (
+                member.current.state is MemberState.UNREVOKED
+                and member.subscription.classic is None
+            ):
+                timer = RevocationTimeout(group.id, member.id)
+                out.set_timer(timer, member.subscription.rebalance_timeout_ms)
 
-    def forget(self, group: ConsumerGroup, out: Outcome) -> None:
-        """The records that end a group."""
+    def delete(self, group: ConsumerGroup, out: GroupOutcome) -> None:
         for record in tombstones(group):
             out.write(record)
 
-    def topics_changed(self, now_ms: int) -> Iterable[Outcome]:
-        """Every group looks at its topics again with the next heartbeat."""
+    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome]:
+        """Every group checks its topics with the next heartbeat."""
         for group in self.context.groups.values():
             if isinstance(group, ConsumerGroup):
                 group.is_outdated = True
@@ -247,50 +269,50 @@ class ConsumerGroups(GroupProtocol[ConsumerGroup]):
     # --- offsets -------------------------------------------------------------------------------
 
     def check_may_commit(
-        self, group: ConsumerGroup, command: Commit, out: Outcome, now_ms: int
+        self, group: ConsumerGroup, command: CommitOffsets, out: GroupOutcome, now_ms: int
     ) -> None:
-        """Members may, for what they have had since the epoch they know; anyone if there are none."""
+        """Members may commit for partitions owned since their epoch; any client if the group is empty."""
         if command.generation < 0 and group.is_empty:
             return
-        names_nobody = not command.member and command.instance is None
-        if command.producer is not None and command.generation < 0 and names_nobody:
-            return  # as clients of former days commit in transactions
+        has_no_member = not command.member and command.instance is None
+        if command.producer is not None and command.generation < 0 and has_no_member:
+            return  # TxnOffsetCommit before KIP-447 names no member
         member = group.members.get(command.member)
         if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        is_too_old = command.producer is None and not command.knows_missing_groups
-        if member.said.classic is None and is_too_old:
+        is_unsupported = command.producer is None and not command.knows_missing_groups
+        if member.subscription.classic is None and is_unsupported:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-        if command.generation > member.has.epoch:
+        if command.generation > member.current.epoch:
             raise ApiError(_wrong_epoch(member))
-        if command.generation < member.has.epoch and not self._had_all(member, command):
+        if command.generation < member.current.epoch and not self._owned_all(member, command):
             raise ApiError(_wrong_epoch(member))
 
-    def _had_all(self, member: ConsumerMember, command: Commit) -> bool:
-        """Whether the member has had every partition since the epoch that it knows, or before."""
+    def _owned_all(self, member: ConsumerMember, command: CommitOffsets) -> bool:
+        """Whether the member has owned every partition since its epoch or before (KIP-1251)."""
         for partition, _ in command.offsets:
-            facts = self.context.topics.find(partition.topic)
-            if facts is None:
+            topic = self.context.topics.find(partition.topic)
+            if topic is None:
                 return False
-            one = TopicIdPartition(facts.id, partition.partition)
-            since = member.has.assigned.get(one, member.has.revoking.get(one))
+            one = TopicIdPartition(topic.id, partition.partition)
+            since = member.current.assigned.get(one, member.current.revoking.get(one))
             if since is None or command.generation < since:
                 return False
         return True
 
     def check_may_fetch(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-        """Members of the present epoch may, and whoever does not claim to be one."""
+        """Members may fetch with their current epoch, and clients that name no member."""
         if member_id is None and epoch < 0:
             return
         member = group.members.get(member_id or "")
         if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if epoch != member.has.epoch:
+        if epoch != member.current.epoch:
             raise ApiError(_wrong_epoch(member))
 
 
-def _what_it_says(known: Subscription, command: ConsumerHeartbeat) -> Subscription:
-    """What was known of a member, with what it says now."""
+def _update_subscription(known: Subscription, command: ConsumerHeartbeat) -> Subscription:
+    """A member's subscription, updated by a heartbeat."""
     timeout_ms = command.rebalance_timeout_ms
     return replace(
         known,
@@ -309,12 +331,12 @@ def _what_it_says(known: Subscription, command: ConsumerHeartbeat) -> Subscripti
 
 
 def _wrong_epoch(member: ConsumerMember) -> ErrorCode:
-    is_classic = member.said.classic is not None
+    is_classic = member.subscription.classic is not None
     return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def not_found(group: str, *, exists: bool) -> ApiError:
-    """GROUP_ID_NOT_FOUND, for a group that is not there or of another kind."""
+    """GROUP_ID_NOT_FOUND, for a group that does not exist or has another type."""
     why = f"Group {group} is not a consumer group." if exists else f"Group {group} not found."
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, why)
 
@@ -323,10 +345,10 @@ def _is_tombstone(record: ConsumerRecord) -> bool:
     match record:
         case GroupEpoch() | TargetEpoch():
             return record.epoch is None
-        case MemberSaid():
-            return record.said is None
-        case MemberHas():
-            return record.has is None
+        case MemberSubscription():
+            return record.subscription is None
+        case MemberCurrent():
+            return record.current is None
         case MemberTarget():
             return record.partitions is None
         case PatternResolved():

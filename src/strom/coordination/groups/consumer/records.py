@@ -1,4 +1,4 @@
-"""The records of consumer groups; a value of None means that the thing is gone."""
+"""The records of consumer groups; a value of None is a tombstone."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from itertools import groupby
 from typing import TypeAlias, TypeVar
 
 from strom.coordination.groups.consumer.values import (
-    ClassicSide,
+    ClassicMetadata,
+    CurrentAssignment,
     MemberState,
     Owned,
     Partitions,
-    Resolved,
-    Standing,
+    ResolvedPattern,
     Subscription,
     TopicIdPartition,
 )
@@ -25,7 +25,7 @@ from strom.wire.kafka.schema import Struct, Uuid
 
 @dataclass(frozen=True)
 class GroupEpoch:
-    """The epoch of a group, and what the topics looked like that it reads."""
+    """The epoch of a group, and a hash of its subscribed topics."""
 
     group: str
     epoch: int | None
@@ -33,17 +33,15 @@ class GroupEpoch:
 
 
 @dataclass(frozen=True)
-class MemberSaid:
-    """What a member said of itself."""
-
+class MemberSubscription:
     group: str
     member: str
-    said: Subscription | None
+    subscription: Subscription | None
 
 
 @dataclass(frozen=True)
 class TargetEpoch:
-    """The epoch that the target assignment is for, and when it was made."""
+    """The epoch of the target assignment, and when it was computed."""
 
     group: str
     epoch: int | None
@@ -52,36 +50,37 @@ class TargetEpoch:
 
 @dataclass(frozen=True)
 class MemberTarget:
-    """What a member shall have."""
-
     group: str
     member: str
     partitions: Partitions | None
 
 
 @dataclass(frozen=True)
-class MemberHas:
-    """What a member has."""
-
+class MemberCurrent:
     group: str
     member: str
-    has: Standing | None
+    current: CurrentAssignment | None
 
 
 @dataclass(frozen=True)
 class PatternResolved:
-    """The topics that a pattern stands for."""
-
     group: str
     pattern: str
-    resolved: Resolved | None
+    resolved: ResolvedPattern | None
 
 
 ConsumerRecord: TypeAlias = (
-    GroupEpoch | MemberSaid | TargetEpoch | MemberTarget | MemberHas | PatternResolved
+    GroupEpoch | MemberSubscription | TargetEpoch | MemberTarget | MemberCurrent | PatternResolved
 )
 
-RECORDS = (GroupEpoch, MemberSaid, TargetEpoch, MemberTarget, MemberHas, PatternResolved)
+RECORDS = (
+    GroupEpoch,
+    MemberSubscription,
+    TargetEpoch,
+    MemberTarget,
+    MemberCurrent,
+    PatternResolved,
+)
 KEY_VERSIONS = (
     stored.EPOCH_KIND,
     stored.MEMBER_KIND,
@@ -93,25 +92,24 @@ KEY_VERSIONS = (
 
 
 def encode(record: ConsumerRecord) -> tuple[bytes, bytes | None]:
-    """Key and value for the log."""
     match record:
         case GroupEpoch():
             return _group_key(stored.EPOCH_KIND, record.group), _epoch_value(record)
-        case MemberSaid():
-            return _member_key(stored.MEMBER_KIND, record), _member_value(record.said)
+        case MemberSubscription():
+            return _member_key(stored.MEMBER_KIND, record), _member_value(record.subscription)
         case TargetEpoch():
             return _group_key(stored.TARGET_EPOCH_KIND, record.group), _target_epoch_value(record)
         case MemberTarget():
             return _member_key(stored.TARGET_KIND, record), _target_value(record.partitions)
-        case MemberHas():
-            return _member_key(stored.CURRENT_KIND, record), _current_value(record.has)
+        case MemberCurrent():
+            return _member_key(stored.CURRENT_KIND, record), _current_value(record.current)
         case PatternResolved():
             key = stored.ConsumerGroupPatternKey(group=record.group, pattern=record.pattern)
             return _key(stored.PATTERN_KIND, key), _pattern_value(record.resolved)
 
 
 def decode(kind: int, key: bytes, value: bytes | None) -> ConsumerRecord:
-    """The record for a key of that kind, and a value; ProtocolError if they make no sense."""
+    """The record for a key of that type, and a value; ProtocolError if they are malformed."""
     if kind in (stored.EPOCH_KIND, stored.TARGET_EPOCH_KIND):
         group = _decode_key(stored.ConsumerGroupKey, key).group
         if kind == stored.EPOCH_KIND:
@@ -122,10 +120,10 @@ def decode(kind: int, key: bytes, value: bytes | None) -> ConsumerRecord:
         return PatternResolved(named.group, named.pattern, _decode_pattern(value))
     who = _decode_key(stored.ConsumerGroupMemberKey, key)
     if kind == stored.MEMBER_KIND:
-        return MemberSaid(who.group, who.member, _decode_member(value))
+        return MemberSubscription(who.group, who.member, _decode_member(value))
     if kind == stored.TARGET_KIND:
         return MemberTarget(who.group, who.member, _decode_target(value))
-    return MemberHas(who.group, who.member, _decode_current(value))
+    return MemberCurrent(who.group, who.member, _decode_current(value))
 
 
 # --- keys ----------------------------------------------------------------------------------------
@@ -139,7 +137,7 @@ def _group_key(kind: int, group: str) -> bytes:
     return _key(kind, stored.ConsumerGroupKey(group=group))
 
 
-def _member_key(kind: int, record: MemberSaid | MemberTarget | MemberHas) -> bytes:
+def _member_key(kind: int, record: MemberSubscription | MemberTarget | MemberCurrent) -> bytes:
     who = stored.ConsumerGroupMemberKey(group=record.group, member=record.member)
     return _key(kind, who)
 
@@ -188,28 +186,28 @@ def _decode_target_epoch(group: str, value: bytes | None) -> TargetEpoch:
     return TargetEpoch(group, found.epoch, found.timestamp)
 
 
-def _member_value(said: Subscription | None) -> bytes | None:
-    if said is None:
+def _member_value(subscription: Subscription | None) -> bytes | None:
+    if subscription is None:
         return None
     classic = None
-    if said.classic is not None:
+    if subscription.classic is not None:
         classic = stored.ClassicMemberValue(
-            session_timeout_ms=said.classic.session_timeout_ms,
+            session_timeout_ms=subscription.classic.session_timeout_ms,
             protocols=[
                 stored.ClassicProtocolValue(name=name, metadata=metadata)
-                for name, metadata in said.classic.protocols
+                for name, metadata in subscription.classic.protocols
             ],
         )
     return _value(
         stored.MemberValue(
-            instance_id=said.instance,
-            rack_id=said.rack,
-            client_id=said.client_id,
-            client_host=said.client_host,
-            subscribed_topic_names=sorted(said.topics),
-            subscribed_topic_regex=said.pattern,
-            rebalance_timeout_ms=said.rebalance_timeout_ms,
-            server_assignor=said.assignor,
+            instance_id=subscription.instance,
+            rack_id=subscription.rack,
+            client_id=subscription.client_id,
+            client_host=subscription.client_host,
+            subscribed_topic_names=sorted(subscription.topics),
+            subscribed_topic_regex=subscription.pattern,
+            rebalance_timeout_ms=subscription.rebalance_timeout_ms,
+            server_assignor=subscription.assignor,
             classic=classic,
         )
     )
@@ -221,7 +219,7 @@ def _decode_member(value: bytes | None) -> Subscription | None:
     found = _decode_value(stored.MemberValue, value)
     classic = None
     if found.classic is not None:
-        classic = ClassicSide(
+        classic = ClassicMetadata(
             session_timeout_ms=found.classic.session_timeout_ms,
             protocols=tuple((one.name, one.metadata) for one in found.classic.protocols),
         )
@@ -258,16 +256,16 @@ def _decode_target(value: bytes | None) -> Partitions | None:
     )
 
 
-def _current_value(has: Standing | None) -> bytes | None:
-    if has is None:
+def _current_value(current: CurrentAssignment | None) -> bytes | None:
+    if current is None:
         return None
     return _value(
         stored.CurrentValue(
-            epoch=has.epoch,
-            previous_epoch=has.previous_epoch,
-            state=has.state,
-            assigned=_with_epochs(has.assigned),
-            revoking=_with_epochs(has.revoking),
+            epoch=current.epoch,
+            previous_epoch=current.previous_epoch,
+            state=current.state,
+            assigned=_with_epochs(current.assigned),
+            revoking=_with_epochs(current.revoking),
         )
     )
 
@@ -283,15 +281,15 @@ def _with_epochs(owned: Owned) -> list[stored.CurrentPartitionsValue]:
     ]
 
 
-def _decode_current(value: bytes | None) -> Standing | None:
+def _decode_current(value: bytes | None) -> CurrentAssignment | None:
     if value is None:
         return None
     found = _decode_value(stored.CurrentValue, value)
     try:
         state = MemberState(found.state)
     except ValueError:
-        raise ProtocolError(f"a member cannot be in state {found.state}") from None
-    return Standing(
+        raise ProtocolError(f"unknown member state {found.state}") from None
+    return CurrentAssignment(
         epoch=found.epoch,
         previous_epoch=found.previous_epoch,
         state=state,
@@ -303,16 +301,16 @@ def _decode_current(value: bytes | None) -> Standing | None:
 def _decode_owned(topics: Iterable[stored.CurrentPartitionsValue], epoch: int) -> Owned:
     owned: dict[TopicIdPartition, int] = {}
     for topic in topics:
-        # Before 4.3 Kafka did not note since when; then it is taken to be since now.
+        # Kafka before 4.3 does not store these epochs; the member epoch stands in for them.
         epochs = topic.epochs or [epoch] * len(topic.partitions)
         if len(epochs) != len(topic.partitions):
-            raise ProtocolError("there are not as many epochs as partitions")
+            raise ProtocolError("the numbers of epochs and partitions differ")
         for index, since in zip(topic.partitions, epochs, strict=True):
             owned[TopicIdPartition(topic.topic_id, index)] = since
     return owned
 
 
-def _pattern_value(resolved: Resolved | None) -> bytes | None:
+def _pattern_value(resolved: ResolvedPattern | None) -> bytes | None:
     if resolved is None:
         return None
     return _value(
@@ -324,11 +322,11 @@ def _pattern_value(resolved: Resolved | None) -> bytes | None:
     )
 
 
-def _decode_pattern(value: bytes | None) -> Resolved | None:
+def _decode_pattern(value: bytes | None) -> ResolvedPattern | None:
     if value is None:
         return None
     found = _decode_value(stored.PatternValue, value)
-    return Resolved(
+    return ResolvedPattern(
         topics=frozenset(found.topics), version=found.version, resolved_ms=found.timestamp
     )
 
@@ -336,7 +334,7 @@ def _decode_pattern(value: bytes | None) -> Resolved | None:
 def by_topic(
     partitions: Iterable[TopicIdPartition] | Mapping[TopicIdPartition, int],
 ) -> list[tuple[Uuid, list[int]]]:
-    """Partitions topic by topic, in order."""
+    """Partitions grouped by topic, in order."""
     return [
         (topic_id, [one.partition for one in ones])
         for topic_id, ones in groupby(sorted(partitions), key=lambda one: one.topic_id)

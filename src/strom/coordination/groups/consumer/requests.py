@@ -1,4 +1,4 @@
-"""Whether a heartbeat makes sense at all, before anyone looks at the group."""
+"""Validation of heartbeats, with Kafka's messages, before the group is looked up."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from strom.model.errors import ApiError, ErrorCode
 
 
 def check_request(command: ConsumerHeartbeat, assignors: Sequence[str]) -> None:
-    """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR with what is wrong."""
+    """Raise INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for an invalid heartbeat."""
     is_known = command.epoch > JOIN_EPOCH or command.epoch == LEAVE_EPOCH
-    if not command.member and (command.must_bring_id or is_known):
+    if not command.member and (command.requires_id or is_known):
         raise _invalid("MemberId can't be empty.")
     for name, text in (("InstanceId", command.instance), ("RackId", command.rack)):
         if text == "":

@@ -1,7 +1,7 @@
-"""The target assignment: what every member shall have, for one epoch of the group."""
+"""The target assignment of all members, for one epoch of the group."""
 
-from strom.coordination.groups.consumer.assignors import Applicant, assign
-from strom.coordination.groups.consumer.group import Draft, hash_of_topics
+from strom.coordination.groups.consumer.assignors import MemberSpec, assign
+from strom.coordination.groups.consumer.group import GroupDraft, hash_of_topics
 from strom.coordination.groups.consumer.records import (
     GroupEpoch,
     MemberTarget,
@@ -9,65 +9,69 @@ from strom.coordination.groups.consumer.records import (
     TargetEpoch,
 )
 from strom.coordination.groups.consumer.topic_pattern import TopicPattern
-from strom.coordination.groups.consumer.values import NOTHING, Resolved
+from strom.coordination.groups.consumer.values import NOTHING, ResolvedPattern
 from strom.coordination.groups.topics_image import TopicsImage
 
 
-def raise_epoch(draft: Draft, topics: TopicsImage) -> None:
-    """Something has changed: begin the next epoch."""
+def raise_epoch(draft: GroupDraft, topics: TopicsImage) -> None:
+    """Begin the next group epoch."""
     group = draft.group
     hashed = hash_of_topics(group.all_topics(), topics)
     draft.write(GroupEpoch(group.id, group.epoch + 1, hashed))
 
 
-def raise_epoch_if_topics_changed(draft: Draft, topics: TopicsImage) -> None:
-    """Begin the next epoch if topics that are read have come, grown or gone."""
+def raise_epoch_if_topics_changed(draft: GroupDraft, topics: TopicsImage) -> None:
+    """Begin the next group epoch if subscribed topics were created, extended or deleted."""
     if hash_of_topics(draft.group.all_topics(), topics) != draft.group.metadata_hash:
         raise_epoch(draft, topics)
 
 
-def may_share_out(draft: Draft, interval_ms: int, now_ms: int) -> bool:
-    """Whether there is a newer epoch than the target's, and the last target is old enough."""
+def can_assign(draft: GroupDraft, interval_ms: int, now_ms: int) -> bool:
+    """Whether the group epoch is newer than the target's, and the interval has passed."""
     group = draft.group
     if group.epoch <= group.target_epoch:
         return False
     return not group.target_made_ms or now_ms >= group.target_made_ms + interval_ms
 
 
-def share_out(draft: Draft, topics: TopicsImage, default_assignor: str, now_ms: int) -> None:
-    """Make the target assignment of the present epoch."""
+def assign_targets(
+    draft: GroupDraft, topics: TopicsImage, default_assignor: str, now_ms: int
+) -> None:
+    """Compute the target assignment of the current epoch."""
     group = draft.group
-    found = [facts for name in group.all_topics() if (facts := topics.find(name)) is not None]
-    ids = {facts.name: facts.id for facts in found}
+    found = [topic for name in group.all_topics() if (topic := topics.find(name)) is not None]
+    ids = {topic.name: topic.id for topic in found}
     members = [
-        Applicant(
+        MemberSpec(
             member.id,
-            member.said.instance,
-            frozenset(ids[name] for name in group.topics_of(member.said) if name in ids),
+            member.subscription.instance,
+            frozenset(ids[name] for name in group.topics_of(member.subscription) if name in ids),
             group.target(member.id),
         )
         for member in group.members.values()
     ]
-    partitions = {facts.id: facts.partitions for facts in found}
-    shares = assign(group.assignor(default_assignor), members, partitions)
+    partitions = {topic.id: topic.partitions for topic in found}
+    assignments = assign(group.assignor(default_assignor), members, partitions)
     for member in members:
-        share = shares.get(member.id, NOTHING)
-        if share != group.targets.get(member.id):
-            draft.write(MemberTarget(group.id, member.id, share))
+        assigned = assignments.get(member.id, NOTHING)
+        if assigned != group.targets.get(member.id):
+            draft.write(MemberTarget(group.id, member.id, assigned))
     draft.write(TargetEpoch(group.id, group.epoch, now_ms))
 
 
-def resolve_patterns(draft: Draft, topics: TopicsImage, now_ms: int) -> None:
-    """Find anew the topics of every pattern in use, and forget those that nobody uses."""
+def resolve_patterns(draft: GroupDraft, topics: TopicsImage, now_ms: int) -> None:
+    """Resolve all patterns in use, and delete those that no member uses."""
     names: list[str] | None = None
     group = draft.group
     for pattern in sorted(group.patterns):
         if not group.uses_pattern(pattern):
             draft.write(PatternResolved(group.id, pattern, None))
-    for pattern in sorted({one.said.pattern for one in group.members.values() if one.said.pattern}):
-        names = names if names is not None else [facts.name for facts in topics]
+    for pattern in sorted(
+        {one.subscription.pattern for one in group.members.values() if one.subscription.pattern}
+    ):
+        names = names if names is not None else [topic.name for topic in topics]
         found = TopicPattern(pattern).matching(names)
         known = draft.group.patterns.get(pattern)
         if known is None or known.topics != found:
-            resolved = Resolved(topics=found, resolved_ms=now_ms)
+            resolved = ResolvedPattern(topics=found, resolved_ms=now_ms)
             draft.write(PatternResolved(group.id, pattern, resolved))

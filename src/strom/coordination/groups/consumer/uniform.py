@@ -1,8 +1,8 @@
-"""Balancing partitions among members that read different topics.
+"""Balancing partitions among members with different subscriptions.
 
-First what nobody has is given to whoever has the least, the hardest topics first: those with the most
-partitions for each reader. Then, topic by topic, partitions move from the reader with the most to the one
-with the least, until no move makes any topic's readers more equal.
+First, unassigned partitions go to the subscriber with the fewest, starting with the topics that have the
+most partitions per subscriber. Then, topic by topic, partitions move from the subscriber with the most to
+the one with the fewest, until no move improves the balance of any topic.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,51 +11,52 @@ from strom.coordination.groups.consumer.values import TopicIdPartition
 from strom.wire.kafka.schema import Uuid
 
 MAX_ROUNDS = 16
-"""Overlapping subscriptions can take many rounds for ever smaller gains."""
+"""The limit of rounds: overlapping subscriptions can take many for ever smaller gains."""
 
 
 def balance_overlapping(
-    shares: dict[str, set[TopicIdPartition]],
+    assignments: dict[str, set[TopicIdPartition]],
     readers: Mapping[Uuid, Sequence[str]],
     partitions: Mapping[Uuid, int],
 ) -> None:
-    """Complete and balance the shares, in place."""
+    """Complete and balance the assignments, in place."""
     topics = sorted(
         (topic for topic in partitions if readers[topic]),
         key=lambda topic: (-partitions[topic] / len(readers[topic]), len(readers[topic]), topic),
     )
-    taken = {one for share in shares.values() for one in share}
+    taken = {one for assigned in assignments.values() for one in assigned}
     for topic in topics:
         for index in range(partitions[topic]):
             one = TopicIdPartition(topic, index)
             if one not in taken:
-                shares[_least_loaded(readers[topic], shares)].add(one)
+                assignments[_least_loaded(readers[topic], assignments)].add(one)
     for _ in range(MAX_ROUNDS):
-        moves = sum(_balance_topic(topic, readers[topic], shares) for topic in topics)
+        moves = sum(_balance_topic(topic, readers[topic], assignments) for topic in topics)
         if not moves:
             return
 
 
-def _least_loaded(members: Sequence[str], shares: Mapping[str, set[TopicIdPartition]]) -> str:
-    return min(members, key=lambda member: len(shares[member]))
+def _least_loaded(members: Sequence[str], assignments: Mapping[str, set[TopicIdPartition]]) -> str:
+    return min(members, key=lambda member: len(assignments[member]))
 
 
 def _balance_topic(
-    topic: Uuid, readers: Sequence[str], shares: dict[str, set[TopicIdPartition]]
+    topic: Uuid, readers: Sequence[str], assignments: dict[str, set[TopicIdPartition]]
 ) -> int:
-    """Move partitions of one topic; how many."""
+    """Move partitions of one topic; returns how many."""
     owned = {
-        reader: sorted(one for one in shares[reader] if one.topic_id == topic) for reader in readers
+        reader: sorted(one for one in assignments[reader] if one.topic_id == topic)
+        for reader in readers
     }
     moves = 0
     while givers := [reader for reader in readers if owned[reader]]:
-        giver = max(givers, key=lambda reader: len(shares[reader]))
-        taker = _least_loaded(readers, shares)
-        if len(shares[giver]) - len(shares[taker]) <= 1:
+        giver = max(givers, key=lambda reader: len(assignments[reader]))
+        taker = _least_loaded(readers, assignments)
+        if len(assignments[giver]) - len(assignments[taker]) <= 1:
             break
         one = owned[giver].pop()
-        shares[giver].remove(one)
-        shares[taker].add(one)
+        assignments[giver].remove(one)
+        assignments[taker].add(one)
         owned[taker].append(one)
         moves += 1
     return moves

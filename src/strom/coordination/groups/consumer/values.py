@@ -1,4 +1,4 @@
-"""What a consumer group consists of, as plain values."""
+"""The values of a consumer group."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from strom.wire.kafka.schema import Uuid
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""A static member goes, and says that it will come back: its partitions wait for it."""
+"""A static member leaves temporarily: its partitions stay assigned to it."""
 
 
 class TopicIdPartition(NamedTuple):
-    """A partition, by its topic's id: another topic of the same name is not meant."""
+    """A partition by topic id, which a recreated topic does not share."""
 
     topic_id: Uuid
     partition: int
@@ -22,25 +22,25 @@ class TopicIdPartition(NamedTuple):
 
 Partitions: TypeAlias = frozenset[TopicIdPartition]
 Owned: TypeAlias = Mapping[TopicIdPartition, int]
-"""Partitions with the epoch since when a member has them."""
+"""Partitions with the epoch in which the member got them."""
 
 NOTHING: Partitions = frozenset()
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to the target; the numbers are Kafka's."""
+    """The reconciliation state of a member; the numbers are Kafka's."""
 
     STABLE = 0
-    """It has what the target of its epoch says."""
+    """It has the target assignment of its epoch."""
     UNREVOKED = 1
-    """It still has partitions that it shall give up; its epoch waits for that."""
+    """It must revoke partitions; its epoch waits for that."""
     UNRELEASED = 2
-    """It is in the target's epoch, but others still have some of what it shall get."""
+    """It is in the target epoch, but other members have not released all of its partitions."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassicSide:
-    """What a member has besides if it speaks the classic protocol."""
+class ClassicMetadata:
+    """The additional state of a member that uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -48,7 +48,7 @@ class ClassicSide:
 
 @dataclass(frozen=True, kw_only=True)
 class Subscription:
-    """What a member said of itself."""
+    """The subscription and client metadata of a member."""
 
     instance: str | None = None
     rack: str | None = None
@@ -56,42 +56,40 @@ class Subscription:
     client_host: str = ""
     topics: frozenset[str] = frozenset()
     pattern: str | None = ""
-    """A regular expression for more topics; none if empty."""
+    """A regular expression for more topics; empty for none."""
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    classic: ClassicSide | None = None
+    classic: ClassicMetadata | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """How far a member has come, and what it has."""
+class CurrentAssignment:
+    """The current assignment of a member."""
 
     epoch: int = 0
     previous_epoch: int = 0
     state: MemberState = MemberState.STABLE
     assigned: Owned = field(default_factory=dict)
     revoking: Owned = field(default_factory=dict)
-    """What it has to give up, and may still have."""
+    """Partitions to revoke, which it may still own."""
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has all that the target of an epoch says, and nothing else."""
+        """Whether it has exactly the target assignment of an epoch."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
 @dataclass(frozen=True)
 class ConsumerMember:
-    """One member of a consumer group."""
-
     id: str
-    said: Subscription = field(default_factory=Subscription)
-    has: Standing = field(default_factory=Standing)
+    subscription: Subscription = field(default_factory=Subscription)
+    current: CurrentAssignment = field(default_factory=CurrentAssignment)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resolved:
-    """The topics that a pattern stands for."""
+class ResolvedPattern:
+    """The topics that match a pattern."""
 
     topics: frozenset[str]
     version: int = 0
-    """How new the list of topics was; Kafka has the offset of its metadata log there."""
+    """Unused here; Kafka stores the offset of its metadata log."""
     resolved_ms: int

@@ -1,1 +1,1 @@
-"""Share groups (KIP-932): the broker shares out the partitions, several members may read one."""
+"""Share groups (KIP-932): the coordinator assigns partitions, and several members may share one."""

@@ -1,7 +1,7 @@
-"""Kafka's `simple` assignor of share groups: every partition has a reader, and every member a partition.
+"""Kafka's `simple` assignor of share groups: every partition has a member, and every member a partition.
 
-While there are no more members than partitions, each partition goes to one member. With more members,
-partitions are read by several. What a member has it keeps, as far as that is fair.
+With at most as many members as partitions, each partition goes to one member. With more members,
+partitions are shared. Members keep previous assignments as far as the balance allows.
 """
 
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ class OnePartition(NamedTuple):
     number: int
 
 
-def share_out(
+def assign_simple(
     wanted: Mapping[str, AbstractSet[Uuid]],
     partitions: Mapping[Uuid, int],
     before: Mapping[str, Partitions],
 ) -> dict[str, Partitions]:
-    """Who reads what: from the topics of each member, and the number of partitions of each topic."""
+    """The assignments, from the topics of each member and the partition count of each topic."""
     every = [
         OnePartition(topic_id, number)
         for topic_id in sorted(partitions)
@@ -38,7 +38,7 @@ def share_out(
     for one in every:
         plan.fill(one)
     for member in sorted(wanted):
-        plan.employ(member)
+        plan.assign_idle(member)
     return plan.result()
 
 
@@ -54,27 +54,27 @@ class _Plan:
         self._before = before
         self._readers = readers
         self._most = -(-len(every) * readers // len(wanted))
-        """How many partitions a member gets, if all want the same."""
+        """How many partitions a member gets if all have the same subscription."""
         self._readers_of: dict[OnePartition, set[str]] = {one: set() for one in every}
         self._of_member: dict[str, set[OnePartition]] = {member: set() for member in wanted}
 
     def keep(self, one: OnePartition) -> None:
-        """Leave a partition with whoever has it, as far as that is fair."""
+        """Keep a partition with its previous members, as far as the balance allows."""
         for member in sorted(self._wanted):
             has_it = one.number in self._before.get(member, {}).get(one.topic_id, ())
             if has_it and len(self._of_member[member]) < self._most:
                 self._give(one, member)
 
     def fill(self, one: OnePartition) -> None:
-        """Give a partition to more members until it has enough."""
+        """Assign a partition to more members until it has enough."""
         while len(self._readers_of[one]) < self._readers:
             member = self._least_busy(one)
             if member is None:
                 return
             self._give(one, member)
 
-    def employ(self, member: str) -> None:
-        """Give a member that has nothing the partition with the fewest readers."""
+    def assign_idle(self, member: str) -> None:
+        """Assign the partition with the fewest members to a member without partitions."""
         if self._of_member[member]:
             return
         may_read = [one for one in self._readers_of if one.topic_id in self._wanted[member]]
@@ -85,13 +85,13 @@ class _Plan:
 
     def result(self) -> dict[str, Partitions]:
         """The partitions of every member, in order."""
-        shares: dict[str, Partitions] = {}
+        assignments: dict[str, Partitions] = {}
         for member, its in self._of_member.items():
             by_topic: dict[Uuid, tuple[int, ...]] = {}
             for topic_id, number in sorted(its):
                 by_topic[topic_id] = (*by_topic.get(topic_id, ()), number)
-            shares[member] = by_topic
-        return shares
+            assignments[member] = by_topic
+        return assignments
 
     def _least_busy(self, one: OnePartition) -> str | None:
         free = [

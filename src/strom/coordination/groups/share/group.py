@@ -1,4 +1,4 @@
-"""A share group and its members. Everything in it comes from the log."""
+"""A share group and its members. Its whole state comes from the log."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from crc32c import crc32c
 
 from strom.coordination.groups.group import Group, GroupType
 from strom.coordination.groups.share.records import (
-    Introduction,
     KnownTopic,
     MemberAssignment,
     Partitions,
+    ShareSubscription,
 )
-from strom.coordination.groups.topics_image import TopicFacts, TopicsImage
+from strom.coordination.groups.topics_image import TopicInfo, TopicsImage
 from strom.model.errors import ApiError, ErrorCode
 from strom.wire.kafka.schema import Uuid
 
@@ -24,25 +24,23 @@ NOTHING_YET = MemberAssignment(NEW_EPOCH, NEW_EPOCH, {})
 
 @dataclass
 class ShareGroupMember:
-    """One member: what it said, what it shall read, and what it was assigned."""
+    """One member: its subscription, its target and its current assignment."""
 
     id: str
-    said: Introduction
+    subscription: ShareSubscription
     target: Partitions = field(default_factory=dict)
     assigned: MemberAssignment = NOTHING_YET
 
     def check_epoch(self, epoch: int) -> None:
-        """FENCED_MEMBER_EPOCH unless the member knows what it was assigned last, or the time before."""
+        """FENCED_MEMBER_EPOCH unless it is the member's current or previous epoch."""
         if epoch not in (NEW_EPOCH, self.assigned.epoch, self.assigned.previous_epoch):
             raise ApiError(
                 ErrorCode.FENCED_MEMBER_EPOCH,
-                f"The member's epoch is {self.assigned.epoch}, not {epoch}: it has to join again.",
+                f"The member epoch is {self.assigned.epoch}, not {epoch}; the member must rejoin.",
             )
 
 
 class ShareGroup(Group):
-    """The members of a share group, and the topics that they read."""
-
     kind: ClassVar[GroupType] = GroupType.SHARE
 
     def __init__(self, group_id: str) -> None:
@@ -54,16 +52,15 @@ class ShareGroup(Group):
         self.assignment_epoch = 0
         self.members: dict[str, ShareGroupMember] = {}
         self.known_topics: dict[Uuid, KnownTopic] = {}
-        """Every topic that it has been reading: it has state of them."""
+        """Every topic for which the group has share state."""
 
     @property
     def state_name(self) -> str:
-        """Empty, or stable: there is nothing that members would have to wait for."""
+        """Empty or Stable: share groups need no rebalance."""
         return "Stable" if self.members else "Empty"
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members."""
         return not self.members
 
     @property
@@ -73,12 +70,11 @@ class ShareGroup(Group):
 
     @property
     def may_expire(self) -> bool:
-        """Never: where a share group is, is forgotten only by hand."""
+        """Never: the state of a share group is deleted only by an administrator."""
         return False
 
     def reads(self, topic: str) -> bool:
-        """Whether a member is subscribed to the topic."""
-        return any(topic in member.said.topics for member in self.members.values())
+        return any(topic in member.subscription.topics for member in self.members.values())
 
     def member(self, member_id: str) -> ShareGroupMember:
         """The member, or UNKNOWN_MEMBER_ID."""
@@ -91,12 +87,12 @@ class ShareGroup(Group):
         return found
 
 
-def topics_of(said: Iterable[Introduction], image: TopicsImage) -> list[TopicFacts]:
-    """The topics that members want to read and that there are."""
-    names = sorted({name for one in said for name in one.topics})
+def topics_of(subscription: Iterable[ShareSubscription], image: TopicsImage) -> list[TopicInfo]:
+    """The subscribed topics that exist."""
+    names = sorted({name for one in subscription for name in one.topics})
     return [facts for name in names if (facts := image.find(name)) is not None]
 
 
-def hash_of(topics: list[TopicFacts]) -> int:
-    """Tells whether the topics are still those of the last time."""
+def hash_of(topics: list[TopicInfo]) -> int:
+    """A hash that changes when the topics do."""
     return crc32c(repr(topics).encode())

@@ -1,17 +1,24 @@
-"""The rules of share groups: members say what they want to read, and are assigned what they may.
+"""The share group protocol (KIP-932): heartbeats in; assignments out.
 
-Several members may read one partition. Which of its records each of them gets is not decided here
-but when they fetch (`coordination/shares/`).
+Several members may share a partition. Which of its records a member gets is decided when it fetches
+(`partitions/`).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from strom.coordination.groups.commands import Command, Commit
+from strom.coordination.groups.commands import CommitOffsets, GroupCommand
 from strom.coordination.groups.group import GroupProtocol, GroupType
-from strom.coordination.groups.outcome import Answer, Answered, Outcome, SessionEnds, Ticket, Timer
-from strom.coordination.groups.share.assignor import share_out
+from strom.coordination.groups.outcome import (
+    GroupOutcome,
+    GroupResponse,
+    SessionTimeout,
+    StatusResponse,
+    Ticket,
+    Timer,
+)
+from strom.coordination.groups.share.assignor import assign_simple
 from strom.coordination.groups.share.group import (
     NEW_EPOCH,
     NOTHING_YET,
@@ -21,84 +28,80 @@ from strom.coordination.groups.share.group import (
     topics_of,
 )
 from strom.coordination.groups.share.records import (
-    Introduction,
     KnownTopic,
     MemberAssignment,
     Partitions,
     ShareCurrent,
     ShareGroupEpoch,
     ShareGroupRecord,
-    ShareMember,
+    ShareMemberSubscription,
+    ShareSubscription,
     ShareTarget,
     ShareTargetEpoch,
     ShareTopics,
 )
-from strom.coordination.groups.topics_image import TopicFacts
+from strom.coordination.groups.topics_image import TopicInfo
 from strom.model.errors import ApiError, ErrorCode
 from strom.wire.kafka.schema import Uuid
 
 LEAVING = -1
-UNKNOWN = Introduction(None, "", "", ())
+UNKNOWN = ShareSubscription(None, "", "", ())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShareHeartbeat:
-    """Join (epoch 0), be alive, or leave (-1)."""
+    """Join (epoch 0), stay in or leave (-1) a group."""
 
     group: str
     member: str
     epoch: int
     rack: str | None = None
     topics: tuple[str, ...] | None = None
-    """None if they are those of the last time."""
+    """None if unchanged."""
     client_id: str = ""
     client_host: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForgetShareTopics:
-    """Have an empty group forget topics."""
+class DeleteShareTopics:
+    """Delete the state of topics in an empty group."""
 
     group: str
     topic_ids: frozenset[Uuid]
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnowShareTopics:
-    """Have an empty group know topics, so that it has a place in them."""
+class AddShareTopics:
+    """Add topics to an empty group, so that it can have offsets in them."""
 
     group: str
     topics: tuple[KnownTopic, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShareHeartbeatAnswer:
-    """The response to a heartbeat."""
-
+class ShareHeartbeatResponse:
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
     member: str = ""
     epoch: int = 0
     heartbeat_ms: int = 0
     partitions: Partitions | None = None
-    """None if they are those of the last time."""
+    """None if unchanged."""
 
-    def failed(self, code: ErrorCode) -> "ShareHeartbeatAnswer":
-        """The same answer, had the records not been written."""
-        return ShareHeartbeatAnswer(code=code)
+    def with_error(self, code: ErrorCode) -> "ShareHeartbeatResponse":
+        """The response if the records could not be written."""
+        return ShareHeartbeatResponse(code=code)
 
 
-class ShareGroups(GroupProtocol[ShareGroup]):
-    """Heartbeats of share groups."""
-
+class ShareGroupProtocol(GroupProtocol[ShareGroup]):
     kind = GroupType.SHARE
-    commands: ClassVar[tuple[type[Command], ...]] = (
+    commands: ClassVar[tuple[type[GroupCommand], ...]] = (
         ShareHeartbeat,
-        ForgetShareTopics,
-        KnowShareTopics,
+        DeleteShareTopics,
+        AddShareTopics,
     )
     records = (
-        ShareMember,
+        ShareMemberSubscription,
         ShareGroupEpoch,
         ShareTargetEpoch,
         ShareTarget,
@@ -108,65 +111,60 @@ class ShareGroups(GroupProtocol[ShareGroup]):
 
     def handle(
         self,
-        command: ShareHeartbeat | ForgetShareTopics | KnowShareTopics,
+        command: ShareHeartbeat | DeleteShareTopics | AddShareTopics,
         ticket: Ticket,
-        out: Outcome,
+        out: GroupOutcome,
         now_ms: int,
     ) -> None:
-        """Do what is asked; nobody ever waits for others."""
+        """Handle a command; responses never wait for other members."""
         match command:
-            case ForgetShareTopics():
+            case DeleteShareTopics():
                 self._forget_topics(command, ticket, out)
-            case KnowShareTopics():
+            case AddShareTopics():
                 self._know_topics(command, ticket, out)
             case ShareHeartbeat() if command.epoch == LEAVING:
                 self._leave(command, ticket, out, now_ms)
             case ShareHeartbeat():
                 self._heartbeat(command, ticket, out, now_ms)
 
-    def refusal(
-        self, command: ShareHeartbeat | ForgetShareTopics | KnowShareTopics, code: ErrorCode
-    ) -> Answer:
-        """An answer in the form that the command expects."""
+    def error_response(
+        self, command: ShareHeartbeat | DeleteShareTopics | AddShareTopics, code: ErrorCode
+    ) -> GroupResponse:
         if isinstance(command, ShareHeartbeat):
-            return ShareHeartbeatAnswer(code=code)
-        return Answered(code=code)
+            return ShareHeartbeatResponse(code=code)
+        return StatusResponse(code=code)
 
-    def timer_fired(self, group: ShareGroup, timer: Timer, out: Outcome, now_ms: int) -> None:
-        """Put out a member that was silent for too long."""
-        if isinstance(timer, SessionEnds) and timer.member in group.members:
+    def on_timer(self, group: ShareGroup, timer: Timer, out: GroupOutcome, now_ms: int) -> None:
+        if isinstance(timer, SessionTimeout) and timer.member in group.members:
             self._remove(group, timer.member, out, now_ms)
 
-    def resume(self, group: ShareGroup, out: Outcome) -> None:
-        """Everyone gets a session's time."""
+    def resume(self, group: ShareGroup, out: GroupOutcome) -> None:
         for member_id in group.members:
             self._renew_session(group.id, member_id, out)
 
     def check_may_commit(
-        self, group: ShareGroup, command: Commit, out: Outcome, now_ms: int
+        self, group: ShareGroup, command: CommitOffsets, out: GroupOutcome, now_ms: int
     ) -> None:
-        """Nobody may: share groups acknowledge instead."""
+        """Always rejected: share groups acknowledge records instead."""
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
-    def forget(self, group: ShareGroup, out: Outcome) -> None:
-        """The records that end a group without members."""
+    def delete(self, group: ShareGroup, out: GroupOutcome) -> None:
         out.write(ShareTopics(group.id, None))
         out.write(ShareTargetEpoch(group.id, None))
         out.write(ShareGroupEpoch(group.id, None))
 
-    def topics_changed(self, now_ms: int) -> Iterable[Outcome]:
-        """Share the partitions out anew in every group that reads one of the topics."""
+    def on_topics_changed(self, now_ms: int) -> Iterable[GroupOutcome]:
+        """Assign again in every group that is subscribed to one of the topics."""
         for group in list(self.context.groups.values()):
             if isinstance(group, ShareGroup) and group.members:
-                out = Outcome(group.id)
-                self._look_around(group, {}, out, now_ms)
+                out = GroupOutcome(group.id)
+                self._assign_if_changed(group, {}, out, now_ms)
                 if out.records:
                     yield out
 
     # --- the log -------------------------------------------------------------------------------
 
     def replay(self, record: ShareGroupRecord) -> None:
-        """Take a record that is in the log into the state."""
         match record:
             case ShareGroupEpoch(epoch=None):
                 if self.find(record.group) is not None:
@@ -181,20 +179,20 @@ class ShareGroups(GroupProtocol[ShareGroup]):
                 if record.topics is not None:
                     group = self._get_or_create(record.group)
                     group.known_topics = {topic.id: topic for topic in record.topics}
-            case ShareMember() | ShareTarget() | ShareCurrent():
+            case ShareMemberSubscription() | ShareTarget() | ShareCurrent():
                 self._replay_member(record)
 
-    def _replay_member(self, record: ShareMember | ShareTarget | ShareCurrent) -> None:
-        """In a compacted log any of a member's records may be the first one."""
+    def _replay_member(self, record: ShareMemberSubscription | ShareTarget | ShareCurrent) -> None:
+        """Apply a record of a member; in a compacted log any of them may be the first."""
         match record:
-            case ShareMember(said=None):
+            case ShareMemberSubscription(subscription=None):
                 group = self.find(record.group)
                 if group is not None:
                     group.members.pop(record.member, None)
-            case ShareMember(said=Introduction() as said):
-                self._get_or_create_member(record.group, record.member).said = said
+            case ShareMemberSubscription(subscription=ShareSubscription() as subscription):
+                self._get_or_create_member(record.group, record.member).subscription = subscription
             case ShareTarget(partitions=None) | ShareCurrent(assigned=None):
-                pass  # it is about to go
+                pass  # the tombstone of the member follows
             case ShareTarget():
                 member = self._get_or_create_member(record.group, record.member)
                 member.target = record.partitions or {}
@@ -229,25 +227,26 @@ class ShareGroups(GroupProtocol[ShareGroup]):
         return group
 
     def _heartbeat(
-        self, command: ShareHeartbeat, ticket: Ticket, out: Outcome, now_ms: int
+        self, command: ShareHeartbeat, ticket: Ticket, out: GroupOutcome, now_ms: int
     ) -> None:
         joins = command.epoch == NEW_EPOCH
         if joins and command.group not in self.context.groups:
-            group = ShareGroup(command.group)  # it comes to life when its records are replayed
+            group = ShareGroup(command.group)  # it is registered when its records are replayed
         else:
             group = self._existing(command.group)
         member = self._member(group, command) if not joins else group.members.get(command.member)
-        if member is None and len(group.members) >= self.context.settings.group_share_max_size:
+        max_size = self.context.settings.group_share_max_size
+        if member is None and len(group.members) >= max_size:
             raise ApiError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                "The share group has as many members as it may have.",
+                f"The share group has reached its maximum of {max_size} members.",
             )
-        said = _introduction(command, member)
+        subscription = _introduction(command, member)
         changed = {}
-        if member is None or said != member.said:
-            changed[command.member] = said
-            out.write(ShareMember(group.id, command.member, said))
-        targets, epoch = self._look_around(group, changed, out, now_ms)
+        if member is None or subscription != member.subscription:
+            changed[command.member] = subscription
+            out.write(ShareMemberSubscription(group.id, command.member, subscription))
+        targets, epoch = self._assign_if_changed(group, changed, out, now_ms)
         assigned = member.assigned if member is not None else NOTHING_YET
         partitions = targets[command.member]
         if assigned.epoch != epoch or assigned.partitions != partitions:
@@ -257,14 +256,14 @@ class ShareGroups(GroupProtocol[ShareGroup]):
                 )
             )
         self._renew_session(group.id, command.member, out)
-        tell = command.epoch != epoch or assigned.partitions != partitions
-        out.answer(
+        sends_assignment = command.epoch != epoch or assigned.partitions != partitions
+        out.respond(
             ticket,
-            ShareHeartbeatAnswer(
+            ShareHeartbeatResponse(
                 member=command.member,
                 epoch=epoch,
                 heartbeat_ms=self.context.settings_of(group.id).share_heartbeat_interval_ms,
-                partitions=partitions if tell else None,
+                partitions=partitions if sends_assignment else None,
             ),
         )
 
@@ -274,51 +273,55 @@ class ShareGroups(GroupProtocol[ShareGroup]):
         member.check_epoch(command.epoch)
         return member
 
-    def _leave(self, command: ShareHeartbeat, ticket: Ticket, out: Outcome, now_ms: int) -> None:
+    def _leave(
+        self, command: ShareHeartbeat, ticket: Ticket, out: GroupOutcome, now_ms: int
+    ) -> None:
         group = self._existing(command.group)
         group.member(command.member)
         self._remove(group, command.member, out, now_ms)
-        out.answer(ticket, ShareHeartbeatAnswer(member=command.member, epoch=LEAVING))
+        out.respond(ticket, ShareHeartbeatResponse(member=command.member, epoch=LEAVING))
 
-    def _remove(self, group: ShareGroup, member_id: str, out: Outcome, now_ms: int) -> None:
-        out.cancel(SessionEnds(group.id, member_id))
+    def _remove(self, group: ShareGroup, member_id: str, out: GroupOutcome, now_ms: int) -> None:
+        out.cancel(SessionTimeout(group.id, member_id))
         out.write(ShareCurrent(group.id, member_id, None))
         out.write(ShareTarget(group.id, member_id, None))
-        out.write(ShareMember(group.id, member_id, None))
-        self._look_around(group, {}, out, now_ms, without=member_id)
+        out.write(ShareMemberSubscription(group.id, member_id, None))
+        self._assign_if_changed(group, {}, out, now_ms, without=member_id)
 
-    def _renew_session(self, group_id: str, member_id: str, out: Outcome) -> None:
+    def _renew_session(self, group_id: str, member_id: str, out: GroupOutcome) -> None:
         timeout_ms = self.context.settings_of(group_id).share_session_timeout_ms
-        out.set_timer(SessionEnds(group_id, member_id), timeout_ms)
+        out.set_timer(SessionTimeout(group_id, member_id), timeout_ms)
 
-    # --- who reads what ------------------------------------------------------------------------
+    # --- assignment ----------------------------------------------------------------------------
 
-    def _look_around(
+    def _assign_if_changed(
         self,
         group: ShareGroup,
-        changed: dict[str, Introduction],
-        out: Outcome,
+        changed: dict[str, ShareSubscription],
+        out: GroupOutcome,
         now_ms: int,
         *,
         without: str | None = None,
     ) -> tuple[dict[str, Partitions], int]:
-        """Share the partitions out anew if members or topics have changed; targets and epoch."""
-        said = {member.id: member.said for member in group.members.values()} | changed
-        said.pop(without or "", None)
-        topics = topics_of(said.values(), self.context.topics)
+        """Assign again if members or topics have changed; returns targets and epoch."""
+        subscription = {
+            member.id: member.subscription for member in group.members.values()
+        } | changed
+        subscription.pop(without or "", None)
+        topics = topics_of(subscription.values(), self.context.topics)
         topics_hash = hash_of(topics)
         if not changed and without is None and topics_hash == group.topics_hash:
             return {member.id: member.target for member in group.members.values()}, group.epoch
         epoch = group.epoch + 1
         out.write(ShareGroupEpoch(group.id, epoch, topics_hash))
-        self._get_to_know(group, topics, out)
-        if not said:
+        self._update_known_topics(group, topics, out)
+        if not subscription:
             return {}, epoch
         ids = {topic.name: topic.id for topic in topics}
-        targets = share_out(
+        targets = assign_simple(
             {
                 member: {ids[name] for name in one.topics if name in ids}
-                for member, one in said.items()
+                for member, one in subscription.items()
             },
             {topic.id: topic.partitions for topic in topics},
             {member.id: member.target for member in group.members.values()},
@@ -330,29 +333,31 @@ class ShareGroups(GroupProtocol[ShareGroup]):
         out.write(ShareTargetEpoch(group.id, epoch, now_ms))
         return targets, epoch
 
-    def _get_to_know(self, group: ShareGroup, topics: list[TopicFacts], out: Outcome) -> None:
-        """Note down new topics, and forget those that are gone: another of their name is another."""
-        there = self.context.topics
+    def _update_known_topics(
+        self, group: ShareGroup, topics: list[TopicInfo], out: GroupOutcome
+    ) -> None:
+        """Add new topics, and remove deleted ones: a recreated topic has another id."""
+        image = self.context.topics
         known = {
             topic.id: topic
             for topic in group.known_topics.values()
-            if there.find_id(topic.id) is not None
+            if image.find_id(topic.id) is not None
         }
         known |= {topic.id: KnownTopic(topic.name, topic.id, topic.partitions) for topic in topics}
         if known != group.known_topics:
             out.write(ShareTopics(group.id, tuple(known.values())))
 
-    # --- by hand -------------------------------------------------------------------------------
+    # --- administration ------------------------------------------------------------------------
 
-    def _forget_topics(self, command: ForgetShareTopics, ticket: Ticket, out: Outcome) -> None:
+    def _forget_topics(self, command: DeleteShareTopics, ticket: Ticket, out: GroupOutcome) -> None:
         group = self._empty(command.group)
         known = group.known_topics.values()
         left = tuple(one for one in known if one.id not in command.topic_ids)
         if len(left) < len(group.known_topics):
             out.write(ShareTopics(group.id, left))
-        out.answer(ticket, Answered())
+        out.respond(ticket, StatusResponse())
 
-    def _know_topics(self, command: KnowShareTopics, ticket: Ticket, out: Outcome) -> None:
+    def _know_topics(self, command: AddShareTopics, ticket: Ticket, out: GroupOutcome) -> None:
         if command.group in self.context.groups:
             group = self._empty(command.group)
         else:
@@ -361,7 +366,7 @@ class ShareGroups(GroupProtocol[ShareGroup]):
         known = group.known_topics | {topic.id: topic for topic in command.topics}
         if known != group.known_topics:
             out.write(ShareTopics(group.id, tuple(known.values())))
-        out.answer(ticket, Answered())
+        out.respond(ticket, StatusResponse())
 
     def _empty(self, group_id: str) -> ShareGroup:
         group = self._existing(group_id)
@@ -370,10 +375,10 @@ class ShareGroups(GroupProtocol[ShareGroup]):
         return group
 
 
-def _introduction(command: ShareHeartbeat, member: ShareGroupMember | None) -> Introduction:
-    """What the member says now; what it leaves out is as it was."""
-    before = member.said if member is not None else UNKNOWN
-    return Introduction(
+def _introduction(command: ShareHeartbeat, member: ShareGroupMember | None) -> ShareSubscription:
+    """The subscription of a heartbeat; omitted fields keep their values."""
+    before = member.subscription if member is not None else UNKNOWN
+    return ShareSubscription(
         before.rack if command.rack is None else command.rack,
         command.client_id,
         command.client_host,

@@ -1,6 +1,5 @@
-"""The records of share groups: what they are here, and as bytes in `__consumer_offsets`.
-
-A value of None says that the thing which the key names is no more.
+"""The records of share groups, and their bytes in `__consumer_offsets`; a value of None is a
+tombstone.
 """
 
 from collections.abc import Mapping
@@ -16,23 +15,23 @@ from strom.wire.kafka.schema import Struct, Uuid
 S = TypeVar("S", bound=Struct)
 
 STABLE = 0
-"""The one state that Kafka knows of a member that has its partitions."""
+"""The only state of a member in Kafka."""
 
 Partitions: TypeAlias = Mapping[Uuid, tuple[int, ...]]
 """Partitions by the id of their topic."""
 
 
 @dataclass(frozen=True)
-class ShareMember:
-    """What a member has said of itself; None if it is gone."""
+class ShareMemberSubscription:
+    """The subscription of a member; None if it was removed."""
 
     group: str
     member: str
-    said: "Introduction | None"
+    subscription: "ShareSubscription | None"
 
 
-class Introduction(NamedTuple):
-    """What a member says of itself."""
+class ShareSubscription(NamedTuple):
+    """The subscription and client metadata of a member."""
 
     rack: str | None
     client_id: str
@@ -42,7 +41,7 @@ class Introduction(NamedTuple):
 
 @dataclass(frozen=True)
 class ShareGroupEpoch:
-    """The epoch of a group, which grows with every change of members or topics; None: it is gone."""
+    """The epoch of a group, bumped by every change of members or topics; None: deleted."""
 
     group: str
     epoch: int | None
@@ -51,24 +50,22 @@ class ShareGroupEpoch:
 
 @dataclass(frozen=True)
 class ShareTargetEpoch:
-    """The epoch that partitions were shared out for."""
+    """The epoch of the target assignment."""
 
     group: str
     epoch: int | None
-    shared_out_ms: int = 0
+    assigned_ms: int = 0
 
 
 @dataclass(frozen=True)
 class ShareTarget:
-    """What a member shall read."""
-
     group: str
     member: str
     partitions: Partitions | None
 
 
 class MemberAssignment(NamedTuple):
-    """What a member was assigned: its epoch, the one before, and its partitions."""
+    """The current assignment of a member: its epoch, the previous one, and its partitions."""
 
     epoch: int
     previous_epoch: int
@@ -77,15 +74,13 @@ class MemberAssignment(NamedTuple):
 
 @dataclass(frozen=True)
 class ShareCurrent:
-    """What a member was assigned to read."""
-
     group: str
     member: str
     assigned: MemberAssignment | None
 
 
 class KnownTopic(NamedTuple):
-    """A topic that the group has been reading."""
+    """A topic for which the group has share state."""
 
     name: str
     id: Uuid
@@ -94,17 +89,29 @@ class KnownTopic(NamedTuple):
 
 @dataclass(frozen=True)
 class ShareTopics:
-    """The topics that a group has been reading."""
+    """The topics for which a group has share state."""
 
     group: str
     topics: tuple[KnownTopic, ...] | None
 
 
 ShareGroupRecord: TypeAlias = (
-    ShareMember | ShareGroupEpoch | ShareTargetEpoch | ShareTarget | ShareCurrent | ShareTopics
+    ShareMemberSubscription
+    | ShareGroupEpoch
+    | ShareTargetEpoch
+    | ShareTarget
+    | ShareCurrent
+    | ShareTopics
 )
 
-RECORDS = (ShareMember, ShareGroupEpoch, ShareTargetEpoch, ShareTarget, ShareCurrent, ShareTopics)
+RECORDS = (
+    ShareMemberSubscription,
+    ShareGroupEpoch,
+    ShareTargetEpoch,
+    ShareTarget,
+    ShareCurrent,
+    ShareTopics,
+)
 KEY_VERSIONS = (
     stored.MEMBER_KEY,
     stored.GROUP_KEY,
@@ -116,10 +123,9 @@ KEY_VERSIONS = (
 
 
 def encode(record: ShareGroupRecord) -> tuple[bytes, bytes | None]:
-    """Key and value for the log."""
     match record:
-        case ShareMember():
-            value = record.said and _said_value(record.said)
+        case ShareMemberSubscription():
+            value = record.subscription and _said_value(record.subscription)
             return _member_key(record.group, record.member, stored.MEMBER_KEY), _value(value)
         case ShareGroupEpoch():
             value = None
@@ -130,7 +136,7 @@ def encode(record: ShareGroupRecord) -> tuple[bytes, bytes | None]:
             value = None
             if record.epoch is not None:
                 value = stored.ShareTargetValue(
-                    assignment_epoch=record.epoch, assignment_timestamp=record.shared_out_ms
+                    assignment_epoch=record.epoch, assignment_timestamp=record.assigned_ms
                 )
             return _group_key(record.group, stored.TARGET_KEY), _value(value)
         case ShareTarget():
@@ -147,7 +153,7 @@ def encode(record: ShareGroupRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(version: int, key: bytes, value: bytes | None) -> ShareGroupRecord:
-    """The record for a key of that version, and a value; ProtocolError if they make no sense."""
+    """The record for a key of that version, and a value; ProtocolError if they are malformed."""
     if version in (stored.MEMBER_KEY, stored.TARGET_MEMBER_KEY, stored.CURRENT_KEY):
         named = decode_struct(stored.ShareMemberKey, 0, memoryview(key), 2)
         return _decode_of_member(version, named.group_id, named.member_id, value)
@@ -160,11 +166,13 @@ def _decode_of_member(
 ) -> ShareGroupRecord:
     if version == stored.MEMBER_KEY:
         if value is None:
-            return ShareMember(group, member, None)
-        said = _read(stored.ShareMemberValue, value)
-        topics = tuple(said.subscribed_topic_names)
-        introduction = Introduction(said.rack_id, said.client_id, said.client_host, topics)
-        return ShareMember(group, member, introduction)
+            return ShareMemberSubscription(group, member, None)
+        subscription = _read(stored.ShareMemberValue, value)
+        topics = tuple(subscription.subscribed_topic_names)
+        introduction = ShareSubscription(
+            subscription.rack_id, subscription.client_id, subscription.client_host, topics
+        )
+        return ShareMemberSubscription(group, member, introduction)
     if version == stored.TARGET_MEMBER_KEY:
         if value is None:
             return ShareTarget(group, member, None)
@@ -225,12 +233,12 @@ def _value(value: Struct | None) -> bytes | None:
     return version.to_bytes(2, "big") + encode_struct(value, version)
 
 
-def _said_value(said: Introduction) -> Struct:
+def _said_value(subscription: ShareSubscription) -> Struct:
     return stored.ShareMemberValue(
-        rack_id=said.rack,
-        client_id=said.client_id,
-        client_host=said.client_host,
-        subscribed_topic_names=list(said.topics),
+        rack_id=subscription.rack,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=list(subscription.topics),
     )
 
 

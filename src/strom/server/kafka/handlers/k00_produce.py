@@ -172,7 +172,7 @@ def _admit(
         )
     except ApiError as error:
         raise ApiError(_told_to_producers(error.code, context.version)) from error
-    if adds and header.base_sequence and not partition.log.knows_producer(header.producer_id):
+    if adds and header.base_sequence and not partition.log.has_producer(header.producer_id):
         # Each transaction begins at 0 here, so what came before it has got lost on its way.
         raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 

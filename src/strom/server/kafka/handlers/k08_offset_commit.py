@@ -6,8 +6,8 @@ time, 6 leader epochs, 7 static members, 9 GROUP_ID_NOT_FOUND for a group that i
 """
 
 from strom.broker.topics import HostedTopic
-from strom.coordination.groups.commands import Commit
-from strom.coordination.groups.outcome import ForPartitions
+from strom.coordination.groups.commands import CommitOffsets
+from strom.coordination.groups.outcome import PartitionsResponse
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
@@ -54,7 +54,7 @@ def offset_commit(
             partition = TopicPartition(hosted.topic.name, wanted.partition_index)
             answers[partition] = part
             offsets.append((partition, _offset(request, wanted, hosted, context)))
-    command = Commit(
+    command = CommitOffsets(
         group=request.group_id,
         generation=request.generation_id_or_member_epoch,
         member=request.member_id,
@@ -63,7 +63,7 @@ def offset_commit(
         knows_missing_groups=context.version >= FIRST_VERSION_WITH_MISSING_GROUPS,
     )
 
-    def filled_in(committed: ForPartitions) -> OffsetCommitResponse:
+    def filled_in(committed: PartitionsResponse) -> OffsetCommitResponse:
         for partition, code in committed.partitions.items():
             answers[partition].error_code = code
         return response

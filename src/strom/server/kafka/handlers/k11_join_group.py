@@ -7,8 +7,8 @@ leader that came back is told to leave the shares as they are.
 
 import uuid
 
-from strom.coordination.groups.commands import Join
-from strom.coordination.groups.outcome import Joined
+from strom.coordination.groups.commands import JoinGroup
+from strom.coordination.groups.outcome import JoinResponse
 from strom.server.kafka.context import Context
 from strom.server.kafka.pending_response import PendingResponse
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
@@ -27,7 +27,7 @@ FIRST_VERSION_WITH_SKIPPING = 9
 def join_group(request: JoinGroupRequest, context: Context) -> PendingResponse[JoinGroupResponse]:
     """Join, and wait for the others."""
     rebalance_timeout_ms = request.rebalance_timeout_ms
-    command = Join(
+    command = JoinGroup(
         group=request.group_id,
         member=request.member_id,
         fresh="" if request.member_id else str(uuid.uuid4()),
@@ -48,7 +48,7 @@ def join_group(request: JoinGroupRequest, context: Context) -> PendingResponse[J
     )
 
 
-def _response(joined: Joined, version: int) -> JoinGroupResponse:
+def _response(joined: JoinResponse, version: int) -> JoinGroupResponse:
     may_be_null = version >= FIRST_VERSION_WITH_NULL_PROTOCOL
     return JoinGroupResponse(
         error_code=joined.code,

@@ -1,7 +1,7 @@
 """LeaveGroup, api key 13: take members out of a group. Versions: 3 several, or by instance id."""
 
-from strom.coordination.groups.commands import Leave, Leaver
-from strom.coordination.groups.outcome import Left
+from strom.coordination.groups.commands import LeaveGroup, LeavingMember
+from strom.coordination.groups.outcome import LeaveResponse
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k13_leave_group import (
@@ -20,10 +20,10 @@ async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGrou
     leavers = request.members
     if context.version < FIRST_VERSION_WITH_MANY:
         leavers = [MemberIdentity(member_id=request.member_id)]
-    left: Left = await context.groups.submit(
-        Leave(
+    left: LeaveResponse = await context.groups.submit(
+        LeaveGroup(
             group=request.group_id,
-            leavers=tuple(Leaver(one.member_id, one.group_instance_id) for one in leavers),
+            leavers=tuple(LeavingMember(one.member_id, one.group_instance_id) for one in leavers),
         )
     )
     if context.version < FIRST_VERSION_WITH_MANY:

@@ -4,8 +4,8 @@ Behaviour: the answer waits for the leader, and until the shares are on disk. Ve
 5 the protocol is checked.
 """
 
-from strom.coordination.groups.commands import Sync
-from strom.coordination.groups.outcome import Synced
+from strom.coordination.groups.commands import SyncGroup
+from strom.coordination.groups.outcome import SyncResponse
 from strom.server.kafka.context import Context
 from strom.server.kafka.pending_response import PendingResponse
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
@@ -17,7 +17,7 @@ FIRST_VERSION_WITH_PROTOCOL = 5
 @handler(SyncGroupRequest, Needs(Operation.READ, Resource.GROUP))
 def sync_group(request: SyncGroupRequest, context: Context) -> PendingResponse[SyncGroupResponse]:
     """Wait for the share."""
-    command = Sync(
+    command = SyncGroup(
         group=request.group_id,
         generation=request.generation_id,
         member=request.member_id,
@@ -29,7 +29,7 @@ def sync_group(request: SyncGroupRequest, context: Context) -> PendingResponse[S
     return PendingResponse(context.groups.submit(command), _response)
 
 
-def _response(synced: Synced) -> SyncGroupResponse:
+def _response(synced: SyncResponse) -> SyncGroupResponse:
     return SyncGroupResponse(
         error_code=synced.code,
         protocol_type=synced.protocol_type,

@@ -4,7 +4,7 @@ Behaviour: a group that is not there is described as dead; from version 6 on as 
 members said of themselves is told only while the group is stable.
 """
 
-from strom.coordination.groups.classic.group import ClassicGroup, Member
+from strom.coordination.groups.classic.group import ClassicGroup, ClassicMember
 from strom.coordination.groups.classic.states import GroupState
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.model.errors import ApiError, ErrorCode
@@ -67,7 +67,7 @@ def _described(name: str, group: ClassicGroup) -> DescribedGroup:
     )
 
 
-def _member(member: Member, protocol: str | None, *, tell: bool) -> DescribedGroupMember:
+def _member(member: ClassicMember, protocol: str | None, *, tell: bool) -> DescribedGroupMember:
     return DescribedGroupMember(
         member_id=member.id,
         group_instance_id=member.instance,

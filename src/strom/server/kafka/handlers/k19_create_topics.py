@@ -9,7 +9,7 @@ from collections import Counter
 
 from strom.broker import configs
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import refuse_name_of_queues
+from strom.model.topics import reject_name_of_queues
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k19_create_topics import (
@@ -55,7 +55,7 @@ async def _create(
     broker = context.broker
     try:
         own = _own_configs(topic)
-        refuse_name_of_queues(topic.name)
+        reject_name_of_queues(topic.name)
         hosted = await broker.create_topic(
             topic.name, _partition_count(topic, context), own, only_check=only_check
         )

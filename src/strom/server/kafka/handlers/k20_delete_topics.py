@@ -3,7 +3,7 @@
 from collections import Counter
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import refuse_topic_of_queues
+from strom.model.topics import reject_topic_of_queues
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k20_delete_topics import (
@@ -42,7 +42,7 @@ async def _delete(
             raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic.")
         hosted = broker.topic(name) if name is not None else broker.topic_by_id(topic_id)
         name, topic_id = hosted.topic.name, hosted.topic.id.bytes
-        refuse_topic_of_queues(name)
+        reject_topic_of_queues(name)
         await broker.delete_topic(name)
     except ApiError as error:
         return DeletableTopicResult(

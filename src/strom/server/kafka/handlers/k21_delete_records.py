@@ -4,7 +4,7 @@ Behaviour: the new beginnings are on disk before they are answered, so that no c
 """
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import refuse_topic_of_queues
+from strom.model.topics import reject_topic_of_queues
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k21_delete_records import (
@@ -49,7 +49,7 @@ def _delete(
     try:
         hosted = context.broker.topic(topic)
         partition = hosted.partition(wanted.partition_index)
-        refuse_topic_of_queues(topic)
+        reject_topic_of_queues(topic)
         if not hosted.settings.deleted_by_age_or_size:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
         answer.low_watermark = partition.delete_before(wanted.offset)

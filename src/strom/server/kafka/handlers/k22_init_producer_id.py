@@ -9,7 +9,7 @@ two phases, is not offered, as Kafka does not offer it yet.
 
 import dataclasses
 
-from strom.coordination.transactions.commands import Init
+from strom.coordination.transactions.commands import InitProducer
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
@@ -48,14 +48,14 @@ async def init_producer_id(
 async def _for_transactions(
     request: InitProducerIdRequest, transactional_id: str, context: Context
 ) -> InitProducerIdResponse:
-    command = Init(
+    command = InitProducer(
         transactional_id=transactional_id,
         timeout_ms=request.transaction_timeout_ms,
         producer_id=request.producer_id,
         epoch=request.producer_epoch,
     )
-    fresh = await context.transactions.fresh_producer_id(command)
-    command = dataclasses.replace(command, fresh_producer_id=fresh)
+    fresh = await context.transactions.new_producer_id(command)
+    command = dataclasses.replace(command, new_producer_id=fresh)
     answer = await context.transactions.submit(command)
     code = answer.code
     if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:

@@ -8,7 +8,7 @@ answer (KIP-890), so that nothing late gets into its next transaction.
 
 import dataclasses
 
-from strom.coordination.transactions.commands import End
+from strom.coordination.transactions.commands import EndTransaction
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
@@ -21,7 +21,7 @@ FIRST_VERSION_THAT_BUMPS = 5
 @handler(EndTxnRequest, Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID))
 async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
     """End it, and tell the producer who it is from now on."""
-    command = End(
+    command = EndTransaction(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         epoch=request.producer_epoch,
@@ -29,10 +29,10 @@ async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
         bumps_epoch=context.version >= FIRST_VERSION_THAT_BUMPS,
     )
     try:
-        fresh = await context.transactions.fresh_producer_id(command)
+        fresh = await context.transactions.new_producer_id(command)
     except ApiError as error:
         return EndTxnResponse(error_code=error.code)
-    command = dataclasses.replace(command, fresh_producer_id=fresh)
+    command = dataclasses.replace(command, new_producer_id=fresh)
     answer = await context.transactions.submit(command)
     code = answer.code
     if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:

@@ -9,7 +9,7 @@ import asyncio
 
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import refuse_topic_of_queues
+from strom.model.topics import reject_topic_of_queues
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k27_write_txn_markers import (
@@ -57,7 +57,7 @@ async def _write(wanted: WritableTxnMarker, topic: str, index: int, context: Con
     kind = ControlType.COMMIT if wanted.transaction_result else ControlType.ABORT
     marker = Marker(kind, wanted.coordinator_epoch)
     try:
-        refuse_topic_of_queues(topic)
+        reject_topic_of_queues(topic)
         partition = context.broker.topic(topic).partition(index)
         _check_epoch(wanted, partition)
         appended = context.transactions.markers.append(

@@ -5,8 +5,8 @@ UNSTABLE_OFFSET_COMMIT. Versions: 3 with the member and its generation, 4 TRANSA
 group becomes part of the transaction by itself (KIP-890); before, AddOffsetsToTxn had to come first.
 """
 
-from strom.coordination.groups.commands import Commit, ProducerEpoch
-from strom.coordination.groups.outcome import ForPartitions
+from strom.coordination.groups.commands import CommitOffsets, ProducerEpoch
+from strom.coordination.groups.outcome import PartitionsResponse
 from strom.coordination.groups.records import CommittedOffset
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topics import TopicPartition
@@ -66,8 +66,8 @@ async def _commit(
     except ApiError as error:
         code = _told(error.code, context.version)
         return {partition: code for partition, _ in offsets}
-    committed: ForPartitions = await context.groups.submit(
-        Commit(
+    committed: PartitionsResponse = await context.groups.submit(
+        CommitOffsets(
             group=request.group_id,
             generation=request.generation_id,
             member=request.member_id,
@@ -78,7 +78,7 @@ async def _commit(
     )
     code = await _safe(request.transactional_id, context)
     if code is not ErrorCode.NONE:
-        committed = committed.failed(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        committed = committed.with_error(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return {one: _told(code, context.version) for one, code in committed.partitions.items()}
 
 

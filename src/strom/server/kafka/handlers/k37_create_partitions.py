@@ -3,7 +3,7 @@
 from collections import Counter
 
 from strom.model.errors import ApiError, ErrorCode
-from strom.model.topics import refuse_topic_of_queues
+from strom.model.topics import reject_topic_of_queues
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
 from strom.wire.kafka.messages.k37_create_partitions import (
@@ -39,7 +39,7 @@ async def _grow(
     topic: CreatePartitionsTopic, only_check: bool, context: Context
 ) -> CreatePartitionsTopicResult:
     try:
-        refuse_topic_of_queues(topic.name)
+        reject_topic_of_queues(topic.name)
         _check_assignments(topic, context)
         await context.broker.add_partitions(topic.name, topic.count, only_check=only_check)
     except ApiError as error:

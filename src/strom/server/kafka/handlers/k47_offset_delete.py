@@ -4,7 +4,7 @@ Behaviour: what a member of the group is subscribed to stays (GROUP_SUBSCRIBED_T
 """
 
 from strom.coordination.groups.commands import DeleteOffsets
-from strom.coordination.groups.outcome import ForPartitions
+from strom.coordination.groups.outcome import PartitionsResponse
 from strom.model.errors import ErrorCode
 from strom.model.topics import TopicPartition
 from strom.server.kafka.context import Context
@@ -31,7 +31,7 @@ async def offset_delete(request: OffsetDeleteRequest, context: Context) -> Offse
         for topic in request.topics
         for one in topic.partitions
     }
-    deleted: ForPartitions = await context.groups.submit(
+    deleted: PartitionsResponse = await context.groups.submit(
         DeleteOffsets(
             group=request.group_id,
             partitions=tuple(partition for partition, known in wanted.items() if known),

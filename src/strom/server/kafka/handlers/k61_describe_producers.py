@@ -3,7 +3,7 @@
 from strom.model.errors import ApiError
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
-from strom.storage.producer_state import ProducerFacts
+from strom.storage.producer_state import ProducerInfo
 from strom.wire.kafka.messages.k61_describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -41,7 +41,7 @@ def _describe(topic: str, index: int, context: Context) -> PartitionResponse:
     )
 
 
-def _state(producer: ProducerFacts) -> ProducerState:
+def _state(producer: ProducerInfo) -> ProducerState:
     first, epoch = producer.transaction_first_offset, producer.coordinator_epoch
     return ProducerState(
         producer_id=producer.producer_id,

@@ -1,6 +1,6 @@
 """DescribeTransactions, api key 65: the state of transactions."""
 
-from strom.coordination.transactions.records import Transaction
+from strom.coordination.transactions.records import TransactionMetadata
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
@@ -42,7 +42,7 @@ def _describe(name: str, context: Context) -> TransactionState:
     )
 
 
-def _topics(known: Transaction) -> list[TopicData]:
+def _topics(known: TransactionMetadata) -> list[TopicData]:
     topics: dict[str, TopicData] = {}
     for name, index in sorted(known.partitions):
         topics.setdefault(name, TopicData(topic=name)).partitions.append(index)

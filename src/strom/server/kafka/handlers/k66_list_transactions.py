@@ -6,7 +6,7 @@ Versions: 1 open for longer than so many ms, 2 names that fit a pattern.
 """
 
 from strom.coordination.groups.consumer.topic_pattern import TopicPattern
-from strom.coordination.transactions.records import Transaction
+from strom.coordination.transactions.records import TransactionMetadata
 from strom.coordination.transactions.states import TransactionState as State
 from strom.model.errors import ApiError
 from strom.server.kafka.context import Context
@@ -48,7 +48,7 @@ def list_transactions(request: ListTransactionsRequest, context: Context) -> Out
     )
 
 
-def _passes(one: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
+def _passes(one: TransactionMetadata, request: ListTransactionsRequest, now_ms: int) -> bool:
     if request.producer_id_filters and one.producer_id not in request.producer_id_filters:
         return False
     if request.state_filters and one.state.value not in request.state_filters:

@@ -6,7 +6,7 @@ or the member has said everything of itself. Versions: 1 members bring their own
 
 import uuid
 
-from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, HeartbeatAnswer
+from strom.coordination.groups.consumer.commands import ConsumerHeartbeat, ConsumerHeartbeatResponse
 from strom.coordination.groups.consumer.records import by_topic
 from strom.coordination.groups.consumer.values import Partitions, TopicIdPartition
 from strom.server.kafka.context import Context
@@ -46,12 +46,12 @@ def consumer_group_heartbeat(
         pattern=request.subscribed_topic_regex,
         assignor=request.server_assignor,
         owned=_owned(request.topic_partitions),
-        must_bring_id=context.version >= FIRST_VERSION_WITH_OWN_IDS,
+        requires_id=context.version >= FIRST_VERSION_WITH_OWN_IDS,
     )
     return PendingResponse(context.groups.submit(command), _response)
 
 
-def _response(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse:
+def _response(answer: ConsumerHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
         error_code=answer.code,
         error_message=answer.message,

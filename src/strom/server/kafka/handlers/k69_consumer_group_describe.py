@@ -75,20 +75,20 @@ def _described(group: ConsumerGroup, context: Context) -> DescribedGroup:
 
 
 def _member(member: ConsumerMember, group: ConsumerGroup, context: Context) -> Member:
-    said = member.said
+    subscription = member.subscription
     return Member(
         member_id=member.id,
-        instance_id=said.instance,
-        rack_id=said.rack,
-        member_epoch=member.has.epoch,
-        client_id=said.client_id,
-        client_host=said.client_host,
-        subscribed_topic_names=sorted(said.topics),
-        subscribed_topic_regex=said.pattern,
+        instance_id=subscription.instance,
+        rack_id=subscription.rack,
+        member_epoch=member.current.epoch,
+        client_id=subscription.client_id,
+        client_host=subscription.client_host,
+        subscribed_topic_names=sorted(subscription.topics),
+        subscribed_topic_regex=subscription.pattern,
         # What it has not given up yet is still its own.
-        assignment=_assignment({**member.has.assigned, **member.has.revoking}, context),
+        assignment=_assignment({**member.current.assigned, **member.current.revoking}, context),
         target_assignment=_assignment(group.target(member.id), context),
-        member_type=CONSUMER_MEMBER if said.classic is None else CLASSIC_MEMBER,
+        member_type=CONSUMER_MEMBER if subscription.classic is None else CLASSIC_MEMBER,
     )
 
 

@@ -4,7 +4,7 @@ Behaviour: the member chooses its id. It is told which partitions it may fetch f
 """
 
 from strom.coordination.groups.share.group import NEW_EPOCH
-from strom.coordination.groups.share.protocol import LEAVING, ShareHeartbeat, ShareHeartbeatAnswer
+from strom.coordination.groups.share.protocol import LEAVING, ShareHeartbeat, ShareHeartbeatResponse
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
@@ -32,7 +32,7 @@ async def share_group_heartbeat(
     except ApiError as error:
         return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
     topics = request.subscribed_topic_names
-    answered: ShareHeartbeatAnswer = await context.groups.submit(
+    answered: ShareHeartbeatResponse = await context.groups.submit(
         ShareHeartbeat(
             group=request.group_id,
             member=request.member_id,
@@ -55,7 +55,7 @@ async def share_group_heartbeat(
     )
 
 
-def _assignment(answered: ShareHeartbeatAnswer) -> Assignment | None:
+def _assignment(answered: ShareHeartbeatResponse) -> Assignment | None:
     if answered.partitions is None:
         return None
     return Assignment(

@@ -65,11 +65,11 @@ def _described(name: str, group: ShareGroup | None, context: Context) -> Describ
 def _member(member: ShareGroupMember, context: Context) -> Member:
     return Member(
         member_id=member.id,
-        rack_id=member.said.rack,
+        rack_id=member.subscription.rack,
         member_epoch=member.assigned.epoch,
-        client_id=member.said.client_id,
-        client_host=member.said.client_host,
-        subscribed_topic_names=list(member.said.topics),
+        client_id=member.subscription.client_id,
+        client_host=member.subscription.client_host,
+        subscribed_topic_names=list(member.subscription.topics),
         assignment=Assignment(topic_partitions=_partitions(member.assigned.partitions, context)),
     )
 

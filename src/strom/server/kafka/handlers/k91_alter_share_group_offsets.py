@@ -5,7 +5,7 @@ not there yet comes to be.
 """
 
 from strom.broker.share_sessions import TopicIdPartition
-from strom.coordination.groups.share.protocol import KnowShareTopics
+from strom.coordination.groups.share.protocol import AddShareTopics
 from strom.coordination.groups.share.records import KnownTopic
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
@@ -44,7 +44,7 @@ async def alter_share_group_offsets(
         await context.shares.state_log.ensure_topic()
         await context.groups.ensure_topic()
         answered = await context.groups.submit(
-            KnowShareTopics(group=request.group_id, topics=tuple(known))
+            AddShareTopics(group=request.group_id, topics=tuple(known))
         )
         if answered.code is not ErrorCode.NONE:
             raise ApiError(answered.code)

@@ -1,6 +1,6 @@
 """DeleteShareGroupOffsets, api key 92: have a share group without members forget topics."""
 
-from strom.coordination.groups.share.protocol import ForgetShareTopics
+from strom.coordination.groups.share.protocol import DeleteShareTopics
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Resource, handler
@@ -29,7 +29,7 @@ async def delete_share_group_offsets(
     ids = frozenset(facts.id for _, facts in topics if facts is not None)
     try:
         answered = await context.groups.submit(
-            ForgetShareTopics(group=request.group_id, topic_ids=ids)
+            DeleteShareTopics(group=request.group_id, topic_ids=ids)
         )
         if answered.code is not ErrorCode.NONE:
             raise ApiError(answered.code)

@@ -20,16 +20,15 @@ METHODS: dict[int, type[Method]] = {
     for module in (connection, channel, access, exchange, queue, basic, confirm, tx)
     for method in module.METHODS
 }
-"""By class and method number in one, as on the wire."""
+"""By class and method id in one number, as on the wire."""
 
 
 def decode_method(payload: Buffer) -> Method:
-    """Read the payload of a method frame."""
     if len(payload) < 4:
-        raise AmqpError(ReplyCode.FRAME_ERROR, f"a method frame of {len(payload)} bytes")
+        raise AmqpError(ReplyCode.FRAME_ERROR, f"truncated method frame of {len(payload)} bytes")
     index = int.from_bytes(payload[:4], "big")
     cls = METHODS.get(index)
     if cls is None:
-        text = f"there is no method {index & 0xFFFF} in class {index >> 16}"
+        text = f"unknown method {index & 0xFFFF} of class {index >> 16}"
         raise AmqpError(ReplyCode.NOT_IMPLEMENTED, text)
     return decode_arguments(cls, payload)

@@ -1,11 +1,9 @@
-"""Access tickets, which only old clients still ask for; every ticket is as good as another."""
+"""Access tickets of AMQP 0-8, which old clients still request; tickets grant nothing."""
 
 from strom.wire.amqp.schema import Method, bit, short, shortstr
 
 
 class Request(Method, class_id=30, method_id=10):
-    """The client asks for a ticket."""
-
     realm: str = shortstr("/data")
     exclusive: bool = bit()
     passive: bool = bit(True)
@@ -15,8 +13,6 @@ class Request(Method, class_id=30, method_id=10):
 
 
 class RequestOk(Method, class_id=30, method_id=11):
-    """Here it is."""
-
     ticket: int = short(1)
 
 

@@ -5,20 +5,20 @@ from strom.wire.amqp.schema import Method, bit, long, longlong, short, shortstr,
 
 
 class Qos(Method, class_id=60, method_id=10):
-    """How much may be delivered without being acknowledged."""
+    """The prefetch limit: how much may be delivered without being acknowledged."""
 
     prefetch_size: int = long()
     prefetch_count: int = short()
     global_: bool = bit()
-    """In RabbitMQ: for all consumers of the channel together, rather than for each new one."""
+    """RabbitMQ's meaning: for all consumers of the channel together, not for each new consumer."""
 
 
 class QosOk(Method, class_id=60, method_id=11):
-    """So be it."""
+    pass
 
 
 class Consume(Method, class_id=60, method_id=20):
-    """Have messages of a queue delivered. No tag: the server makes one up."""
+    """Starts a consumer; without a consumer tag the server generates one."""
 
     ticket: int = short()
     queue: str = shortstr()
@@ -31,27 +31,21 @@ class Consume(Method, class_id=60, method_id=20):
 
 
 class ConsumeOk(Method, class_id=60, method_id=21):
-    """They will be."""
-
     consumer_tag: str = shortstr()
 
 
 class Cancel(Method, class_id=60, method_id=30):
-    """End a consumer; the server sends it too, when the queue is gone (RabbitMQ's extension)."""
+    """Ends a consumer; the server sends it when the queue is deleted (RabbitMQ extension)."""
 
     consumer_tag: str = shortstr()
     no_wait: bool = bit()
 
 
 class CancelOk(Method, class_id=60, method_id=31):
-    """It is ended."""
-
     consumer_tag: str = shortstr()
 
 
 class Publish(Method, class_id=60, method_id=40, content=True):
-    """A message for an exchange."""
-
     ticket: int = short()
     exchange: str = shortstr()
     routing_key: str = shortstr()
@@ -69,8 +63,6 @@ class Return(Method, class_id=60, method_id=50, content=True):
 
 
 class Deliver(Method, class_id=60, method_id=60, content=True):
-    """A message for a consumer."""
-
     consumer_tag: str = shortstr()
     delivery_tag: int = longlong()
     redelivered: bool = bit()
@@ -79,15 +71,13 @@ class Deliver(Method, class_id=60, method_id=60, content=True):
 
 
 class Get(Method, class_id=60, method_id=70):
-    """Take one message out of a queue."""
-
     ticket: int = short()
     queue: str = shortstr()
     no_ack: bool = bit()
 
 
 class GetOk(Method, class_id=60, method_id=71, content=True):
-    """Here it is, and so many are left."""
+    """One message, and the number of messages left in the queue."""
 
     delivery_tag: int = longlong()
     redelivered: bool = bit()
@@ -97,43 +87,39 @@ class GetOk(Method, class_id=60, method_id=71, content=True):
 
 
 class GetEmpty(Method, class_id=60, method_id=72):
-    """There is none."""
-
     cluster_id: str = shortstr()
 
 
 class Ack(Method, class_id=60, method_id=80):
-    """Messages were dealt with; from the server: were published safely (RabbitMQ's extension)."""
+    """From a client: messages were processed; from the server: messages are durable (confirms)."""
 
     delivery_tag: int = longlong()
     multiple: bool = bit()
 
 
 class Reject(Method, class_id=60, method_id=90):
-    """A message was not dealt with."""
-
     delivery_tag: int = longlong()
     requeue: bool = bit(True)
 
 
 class RecoverAsync(Method, class_id=60, method_id=100):
-    """As `Recover`, without an answer; nobody should use it any more."""
+    """`Recover` without a reply; deprecated by the specification."""
 
     requeue: bool = bit()
 
 
 class Recover(Method, class_id=60, method_id=110):
-    """Deliver everything that is not acknowledged again."""
+    """Redelivers all unacknowledged messages of the channel."""
 
     requeue: bool = bit()
 
 
 class RecoverOk(Method, class_id=60, method_id=111):
-    """It will be."""
+    pass
 
 
 class Nack(Method, class_id=60, method_id=120):
-    """Messages were not dealt with; from the server: were not published (RabbitMQ's extension)."""
+    """From a client: messages were rejected; from the server: publishing failed (RabbitMQ extension)."""
 
     delivery_tag: int = longlong()
     multiple: bool = bit()

@@ -1,16 +1,14 @@
-"""Publisher confirms (RabbitMQ's extension)."""
+"""Publisher confirms (RabbitMQ extension)."""
 
 from strom.wire.amqp.schema import Method, bit
 
 
 class Select(Method, class_id=85, method_id=10):
-    """From now on, confirm what is published on the channel."""
-
     no_wait: bool = bit()
 
 
 class SelectOk(Method, class_id=85, method_id=11):
-    """It will be confirmed."""
+    pass
 
 
 METHODS: tuple[type[Method], ...] = (Select, SelectOk)

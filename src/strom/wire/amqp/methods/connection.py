@@ -5,7 +5,7 @@ from strom.wire.amqp.schema import Method, bit, long, longstr, octet, short, sho
 
 
 class Start(Method, class_id=10, method_id=10):
-    """The server says who it is and how one may log in."""
+    """The server announces its properties and SASL mechanisms."""
 
     version_major: int = octet(0)
     version_minor: int = octet(9)
@@ -15,7 +15,7 @@ class Start(Method, class_id=10, method_id=10):
 
 
 class StartOk(Method, class_id=10, method_id=11):
-    """The client says who it is, and logs in."""
+    """The client announces its properties and authenticates."""
 
     client_properties: Table = table()
     mechanism: str = shortstr("PLAIN")
@@ -24,19 +24,19 @@ class StartOk(Method, class_id=10, method_id=11):
 
 
 class Secure(Method, class_id=10, method_id=20):
-    """The server asks for another step of logging in."""
+    """A SASL challenge of the server."""
 
     challenge: bytes = longstr()
 
 
 class SecureOk(Method, class_id=10, method_id=21):
-    """The client's next step."""
+    """The SASL response of the client."""
 
     response: bytes = longstr()
 
 
 class Tune(Method, class_id=10, method_id=30):
-    """The server's limits; 0 means that it has none."""
+    """Limits proposed by the server; 0 means no limit."""
 
     channel_max: int = short()
     frame_max: int = long()
@@ -44,7 +44,7 @@ class Tune(Method, class_id=10, method_id=30):
 
 
 class TuneOk(Method, class_id=10, method_id=31):
-    """What the client has chosen within them."""
+    """Limits chosen by the client, at most those proposed."""
 
     channel_max: int = short()
     frame_max: int = long()
@@ -52,21 +52,17 @@ class TuneOk(Method, class_id=10, method_id=31):
 
 
 class Open(Method, class_id=10, method_id=40):
-    """The client enters a virtual host."""
-
     virtual_host: str = shortstr("/")
     capabilities: str = shortstr()
     insist: bool = bit()
 
 
 class OpenOk(Method, class_id=10, method_id=41):
-    """The virtual host is open."""
-
     known_hosts: str = shortstr()
 
 
 class Close(Method, class_id=10, method_id=50):
-    """Either side ends the connection, and says why and because of which method."""
+    """Either peer closes the connection, with the reason and the method that caused it."""
 
     reply_code: int = short()
     reply_text: str = shortstr()
@@ -75,28 +71,28 @@ class Close(Method, class_id=10, method_id=50):
 
 
 class CloseOk(Method, class_id=10, method_id=51):
-    """The other side has understood; the socket may be closed."""
+    """Confirms the close; the socket may be closed."""
 
 
 class Blocked(Method, class_id=10, method_id=60):
-    """The server takes no more messages for now (RabbitMQ's extension)."""
+    """The server stops reading published messages because resources are low (RabbitMQ extension)."""
 
     reason: str = shortstr()
 
 
 class Unblocked(Method, class_id=10, method_id=61):
-    """The server takes messages again (RabbitMQ's extension)."""
+    """The server reads published messages again (RabbitMQ extension)."""
 
 
 class UpdateSecret(Method, class_id=10, method_id=70):
-    """The client renews its credentials (RabbitMQ's extension)."""
+    """The client renews its credentials (RabbitMQ extension)."""
 
     new_secret: bytes = longstr()
     reason: str = shortstr()
 
 
 class UpdateSecretOk(Method, class_id=10, method_id=71):
-    """They were taken."""
+    pass
 
 
 METHODS: tuple[type[Method], ...] = (

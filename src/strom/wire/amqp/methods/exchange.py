@@ -5,7 +5,7 @@ from strom.wire.amqp.schema import Method, bit, short, shortstr, table
 
 
 class Declare(Method, class_id=40, method_id=10):
-    """Make sure that an exchange is there; if passive, only ask."""
+    """Creates an exchange unless it exists; if passive, only checks that it exists."""
 
     ticket: int = short()
     exchange: str = shortstr()
@@ -19,11 +19,11 @@ class Declare(Method, class_id=40, method_id=10):
 
 
 class DeclareOk(Method, class_id=40, method_id=11):
-    """It is there."""
+    pass
 
 
 class Delete(Method, class_id=40, method_id=20):
-    """Remove an exchange with its bindings."""
+    """Deletes an exchange and its bindings."""
 
     ticket: int = short()
     exchange: str = shortstr()
@@ -32,11 +32,11 @@ class Delete(Method, class_id=40, method_id=20):
 
 
 class DeleteOk(Method, class_id=40, method_id=21):
-    """It is gone."""
+    pass
 
 
 class Bind(Method, class_id=40, method_id=30):
-    """Let messages pass from one exchange to another (RabbitMQ's extension)."""
+    """Binds one exchange to another (RabbitMQ extension)."""
 
     ticket: int = short()
     destination: str = shortstr()
@@ -47,11 +47,11 @@ class Bind(Method, class_id=40, method_id=30):
 
 
 class BindOk(Method, class_id=40, method_id=31):
-    """They pass."""
+    pass
 
 
 class Unbind(Method, class_id=40, method_id=40):
-    """Undo a binding between exchanges (RabbitMQ's extension)."""
+    """Removes a binding between exchanges (RabbitMQ extension)."""
 
     ticket: int = short()
     destination: str = shortstr()
@@ -62,7 +62,7 @@ class Unbind(Method, class_id=40, method_id=40):
 
 
 class UnbindOk(Method, class_id=40, method_id=51):
-    """They no longer pass. Its number is 51, where one would expect 41."""
+    """Its method id is 51 in RabbitMQ, not 41 as the pattern suggests."""
 
 
 METHODS: tuple[type[Method], ...] = (

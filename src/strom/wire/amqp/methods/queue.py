@@ -5,7 +5,7 @@ from strom.wire.amqp.schema import Method, bit, long, short, shortstr, table
 
 
 class Declare(Method, class_id=50, method_id=10):
-    """Make sure that a queue is there; if passive, only ask. No name: the server makes one up."""
+    """Creates a queue unless it exists; if passive, only checks. The server generates a missing name."""
 
     ticket: int = short()
     queue: str = shortstr()
@@ -18,16 +18,12 @@ class Declare(Method, class_id=50, method_id=10):
 
 
 class DeclareOk(Method, class_id=50, method_id=11):
-    """It is there, with so much in it."""
-
     queue: str = shortstr()
     message_count: int = long()
     consumer_count: int = long()
 
 
 class Bind(Method, class_id=50, method_id=20):
-    """Let messages pass from an exchange to a queue."""
-
     ticket: int = short()
     queue: str = shortstr()
     exchange: str = shortstr()
@@ -37,11 +33,11 @@ class Bind(Method, class_id=50, method_id=20):
 
 
 class BindOk(Method, class_id=50, method_id=21):
-    """They pass."""
+    pass
 
 
 class Purge(Method, class_id=50, method_id=30):
-    """Remove what waits in a queue."""
+    """Deletes the ready messages of a queue; unacknowledged ones stay."""
 
     ticket: int = short()
     queue: str = shortstr()
@@ -49,14 +45,10 @@ class Purge(Method, class_id=50, method_id=30):
 
 
 class PurgeOk(Method, class_id=50, method_id=31):
-    """So many were removed."""
-
     message_count: int = long()
 
 
 class Delete(Method, class_id=50, method_id=40):
-    """Remove a queue with what waits in it."""
-
     ticket: int = short()
     queue: str = shortstr()
     if_unused: bool = bit()
@@ -65,13 +57,11 @@ class Delete(Method, class_id=50, method_id=40):
 
 
 class DeleteOk(Method, class_id=50, method_id=41):
-    """It is gone, and so many messages with it."""
-
     message_count: int = long()
 
 
 class Unbind(Method, class_id=50, method_id=50):
-    """Undo a binding of a queue; there is no way not to wait."""
+    """Removes a binding of a queue; it has no `no_wait`."""
 
     ticket: int = short()
     queue: str = shortstr()
@@ -81,7 +71,7 @@ class Unbind(Method, class_id=50, method_id=50):
 
 
 class UnbindOk(Method, class_id=50, method_id=51):
-    """It is undone."""
+    pass
 
 
 METHODS: tuple[type[Method], ...] = (

@@ -1,30 +1,30 @@
-"""Transactions on a channel."""
+"""Transactions on a channel: publishes and acknowledgements take effect at tx.commit."""
 
 from strom.wire.amqp.schema import Method
 
 
 class Select(Method, class_id=90, method_id=10):
-    """From now on, what is published and acknowledged waits for a commit."""
+    pass
 
 
 class SelectOk(Method, class_id=90, method_id=11):
-    """It will wait."""
+    pass
 
 
 class Commit(Method, class_id=90, method_id=20):
-    """Do all of it."""
+    pass
 
 
 class CommitOk(Method, class_id=90, method_id=21):
-    """It is done."""
+    pass
 
 
 class Rollback(Method, class_id=90, method_id=30):
-    """Forget all of it."""
+    pass
 
 
 class RollbackOk(Method, class_id=90, method_id=31):
-    """It is forgotten."""
+    pass
 
 
 METHODS: tuple[type[Method], ...] = (Select, SelectOk, Commit, CommitOk, Rollback, RollbackOk)

@@ -1,4 +1,4 @@
-"""All messages, one module per api key; the tables by api key are built from the declarations."""
+"""All messages, one module per API key; the tables by API key are built from the declarations."""
 
 from strom.wire.kafka.messages.k00_produce import ProduceRequest, ProduceResponse
 from strom.wire.kafka.messages.k01_fetch import FetchRequest, FetchResponse

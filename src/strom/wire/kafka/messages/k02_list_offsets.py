@@ -1,4 +1,4 @@
-"""ListOffsets (2): the offset that belongs to a time, or to the start or end of a partition."""
+"""ListOffsets (2): offsets by timestamp, and the start and end of partitions."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -12,34 +12,28 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class ListOffsetsPartition(Struct):
-    """The time to look up in one partition."""
-
     partition_index: int = int32()
     current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
     timestamp: int = int64()
-    """A time in ms; -1 latest, -2 earliest, -3 of the largest timestamp, -4, -5: tiered storage."""
+    """In ms; -1: latest; -2: earliest; -3: largest timestamp (KIP-734); -4, -5: tiered storage."""
 
 
 class ListOffsetsTopic(Struct):
-    """Times to look up in one topic."""
-
     name: str = string()
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition)
 
 
 class ListOffsetsRequest(Request, api_key=2, versions="1-11", flexible="6+"):
-    """Look up these times."""
-
     replica_id: int = int32()
-    """The follower that asks, -1 for consumers."""
+    """The requesting follower, -1 for consumers."""
     isolation_level: int = int8("2+")
-    """0 counts all records, 1 only committed ones."""
+    """0: read_uncommitted; 1: read_committed, where the latest offset is the last stable offset."""
     topics: list[ListOffsetsTopic] = array(ListOffsetsTopic)
     timeout_ms: int = int32("10+", ignorable=True)
 
 
 class ListOffsetsPartitionResponse(Struct):
-    """The first record at or after the time, as offset and timestamp."""
+    """The first record at or after the timestamp, as offset and timestamp."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -49,14 +43,10 @@ class ListOffsetsPartitionResponse(Struct):
 
 
 class ListOffsetsTopicResponse(Struct):
-    """The offsets in one topic."""
-
     name: str = string()
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
 
 
 class ListOffsetsResponse(Response, api_key=2, versions="1-11", flexible="6+"):
-    """The offsets found."""
-
     throttle_time_ms: int = int32("2+", ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

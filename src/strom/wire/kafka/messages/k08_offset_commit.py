@@ -1,4 +1,4 @@
-"""OffsetCommit (8): remember how far a group has read."""
+"""OffsetCommit (8): commit the offsets of a group."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -12,8 +12,6 @@ from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class OffsetCommitRequestPartition(Struct):
-    """How far one partition was read."""
-
     partition_index: int = int32()
     committed_offset: int = int64()
     committed_leader_epoch: int = int32("6+", default=-1, ignorable=True)
@@ -21,16 +19,12 @@ class OffsetCommitRequestPartition(Struct):
 
 
 class OffsetCommitRequestTopic(Struct):
-    """How far one topic was read."""
-
     name: str = string("0-9", ignorable=True)
     topic_id: Uuid = uuid("10+", ignorable=True)
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
 
 
 class OffsetCommitRequest(Request, api_key=8, versions="2-10", flexible="8+"):
-    """Remember these offsets for the group."""
-
     group_id: str = string()
     generation_id_or_member_epoch: int = int32(default=-1)
     member_id: str = string()
@@ -40,22 +34,16 @@ class OffsetCommitRequest(Request, api_key=8, versions="2-10", flexible="8+"):
 
 
 class OffsetCommitResponsePartition(Struct):
-    """Whether the offset of one partition was kept."""
-
     partition_index: int = int32()
     error_code: int = int16()
 
 
 class OffsetCommitResponseTopic(Struct):
-    """Whether the offsets of one topic were kept."""
-
     name: str = string("0-9", ignorable=True)
     topic_id: Uuid = uuid("10+", ignorable=True)
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
 
 
 class OffsetCommitResponse(Response, api_key=8, versions="2-10", flexible="8+"):
-    """Whether the offsets were kept."""
-
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

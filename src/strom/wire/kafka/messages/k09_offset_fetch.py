@@ -1,4 +1,4 @@
-"""OffsetFetch (9): how far groups have read."""
+"""OffsetFetch (9): the committed offsets of groups."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -21,16 +21,12 @@ class OffsetFetchRequestTopic(Struct):
 
 
 class OffsetFetchRequestTopics(Struct):
-    """Partitions of one topic."""
-
     name: str = string("0-9", ignorable=True)
     topic_id: Uuid = uuid("10+", ignorable=True)
     partition_indexes: list[int] = int32_array()
 
 
 class OffsetFetchRequestGroup(Struct):
-    """One group and what to tell of it."""
-
     group_id: str = string()
     member_id: str | None = string("9+", nullable="0+", default=None, ignorable=True)
     member_epoch: int = int32("9+", default=-1, ignorable=True)
@@ -39,7 +35,7 @@ class OffsetFetchRequestGroup(Struct):
 
 
 class OffsetFetchRequest(Request, api_key=9, versions="1-10", flexible="6+"):
-    """Tell how far these groups have read; one group only before version 8."""
+    """The groups to read; before version 8 a single one, in the outer fields (KIP-709)."""
 
     group_id: str = string("0-7")
     topics: list[OffsetFetchRequestTopic] | None = array(
@@ -48,11 +44,11 @@ class OffsetFetchRequest(Request, api_key=9, versions="1-10", flexible="6+"):
     """None for all topics of the group."""
     groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
     require_stable: bool = boolean("7+")
-    """Whether to fail while a transaction on these offsets is open."""
+    """Fail with UNSTABLE_OFFSET_COMMIT while a transaction on these offsets is open (KIP-447)."""
 
 
 class OffsetFetchResponsePartition(Struct):
-    """How far one partition was read, before version 8."""
+    """The committed offset of one partition, before version 8."""
 
     partition_index: int = int32()
     committed_offset: int = int64()
@@ -63,15 +59,13 @@ class OffsetFetchResponsePartition(Struct):
 
 
 class OffsetFetchResponseTopic(Struct):
-    """How far one topic was read, before version 8."""
+    """The committed offsets of one topic, before version 8."""
 
     name: str = string()
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition)
 
 
 class OffsetFetchResponsePartitions(Struct):
-    """How far one partition was read."""
-
     partition_index: int = int32()
     committed_offset: int = int64()
     """-1 for none."""
@@ -81,23 +75,19 @@ class OffsetFetchResponsePartitions(Struct):
 
 
 class OffsetFetchResponseTopics(Struct):
-    """How far one topic was read."""
-
     name: str = string("0-9", ignorable=True)
     topic_id: Uuid = uuid("10+", ignorable=True)
     partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions)
 
 
 class OffsetFetchResponseGroup(Struct):
-    """How far one group has read."""
-
     group_id: str = string()
     topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics)
     error_code: int = int16()
 
 
 class OffsetFetchResponse(Response, api_key=9, versions="1-10", flexible="6+"):
-    """The offsets; before version 8 of one group, in the outer fields."""
+    """The offsets; before version 8 those of a single group, in the outer fields (KIP-709)."""
 
     throttle_time_ms: int = int32("3+", ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")

@@ -1,4 +1,4 @@
-"""FindCoordinator (10): the broker that looks after a group or a transactional id."""
+"""FindCoordinator (10): the coordinator of a group or a transactional id."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -12,17 +12,15 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class FindCoordinatorRequest(Request, api_key=10, versions="0-6", flexible="3+"):
-    """Find the coordinators of these keys; one key only before version 4."""
+    """The keys to look up; before version 4 a single one (KIP-699)."""
 
     key: str = string("0-3")
     key_type: int = int8("1+")
-    """0 a group, 1 a transactional id, 2 a share group."""
+    """0: group; 1: transactional id; 2: share group."""
     coordinator_keys: list[str] = string_array("4+")
 
 
 class Coordinator(Struct):
-    """The coordinator of one key."""
-
     key: str = string()
     node_id: int = int32()
     host: str = string()
@@ -32,7 +30,7 @@ class Coordinator(Struct):
 
 
 class FindCoordinatorResponse(Response, api_key=10, versions="0-6", flexible="3+"):
-    """The coordinators; before version 4 the one in the outer fields."""
+    """The coordinators; before version 4 a single one, in the outer fields (KIP-699)."""
 
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16("0-3")

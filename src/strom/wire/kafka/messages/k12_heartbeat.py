@@ -9,8 +9,6 @@ from strom.wire.kafka.schema import Request, Response
 
 
 class HeartbeatRequest(Request, api_key=12, versions="0-4", flexible="4+"):
-    """The member is alive."""
-
     group_id: str = string()
     generation_id: int = int32()
     member_id: str = string()
@@ -18,7 +16,5 @@ class HeartbeatRequest(Request, api_key=12, versions="0-4", flexible="4+"):
 
 
 class HeartbeatResponse(Response, api_key=12, versions="0-4", flexible="4+"):
-    """Whether it still belongs to the group."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()

@@ -10,15 +10,13 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class MemberIdentity(Struct):
-    """A member that leaves."""
-
     member_id: str = string()
     group_instance_id: str | None = string(nullable="0+", default=None)
     reason: str | None = string("5+", nullable="0+", default=None, ignorable=True)
 
 
 class LeaveGroupRequest(Request, api_key=13, versions="0-5", flexible="4+"):
-    """Take these members out; one only before version 3."""
+    """The members to remove; before version 3 a single one (KIP-345)."""
 
     group_id: str = string()
     member_id: str = string("0-2")
@@ -26,16 +24,12 @@ class LeaveGroupRequest(Request, api_key=13, versions="0-5", flexible="4+"):
 
 
 class MemberResponse(Struct):
-    """Whether one member was taken out."""
-
     member_id: str = string()
     group_instance_id: str | None = string(nullable="0+")
     error_code: int = int16()
 
 
 class LeaveGroupResponse(Response, api_key=13, versions="0-5", flexible="4+"):
-    """Whether the members were taken out."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()
     members: list[MemberResponse] = array(MemberResponse, "3+")

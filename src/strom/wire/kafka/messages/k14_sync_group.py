@@ -1,4 +1,4 @@
-"""SyncGroup (14): hand in, and get, the shares of a classic group."""
+"""SyncGroup (14): submit and fetch the assignments of a classic group."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -11,14 +11,12 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class SyncGroupRequestAssignment(Struct):
-    """The share of one member."""
-
     member_id: str = string()
     assignment: bytes = blob()
 
 
 class SyncGroupRequest(Request, api_key=14, versions="0-5", flexible="4+"):
-    """Get the share; the leader brings those of all."""
+    """Fetches the assignment of the member; that of the leader carries the assignments of all."""
 
     group_id: str = string()
     generation_id: int = int32()
@@ -30,8 +28,6 @@ class SyncGroupRequest(Request, api_key=14, versions="0-5", flexible="4+"):
 
 
 class SyncGroupResponse(Response, api_key=14, versions="0-5", flexible="4+"):
-    """The share of the member that asked."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()
     protocol_type: str | None = string("5+", nullable="0+", default=None, ignorable=True)

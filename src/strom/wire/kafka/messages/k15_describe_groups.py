@@ -14,15 +14,11 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class DescribeGroupsRequest(Request, api_key=15, versions="0-6", flexible="5+"):
-    """Describe these groups."""
-
     groups: list[str] = string_array()
     include_authorized_operations: bool = boolean("3+")
 
 
 class DescribedGroupMember(Struct):
-    """One member."""
-
     member_id: str = string()
     group_instance_id: str | None = string("4+", nullable="0+", default=None, ignorable=True)
     client_id: str = string()
@@ -32,8 +28,6 @@ class DescribedGroupMember(Struct):
 
 
 class DescribedGroup(Struct):
-    """One group and its members."""
-
     error_code: int = int16()
     error_message: str | None = string("6+", nullable="0+", default=None)
     group_id: str = string()
@@ -45,7 +39,5 @@ class DescribedGroup(Struct):
 
 
 class DescribeGroupsResponse(Response, api_key=15, versions="0-6", flexible="5+"):
-    """The groups."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup)

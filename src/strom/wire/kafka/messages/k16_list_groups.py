@@ -11,15 +11,11 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class ListGroupsRequest(Request, api_key=16, versions="0-5", flexible="3+"):
-    """List the groups of these states and types, or all."""
-
     states_filter: list[str] = string_array("4+")
     types_filter: list[str] = string_array("5+")
 
 
 class ListedGroup(Struct):
-    """One group."""
-
     group_id: str = string()
     protocol_type: str = string()
     group_state: str = string("4+", ignorable=True)
@@ -27,8 +23,6 @@ class ListedGroup(Struct):
 
 
 class ListGroupsResponse(Response, api_key=16, versions="0-5", flexible="3+"):
-    """The groups that this broker coordinates."""
-
     throttle_time_ms: int = int32("1+", ignorable=True)
     error_code: int = int16()
     groups: list[ListedGroup] = array(ListedGroup)

@@ -1,4 +1,4 @@
-"""ApiVersions (18): which requests, in which versions, a broker understands."""
+"""ApiVersions (18): the requests and versions that a broker supports."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -12,22 +12,20 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class ApiVersionsRequest(Request, api_key=18, versions="0-4", flexible="3+"):
-    """The first request of a connection, in which the client may name itself."""
+    """The first request on a connection; clients give their name and version here (KIP-511)."""
 
     client_software_name: str = string("3+", ignorable=True)
     client_software_version: str = string("3+", ignorable=True)
 
 
 class ApiVersion(Struct):
-    """The versions of one kind of request."""
-
     api_key: int = int16()
     min_version: int = int16()
     max_version: int = int16()
 
 
 class SupportedFeatureKey(Struct):
-    """The levels of a feature that the broker could run."""
+    """The levels of a feature that the broker supports."""
 
     name: str = string()
     min_version: int = int16()
@@ -35,7 +33,7 @@ class SupportedFeatureKey(Struct):
 
 
 class FinalizedFeatureKey(Struct):
-    """The level of a feature that the cluster runs."""
+    """The level of a feature that is enabled in the cluster (KIP-584)."""
 
     name: str = string()
     max_version_level: int = int16()
@@ -43,7 +41,7 @@ class FinalizedFeatureKey(Struct):
 
 
 class ApiVersionsResponse(Response, api_key=18, versions="0-4", flexible="3+"):
-    """What the broker understands; its header is version 0 whatever the body is."""
+    """The supported requests. Its response header is always version 0, see `header.py`."""
 
     error_code: int = int16()
     api_keys: list[ApiVersion] = array(ApiVersion)

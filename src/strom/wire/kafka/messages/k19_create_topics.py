@@ -14,42 +14,34 @@ from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class CreatableReplicaAssignment(Struct):
-    """The brokers chosen for one partition."""
-
     partition_index: int = int32()
     broker_ids: list[int] = int32_array()
 
 
 class CreatableTopicConfig(Struct):
-    """A setting for the new topic."""
-
     name: str = string()
     value: str | None = string(nullable="0+")
 
 
 class CreatableTopic(Struct):
-    """A topic to create."""
-
     name: str = string()
     num_partitions: int = int32()
-    """-1 for the default of the broker, or where assignments say it."""
+    """-1 for the broker's default (KIP-464), or if `assignments` are given."""
     replication_factor: int = int16()
-    """-1 for the default of the broker, or where assignments say it."""
+    """-1 for the broker's default (KIP-464), or if `assignments` are given."""
     assignments: list[CreatableReplicaAssignment] = array(CreatableReplicaAssignment)
-    """Empty to let the broker choose."""
+    """Empty: the broker assigns replicas."""
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig)
 
 
 class CreateTopicsRequest(Request, api_key=19, versions="2-7", flexible="5+"):
-    """Create these topics."""
-
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)
     validate_only: bool = boolean()
 
 
 class CreatableTopicConfigs(Struct):
-    """A setting that the new topic has."""
+    """A setting of the new topic (KIP-525)."""
 
     name: str = string()
     value: str | None = string(nullable="0+")
@@ -60,14 +52,12 @@ class CreatableTopicConfigs(Struct):
 
 
 class CreatableTopicResult(Struct):
-    """What became of one topic."""
-
     name: str = string()
     topic_id: Uuid = uuid("7+", ignorable=True)
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     topic_config_error_code: int = int16("5+", ignorable=True, tag=0)
-    """Why settings are missing from the answer."""
+    """Why settings are missing from the response."""
     num_partitions: int = int32("5+", default=-1, ignorable=True)
     replication_factor: int = int16("5+", default=-1, ignorable=True)
     configs: list[CreatableTopicConfigs] | None = array(
@@ -76,7 +66,5 @@ class CreatableTopicResult(Struct):
 
 
 class CreateTopicsResponse(Response, api_key=19, versions="2-7", flexible="5+"):
-    """What became of the topics."""
-
     throttle_time_ms: int = int32()
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

@@ -19,7 +19,7 @@ class DeleteTopicState(Struct):
 
 
 class DeleteTopicsRequest(Request, api_key=20, versions="1-6", flexible="4+"):
-    """Delete these topics; only names before version 6."""
+    """The topics to delete; names only before version 6 (KIP-516)."""
 
     topics: list[DeleteTopicState] = array(DeleteTopicState, "6+")
     topic_names: list[str] = string_array("0-5", ignorable=True)
@@ -27,8 +27,6 @@ class DeleteTopicsRequest(Request, api_key=20, versions="1-6", flexible="4+"):
 
 
 class DeletableTopicResult(Struct):
-    """What became of one topic."""
-
     name: str | None = string(nullable="6+")
     topic_id: Uuid = uuid("6+", ignorable=True)
     error_code: int = int16()
@@ -36,7 +34,5 @@ class DeletableTopicResult(Struct):
 
 
 class DeleteTopicsResponse(Response, api_key=20, versions="1-6", flexible="4+"):
-    """What became of the topics."""
-
     throttle_time_ms: int = int32()
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

@@ -11,10 +11,10 @@ from strom.wire.kafka.schema import Request, Response
 
 
 class InitProducerIdRequest(Request, api_key=22, versions="0-6", stable="0-5", flexible="2+"):
-    """Give this producer an id, or a new epoch for the one it has."""
+    """Requests a producer id, or a new epoch for the one that the producer has (KIP-360)."""
 
     transactional_id: str | None = string(nullable="0+")
-    """None for a producer that is idempotent only."""
+    """None for a producer that is only idempotent."""
     transaction_timeout_ms: int = int32()
     producer_id: int = int64("3+", default=-1)
     producer_epoch: int = int16("3+", default=-1)
@@ -23,8 +23,6 @@ class InitProducerIdRequest(Request, api_key=22, versions="0-6", stable="0-5", f
 
 
 class InitProducerIdResponse(Response, api_key=22, versions="0-6", stable="0-5", flexible="2+"):
-    """The id and epoch to write with."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     producer_id: int = int64(default=-1)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, to find out what diverged."""
+"""OffsetForLeaderEpoch (23): the end offset of a leader epoch, to detect truncation (KIP-320)."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -11,31 +11,23 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class OffsetForLeaderPartition(Struct):
-    """The epoch to look up in one partition."""
-
     partition: int = int32()
     current_leader_epoch: int = int32(default=-1)
     leader_epoch: int = int32()
 
 
 class OffsetForLeaderTopic(Struct):
-    """Epochs to look up in one topic."""
-
     topic: str = string()
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition)
 
 
 class OffsetForLeaderEpochRequest(Request, api_key=23, versions="2-4", flexible="4+"):
-    """Look up the ends of these epochs."""
-
     replica_id: int = int32("3+", default=-2, ignorable=True)
-    """The follower that asks, -1 for consumers."""
+    """The requesting follower, -1 for consumers."""
     topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic)
 
 
 class EpochEndOffset(Struct):
-    """Where the epoch ended in one partition."""
-
     error_code: int = int16()
     partition: int = int32()
     leader_epoch: int = int32(default=-1)
@@ -43,14 +35,10 @@ class EpochEndOffset(Struct):
 
 
 class OffsetForLeaderTopicResult(Struct):
-    """Where the epochs ended in one topic."""
-
     topic: str = string()
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
 
 
 class OffsetForLeaderEpochResponse(Response, api_key=23, versions="2-4", flexible="4+"):
-    """Where the epochs ended."""
-
     throttle_time_ms: int = int32()
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

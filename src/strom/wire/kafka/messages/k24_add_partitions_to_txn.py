@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (24): name the partitions that a transaction will write to."""
+"""AddPartitionsToTxn (24): register the partitions that a transaction writes to."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -13,25 +13,21 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class AddPartitionsToTxnTopic(Struct):
-    """Partitions of one topic."""
-
     name: str = string()
     partitions: list[int] = int32_array()
 
 
 class AddPartitionsToTxnTransaction(Struct):
-    """The partitions of one transaction."""
-
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
     verify_only: bool = boolean()
-    """Whether to check only that the partitions are part of it already."""
+    """Only check that the partitions are part of the transaction already."""
     topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic)
 
 
 class AddPartitionsToTxnRequest(Request, api_key=24, versions="0-5", flexible="3+"):
-    """Add these partitions; clients send version 3, brokers among themselves later ones."""
+    """The partitions to add; versions 4 and up are for brokers only (KIP-890)."""
 
     transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
     v3_and_below_transactional_id: str = string("0-3")
@@ -41,15 +37,11 @@ class AddPartitionsToTxnRequest(Request, api_key=24, versions="0-5", flexible="3
 
 
 class AddPartitionsToTxnPartitionResult(Struct):
-    """Whether one partition was added."""
-
     partition_index: int = int32()
     partition_error_code: int = int16()
 
 
 class AddPartitionsToTxnTopicResult(Struct):
-    """Whether the partitions of one topic were added."""
-
     name: str = string()
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(
         AddPartitionsToTxnPartitionResult
@@ -57,15 +49,11 @@ class AddPartitionsToTxnTopicResult(Struct):
 
 
 class AddPartitionsToTxnResult(Struct):
-    """Whether the partitions of one transaction were added."""
-
     transactional_id: str = string()
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult)
 
 
 class AddPartitionsToTxnResponse(Response, api_key=24, versions="0-5", flexible="3+"):
-    """Whether the partitions were added."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16("4+", ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (25): make the offsets of a group part of a transaction."""
+"""AddOffsetsToTxn (25): add the offsets of a group to a transaction."""
 
 from strom.wire.kafka.fields import (
     int16,
@@ -10,8 +10,6 @@ from strom.wire.kafka.schema import Request, Response
 
 
 class AddOffsetsToTxnRequest(Request, api_key=25, versions="0-4", flexible="3+"):
-    """Add the offsets of this group."""
-
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -19,7 +17,5 @@ class AddOffsetsToTxnRequest(Request, api_key=25, versions="0-4", flexible="3+")
 
 
 class AddOffsetsToTxnResponse(Response, api_key=25, versions="0-4", flexible="3+"):
-    """Whether they were added."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()

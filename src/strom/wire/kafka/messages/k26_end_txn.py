@@ -11,8 +11,6 @@ from strom.wire.kafka.schema import Request, Response
 
 
 class EndTxnRequest(Request, api_key=26, versions="0-5", flexible="3+"):
-    """End the transaction."""
-
     transactional_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
@@ -21,7 +19,7 @@ class EndTxnRequest(Request, api_key=26, versions="0-5", flexible="3+"):
 
 
 class EndTxnResponse(Response, api_key=26, versions="0-5", flexible="3+"):
-    """Whether it was ended; from version 5 on with the id and epoch for the next one."""
+    """Since version 5 with the producer id and epoch of the next transaction (KIP-890)."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()

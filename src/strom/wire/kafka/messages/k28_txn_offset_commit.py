@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (28): remember how far a group has read, if the transaction commits."""
+"""TxnOffsetCommit (28): commit the offsets of a group as part of a transaction."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -11,8 +11,6 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class TxnOffsetCommitRequestPartition(Struct):
-    """How far one partition was read."""
-
     partition_index: int = int32()
     committed_offset: int = int64()
     committed_leader_epoch: int = int32("2+", default=-1, ignorable=True)
@@ -20,14 +18,12 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    """How far one topic was read."""
-
     name: str = string()
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
 class TxnOffsetCommitRequest(Request, api_key=28, versions="0-5", flexible="3+"):
-    """Remember these offsets once the transaction commits."""
+    """Offsets that become visible when the transaction commits."""
 
     transactional_id: str = string()
     group_id: str = string()
@@ -40,21 +36,15 @@ class TxnOffsetCommitRequest(Request, api_key=28, versions="0-5", flexible="3+")
 
 
 class TxnOffsetCommitResponsePartition(Struct):
-    """Whether the offset of one partition was taken."""
-
     partition_index: int = int32()
     error_code: int = int16()
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    """Whether the offsets of one topic were taken."""
-
     name: str = string()
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
 class TxnOffsetCommitResponse(Response, api_key=28, versions="0-5", flexible="3+"):
-    """Whether the offsets were taken."""
-
     throttle_time_ms: int = int32()
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

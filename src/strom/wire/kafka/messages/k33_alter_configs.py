@@ -12,31 +12,25 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class AlterableConfig(Struct):
-    """One setting and its value."""
-
     name: str = string()
     value: str | None = string(nullable="0+")
 
 
 class AlterConfigsResource(Struct):
-    """All settings that a resource shall have; the others fall back to their defaults."""
+    """All settings of a resource; those not listed fall back to their defaults."""
 
     resource_type: int = int8()
-    """2 a topic, 4 a broker."""
+    """2: topic; 4: broker."""
     resource_name: str = string()
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
 class AlterConfigsRequest(Request, api_key=33, versions="0-2", flexible="2+"):
-    """Replace the settings of these resources."""
-
     resources: list[AlterConfigsResource] = array(AlterConfigsResource)
     validate_only: bool = boolean()
 
 
 class AlterConfigsResourceResponse(Struct):
-    """What became of one resource."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     resource_type: int = int8()
@@ -44,7 +38,5 @@ class AlterConfigsResourceResponse(Struct):
 
 
 class AlterConfigsResponse(Response, api_key=33, versions="0-2", flexible="2+"):
-    """What became of the resources."""
-
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

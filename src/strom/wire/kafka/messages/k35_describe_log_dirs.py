@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): data directories and the partitions in them, with their sizes."""
+"""DescribeLogDirs (35): log directories and the sizes of the partitions in them."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -13,40 +13,30 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class DescribableLogDirTopic(Struct):
-    """Partitions of one topic to look for."""
-
     topic: str = string()
     partitions: list[int] = int32_array()
 
 
 class DescribeLogDirsRequest(Request, api_key=35, versions="1-5", flexible="2+"):
-    """Describe the directories, for these topics or for all."""
-
     topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
     """None for all topics."""
 
 
 class DescribeLogDirsPartition(Struct):
-    """One partition in a directory."""
-
     partition_index: int = int32()
     partition_size: int = int64()
     offset_lag: int = int64()
-    """How far the log is behind the high watermark, or behind the log it is to replace."""
+    """Lag behind the high watermark, or, for a future log, behind the current log."""
     is_future_key: bool = boolean()
-    """Whether it is being moved here from another directory."""
+    """Whether it is the future log of a move between directories (KIP-113)."""
 
 
 class DescribeLogDirsTopic(Struct):
-    """The partitions of one topic in a directory."""
-
     name: str = string()
     partitions: list[DescribeLogDirsPartition] = array(DescribeLogDirsPartition)
 
 
 class DescribeLogDirsResult(Struct):
-    """One directory and what lies in it."""
-
     error_code: int = int16()
     log_dir: str = string()
     topics: list[DescribeLogDirsTopic] = array(DescribeLogDirsTopic)
@@ -56,8 +46,6 @@ class DescribeLogDirsResult(Struct):
 
 
 class DescribeLogDirsResponse(Response, api_key=35, versions="1-5", flexible="2+"):
-    """The data directories of the broker."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16("3+", ignorable=True)
     results: list[DescribeLogDirsResult] = array(DescribeLogDirsResult)

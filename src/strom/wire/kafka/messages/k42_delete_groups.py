@@ -11,20 +11,14 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class DeleteGroupsRequest(Request, api_key=42, versions="0-2", flexible="2+"):
-    """Delete these groups."""
-
     groups_names: list[str] = string_array()
 
 
 class DeletableGroupResult(Struct):
-    """What became of one group."""
-
     group_id: str = string()
     error_code: int = int16()
 
 
 class DeleteGroupsResponse(Response, api_key=42, versions="0-2", flexible="2+"):
-    """What became of the groups."""
-
     throttle_time_ms: int = int32()
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

@@ -13,17 +13,13 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class DescribeClusterRequest(Request, api_key=60, versions="0-2", flexible="0+"):
-    """Describe the brokers, or the controllers."""
-
     include_cluster_authorized_operations: bool = boolean()
     endpoint_type: int = int8("1+", default=1)
-    """1 brokers, 2 controllers."""
+    """1: brokers; 2: controllers."""
     include_fenced_brokers: bool = boolean("2+")
 
 
 class DescribeClusterBroker(Struct):
-    """A node and its address."""
-
     broker_id: int = int32()
     host: str = string()
     port: int = int32()
@@ -32,8 +28,6 @@ class DescribeClusterBroker(Struct):
 
 
 class DescribeClusterResponse(Response, api_key=60, versions="0-2", flexible="0+"):
-    """The nodes of the cluster."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)

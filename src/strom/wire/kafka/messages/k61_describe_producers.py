@@ -1,4 +1,4 @@
-"""DescribeProducers (61): who has written to partitions of late."""
+"""DescribeProducers (61): the active producers of partitions."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -12,20 +12,16 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class TopicRequest(Struct):
-    """Partitions of one topic."""
-
     name: str = string()
     partition_indexes: list[int] = int32_array()
 
 
 class DescribeProducersRequest(Request, api_key=61, versions="0", flexible="0+"):
-    """Describe the producers of these partitions."""
-
     topics: list[TopicRequest] = array(TopicRequest)
 
 
 class ProducerState(Struct):
-    """One producer and what it wrote last."""
+    """One active producer and its last append (KIP-664)."""
 
     producer_id: int = int64()
     producer_epoch: int = int32()
@@ -33,12 +29,10 @@ class ProducerState(Struct):
     last_timestamp: int = int64(default=-1)
     coordinator_epoch: int = int32()
     current_txn_start_offset: int = int64(default=-1)
-    """-1 for no open transaction."""
+    """-1 if it has no open transaction."""
 
 
 class PartitionResponse(Struct):
-    """The producers of one partition."""
-
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
@@ -46,14 +40,10 @@ class PartitionResponse(Struct):
 
 
 class TopicResponse(Struct):
-    """The producers of one topic."""
-
     name: str = string()
     partitions: list[PartitionResponse] = array(PartitionResponse)
 
 
 class DescribeProducersResponse(Response, api_key=61, versions="0", flexible="0+"):
-    """The producers."""
-
     throttle_time_ms: int = int32()
     topics: list[TopicResponse] = array(TopicResponse)

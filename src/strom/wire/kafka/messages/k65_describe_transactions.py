@@ -13,21 +13,15 @@ from strom.wire.kafka.schema import Request, Response, Struct
 
 
 class DescribeTransactionsRequest(Request, api_key=65, versions="0", flexible="0+"):
-    """Describe these transactions."""
-
     transactional_ids: list[str] = string_array()
 
 
 class TopicData(Struct):
-    """Partitions of one topic that are part of the transaction."""
-
     topic: str = string()
     partitions: list[int] = int32_array()
 
 
 class TransactionState(Struct):
-    """One transaction."""
-
     error_code: int = int16()
     transactional_id: str = string()
     transaction_state: str = string()
@@ -39,7 +33,5 @@ class TransactionState(Struct):
 
 
 class DescribeTransactionsResponse(Response, api_key=65, versions="0", flexible="0+"):
-    """The transactions."""
-
     throttle_time_ms: int = int32()
     transaction_states: list[TransactionState] = array(TransactionState)

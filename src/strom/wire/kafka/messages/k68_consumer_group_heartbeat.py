@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68): join, stay in and leave a consumer group, all in one."""
+"""ConsumerGroupHeartbeat (68): join, stay in and leave a consumer group."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -14,19 +14,17 @@ from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class TopicPartitions(Struct):
-    """Partitions of one topic."""
-
     topic_id: Uuid = uuid()
     partitions: list[int] = int32_array()
 
 
 class ConsumerGroupHeartbeatRequest(Request, api_key=68, versions="0-1", flexible="0+"):
-    """What the member wants and holds; what has not changed may be left out."""
+    """Subscription and owned partitions of the member; unchanged fields may be omitted (KIP-848)."""
 
     group_id: str = string()
     member_id: str = string()
     member_epoch: int = int32()
-    """0 to join, -1 to leave, -2 to leave for a while as a static member."""
+    """0: join; -1: leave; -2: leave temporarily, as a static member."""
     instance_id: str | None = string(nullable="0+", default=None)
     rack_id: str | None = string(nullable="0+", default=None)
     rebalance_timeout_ms: int = int32(default=-1)
@@ -36,17 +34,17 @@ class ConsumerGroupHeartbeatRequest(Request, api_key=68, versions="0-1", flexibl
     topic_partitions: list[TopicPartitions] | None = array(
         TopicPartitions, nullable="0+", default=None
     )
-    """What the member holds; None if that has not changed."""
+    """The partitions that the member owns; None if unchanged."""
 
 
 class Assignment(Struct):
-    """The partitions that a member shall hold."""
+    """The partitions assigned to the member."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class ConsumerGroupHeartbeatResponse(Response, api_key=68, versions="0-1", flexible="0+"):
-    """What the member shall hold, if that has changed."""
+    """The assignment of the member, if it has changed."""
 
     throttle_time_ms: int = int32()
     error_code: int = int16()
@@ -55,4 +53,4 @@ class ConsumerGroupHeartbeatResponse(Response, api_key=68, versions="0-1", flexi
     member_epoch: int = int32()
     heartbeat_interval_ms: int = int32()
     assignment: Assignment | None = optional_struct(Assignment, nullable="0+")
-    """None if it has not changed."""
+    """None if unchanged."""

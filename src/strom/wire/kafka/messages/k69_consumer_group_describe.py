@@ -17,29 +17,21 @@ from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class ConsumerGroupDescribeRequest(Request, api_key=69, versions="0-1", flexible="0+"):
-    """Describe these groups."""
-
     group_ids: list[str] = string_array()
     include_authorized_operations: bool = boolean()
 
 
 class TopicPartitions(Struct):
-    """Partitions of one topic."""
-
     topic_id: Uuid = uuid()
     topic_name: str = string()
     partitions: list[int] = int32_array()
 
 
 class Assignment(Struct):
-    """The partitions of a member."""
-
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class Member(Struct):
-    """One member."""
-
     member_id: str = string()
     instance_id: str | None = string(nullable="0+", default=None)
     rack_id: str | None = string(nullable="0+", default=None)
@@ -51,12 +43,10 @@ class Member(Struct):
     assignment: Assignment = struct(Assignment)
     target_assignment: Assignment = struct(Assignment)
     member_type: int = int8("1+", default=-1, ignorable=True)
-    """-1 unknown, 0 classic, 1 consumer."""
+    """-1: unknown; 0: classic; 1: consumer."""
 
 
 class DescribedGroup(Struct):
-    """One group and its members."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
     group_id: str = string()
@@ -69,7 +59,5 @@ class DescribedGroup(Struct):
 
 
 class ConsumerGroupDescribeResponse(Response, api_key=69, versions="0-1", flexible="0+"):
-    """The groups."""
-
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

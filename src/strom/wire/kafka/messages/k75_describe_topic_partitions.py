@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (75): topics in pages, so that an answer stays small."""
+"""DescribeTopicPartitions (75): topics in pages, so that a response stays small (KIP-966)."""
 
 from strom.wire.kafka.fields import (
     INT32_MIN,
@@ -15,30 +15,24 @@ from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class TopicRequest(Struct):
-    """A topic by name."""
-
     name: str = string()
 
 
 class Cursor(Struct):
-    """Where a page begins."""
+    """Where a page begins (KIP-966)."""
 
     topic_name: str = string()
     partition_index: int = int32()
 
 
 class DescribeTopicPartitionsRequest(Request, api_key=75, versions="0", flexible="0+"):
-    """Describe these topics, or all, from a place on."""
-
     topics: list[TopicRequest] = array(TopicRequest)
     response_partition_limit: int = int32(default=2000)
-    """At most so many partitions in the answer."""
+    """The most partitions in one response."""
     cursor: Cursor | None = optional_struct(Cursor, nullable="0+")
 
 
 class DescribeTopicPartitionsResponsePartition(Struct):
-    """Who holds and who leads a partition."""
-
     error_code: int = int16()
     partition_index: int = int32()
     leader_id: int = int32()
@@ -51,8 +45,6 @@ class DescribeTopicPartitionsResponsePartition(Struct):
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):
-    """A topic and its partitions in this page."""
-
     error_code: int = int16()
     name: str | None = string(nullable="0+")
     topic_id: Uuid = uuid()
@@ -64,8 +56,6 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 
 
 class DescribeTopicPartitionsResponse(Response, api_key=75, versions="0", flexible="0+"):
-    """One page."""
-
     throttle_time_ms: int = int32()
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)
     next_cursor: Cursor | None = optional_struct(Cursor, nullable="0+")

@@ -16,29 +16,21 @@ from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class ShareGroupDescribeRequest(Request, api_key=77, versions="1", flexible="0+"):
-    """Describe these groups."""
-
     group_ids: list[str] = string_array()
     include_authorized_operations: bool = boolean()
 
 
 class TopicPartitions(Struct):
-    """Partitions of one topic."""
-
     topic_id: Uuid = uuid()
     topic_name: str = string()
     partitions: list[int] = int32_array()
 
 
 class Assignment(Struct):
-    """The partitions that a member may fetch from."""
-
     topic_partitions: list[TopicPartitions] = array(TopicPartitions)
 
 
 class Member(Struct):
-    """One member."""
-
     member_id: str = string()
     rack_id: str | None = string(nullable="0+", default=None)
     member_epoch: int = int32()
@@ -49,8 +41,6 @@ class Member(Struct):
 
 
 class DescribedGroup(Struct):
-    """One group and its members."""
-
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
     group_id: str = string()
@@ -63,7 +53,5 @@ class DescribedGroup(Struct):
 
 
 class ShareGroupDescribeResponse(Response, api_key=77, versions="1", flexible="0+"):
-    """The groups."""
-
     throttle_time_ms: int = int32()
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -19,16 +19,16 @@ from strom.wire.kafka.schema import Records, Request, Response, Struct, Uuid
 
 
 class AcknowledgementBatch(Struct):
-    """What became of the records of a range of offsets, both ends included."""
+    """How to acknowledge a range of offsets, both ends included."""
 
     first_offset: int = int64()
     last_offset: int = int64()
     acknowledge_types: list[int] = int8_array()
-    """One for all, or one for each: 0 gap, 1 accept, 2 release, 3 reject, 4 renew."""
+    """One for all, or one per offset: 0: gap; 1: accept; 2: release; 3: reject; 4: renew (KIP-1222)."""
 
 
 class FetchPartition(Struct):
-    """A partition to acquire from, with what became of records acquired before."""
+    """A partition to acquire from, with acknowledgements of records acquired before."""
 
     partition_index: int = int32()
     partition_max_bytes: int = int32("0")
@@ -36,41 +36,39 @@ class FetchPartition(Struct):
 
 
 class FetchTopic(Struct):
-    """Partitions of one topic."""
-
     topic_id: Uuid = uuid()
     partitions: list[FetchPartition] = array(FetchPartition)
 
 
 class ForgottenTopic(Struct):
-    """Partitions to take out of the share session."""
+    """Partitions to remove from the share session."""
 
     topic_id: Uuid = uuid()
     partitions: list[int] = int32_array()
 
 
 class ShareFetchRequest(Request, api_key=78, versions="1-2", flexible="0+"):
-    """Acquire from the partitions of a session, with these changes to it."""
+    """Acquires from the partitions of a share session, with these changes to it."""
 
     group_id: str | None = string(nullable="0+", default=None)
     member_id: str | None = string(nullable="0+")
     share_session_epoch: int = int32()
-    """0 opens a session, -1 closes it."""
+    """0: open a session; -1: close it."""
     max_wait_ms: int = int32()
     min_bytes: int = int32()
     max_bytes: int = int32(default=INT32_MAX)
     max_records: int = int32("1+")
     batch_size: int = int32("1+")
-    """How many records the client would like to find in a batch of acquired ones."""
+    """The preferred number of records in one batch of acquired records."""
     share_acquire_mode: int = int8("2+", ignorable=True)
-    """0 whole batches, though they be more than `max_records`; 1 strictly no more."""
+    """0: whole batches, which may exceed `max_records`; 1: never exceed `max_records` (KIP-1206)."""
     is_renew_ack: bool = boolean("2+")
     topics: list[FetchTopic] = array(FetchTopic)
     forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic)
 
 
 class LeaderIdAndEpoch(Struct):
-    """The leader to turn to instead."""
+    """The current leader, with NOT_LEADER_OR_FOLLOWER."""
 
     leader_id: int = int32()
     leader_epoch: int = int32()
@@ -85,7 +83,7 @@ class AcquiredRecords(Struct):
 
 
 class PartitionData(Struct):
-    """Batches with acquired records in them (and perhaps others), and how acknowledging went."""
+    """Batches that hold acquired records (and possibly others), and the result of acknowledging."""
 
     partition_index: int = int32()
     error_code: int = int16()
@@ -98,14 +96,12 @@ class PartitionData(Struct):
 
 
 class ShareFetchableTopicResponse(Struct):
-    """The partitions of one topic."""
-
     topic_id: Uuid = uuid()
     partitions: list[PartitionData] = array(PartitionData)
 
 
 class NodeEndpoint(Struct):
-    """How to reach a leader named in the answer."""
+    """The address of a leader named in the response."""
 
     node_id: int = int32()
     host: str = string()
@@ -114,8 +110,6 @@ class NodeEndpoint(Struct):
 
 
 class ShareFetchResponse(Response, api_key=78, versions="1-2", flexible="0+"):
-    """What was acquired."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)

@@ -1,4 +1,4 @@
-"""ShareAcknowledge (79): say what became of acquired records, without fetching more."""
+"""ShareAcknowledge (79): acknowledge acquired records without fetching more."""
 
 from strom.wire.kafka.fields import (
     array,
@@ -18,33 +18,25 @@ from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class AcknowledgePartition(Struct):
-    """What became of records of one partition."""
-
     partition_index: int = int32()
     acknowledgement_batches: list[AcknowledgementBatch] = array(AcknowledgementBatch)
 
 
 class AcknowledgeTopic(Struct):
-    """Partitions of one topic."""
-
     topic_id: Uuid = uuid()
     partitions: list[AcknowledgePartition] = array(AcknowledgePartition)
 
 
 class ShareAcknowledgeRequest(Request, api_key=79, versions="1-2", flexible="0+"):
-    """Acknowledge these records."""
-
     group_id: str | None = string(nullable="0+", default=None)
     member_id: str | None = string(nullable="0+")
     share_session_epoch: int = int32()
-    """-1 closes the session; a session cannot be opened so."""
+    """-1: close the session; 0 is invalid here, because only ShareFetch opens one."""
     is_renew_ack: bool = boolean("2+")
     topics: list[AcknowledgeTopic] = array(AcknowledgeTopic)
 
 
 class PartitionData(Struct):
-    """How it went for one partition."""
-
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
@@ -52,15 +44,11 @@ class PartitionData(Struct):
 
 
 class ShareAcknowledgeTopicResponse(Struct):
-    """The partitions of one topic."""
-
     topic_id: Uuid = uuid()
     partitions: list[PartitionData] = array(PartitionData)
 
 
 class ShareAcknowledgeResponse(Response, api_key=79, versions="1-2", flexible="0+"):
-    """How it went."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)

@@ -1,25 +1,19 @@
-"""DeleteShareGroupOffsets (92): have an empty share group forget topics."""
+"""DeleteShareGroupOffsets (92): delete the state of topics in an empty share group."""
 
 from strom.wire.kafka.fields import array, int16, int32, string, uuid
 from strom.wire.kafka.schema import Request, Response, Struct, Uuid
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):
-    """A topic to forget."""
-
     topic_name: str = string()
 
 
 class DeleteShareGroupOffsetsRequest(Request, api_key=92, versions="0", flexible="0+"):
-    """Forget where a group is in these topics."""
-
     group_id: str = string()
     topics: list[DeleteShareGroupOffsetsRequestTopic] = array(DeleteShareGroupOffsetsRequestTopic)
 
 
 class DeleteShareGroupOffsetsResponseTopic(Struct):
-    """How it went for one topic."""
-
     topic_name: str = string()
     topic_id: Uuid = uuid()
     error_code: int = int16()
@@ -27,8 +21,6 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 
 
 class DeleteShareGroupOffsetsResponse(Response, api_key=92, versions="0", flexible="0+"):
-    """How it went."""
-
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)

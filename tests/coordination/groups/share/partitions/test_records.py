@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from strom.coordination.groups.share.partitions.ranges import RecordState, StateBatch
 from strom.coordination.groups.share.partitions.records import (
-    Forgotten,
     ShareKey,
-    Snapshot,
-    Update,
+    ShareSnapshot,
+    ShareStateDeleted,
+    ShareUpdate,
     decode,
     encode,
 )
@@ -30,7 +30,7 @@ batches = st.lists(
     st.builds(StateBatch, offsets, offsets, written_states, st.integers(0, 100)), max_size=5
 ).map(tuple)
 snapshots = st.builds(
-    Snapshot,
+    ShareSnapshot,
     key=keys,
     snapshot_epoch=counts,
     state_epoch=counts,
@@ -42,7 +42,7 @@ snapshots = st.builds(
     batches=batches,
 )
 updates = st.builds(
-    Update,
+    ShareUpdate,
     key=keys,
     snapshot_epoch=counts,
     leader_epoch=counts,
@@ -53,7 +53,7 @@ updates = st.builds(
 KEY = ShareKey("g", uuid.UUID(int=7).bytes, 3)
 
 
-@given(st.one_of(snapshots, updates, st.builds(Forgotten, keys)))
+@given(st.one_of(snapshots, updates, st.builds(ShareStateDeleted, keys)))
 def test_what_is_written_is_read_back(record):
     assert decode(*encode(record)) == record
 
@@ -75,7 +75,7 @@ def test_records_of_kinds_to_come_are_passed_over():
 def test_kafka_reads_what_is_written(tmp_path):
     """Kafka's own tool for looking into logs knows every field of our records."""
     batch = StateBatch(5, 9, RecordState.ACKNOWLEDGED, 2)
-    snapshot = Snapshot(
+    snapshot = ShareSnapshot(
         key=KEY,
         snapshot_epoch=1,
         state_epoch=2,
@@ -86,7 +86,7 @@ def test_kafka_reads_what_is_written(tmp_path):
         written_ms=7,
         batches=(batch,),
     )
-    update = Update(
+    update = ShareUpdate(
         key=KEY,
         snapshot_epoch=1,
         leader_epoch=3,
@@ -94,7 +94,7 @@ def test_kafka_reads_what_is_written(tmp_path):
         finished_count=4,
         batches=(batch,),
     )
-    written = (encode(snapshot), encode(update), encode(Forgotten(KEY)))
+    written = (encode(snapshot), encode(update), encode(ShareStateDeleted(KEY)))
     records = [Record(number, 0, *both) for number, both in enumerate(written)]
     log = tmp_path / f"{0:020}.log"
     log.write_bytes(build_batch(records))

@@ -1,1 +1,1 @@
-"""Share partitions (KIP-932): which member has acquired which records, as a pure state machine."""
+"""Share partitions (KIP-932): which member has acquired which records. A pure state machine."""

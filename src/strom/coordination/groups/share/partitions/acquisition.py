@@ -1,10 +1,10 @@
-"""One member acquires records: it is offered the batches of the log in their order.
+"""How one member acquires records from the batches of the log, in order.
 
-It takes what is available, up to as many records as it asked for. A batch is taken whole even if that
-makes it more, unless the member wants strictly no more.
+It acquires available records up to its limit. A batch is acquired as a whole even if that exceeds the
+limit, unless the member requires a strict limit (KIP-1206).
 
-Records that were delivered often without success are handed out in ever smaller portions, and alone
-the last time: so the one that is the culprit is found, and does not take the others with it.
+Records that failed often are delivered in ever smaller portions, and alone the last time: so a poison
+record is isolated, and does not cause the others to be archived.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from strom.coordination.groups.share.partitions.share_partition import Rules, Sh
 
 
 class Acquired(NamedTuple):
-    """A range of offsets, both ends included, that the member has now."""
+    """A range of offsets, both ends included, that the member has acquired."""
 
     first: int
     last: int
@@ -22,17 +22,15 @@ class Acquired(NamedTuple):
 
 
 class AcquireLimits(NamedTuple):
-    """What the member asked for."""
-
     max_records: int
     batch_size: int
-    """How many records it would like to find in one range."""
+    """The preferred number of records in one range."""
     strict: bool = False
-    """Whether it wants no more than `max_records`, at the price of batches in pieces."""
+    """Whether `max_records` is strict, which may split batches."""
 
 
 class Acquisition:
-    """What one member acquires in one go. Offer it batches until it is full, then `finish`."""
+    """One acquisition of one member. Offer it batches until it is full, then call `finish`."""
 
     def __init__(
         self,
@@ -44,7 +42,7 @@ class Acquisition:
     ) -> None:
         self.is_full = False
         self.taken = 0
-        """How many records were acquired so far."""
+        """The number of records acquired so far."""
         self._partition = partition
         self._ranges = partition.ranges
         self._member = member
@@ -56,48 +54,47 @@ class Acquisition:
         self._position = self._ranges.end if again is None else again
 
     def offer(self, first: int, last: int, *, holds_records: bool = True) -> int:
-        """Offer the next batch of the log; how many of its records were taken.
+        """Offer the next batch of the log; returns how many of its records were acquired.
 
-        A batch without records for consumers (a transaction's marker, or an aborted one) ends here.
+        A batch without records for consumers (a marker, or an aborted batch) is archived.
         """
         before = self.taken
         if first > self._position:
-            self._pass_over(self._position, first - 1)
+            self._skip(self._position, first - 1)
         self._position = last + 1
         first = max(first, self._ranges.start)
         if not holds_records:
-            self._pass_over(first, last)
+            self._skip(first, last)
             return 0
         for one in self._ranges.over(first, last):
             if one.state is RecordState.AVAILABLE and not self.is_full:
-                self._take_again(one, max(first, one.first), min(last, one.last))
+                self._redeliver(one, max(first, one.first), min(last, one.last))
         if last >= self._ranges.end and not self.is_full:
-            self._take_new(max(first, self._ranges.end), last)
+            self._acquire_new(max(first, self._ranges.end), last)
         return self.taken - before
 
     def finish(self) -> list[Acquired]:
-        """What was acquired, in order."""
         self._partition.finish_acquiring()
         return [Acquired(one.first, one.last, one.deliveries) for one in self._acquired]
 
     def _left(self) -> int:
         return self._limits.max_records - self.taken
 
-    def _pass_over(self, first: int, last: int) -> None:
-        """There are no records to deliver here."""
+    def _skip(self, first: int, last: int) -> None:
+        """Archive offsets without records."""
         ranges = self._ranges
         if ranges.available:
-            for one in ranges.cut_out(first, last):
+            for one in ranges.split_out(first, last):
                 if one.state is RecordState.AVAILABLE:
                     ranges.change(one, RecordState.ARCHIVED)
         if last >= ranges.end:
             ranges.append(Range(ranges.end, last, RecordState.ARCHIVED))
 
-    def _take_again(self, one: Range, first: int, last: int) -> None:
+    def _redeliver(self, one: Range, first: int, last: int) -> None:
         limit = self._rules.delivery_limit
         is_last_time = limit > 2 and one.deliveries == limit - 1
         if is_last_time and self.taken:
-            self.is_full = True  # it comes alone, the next time
+            self.is_full = True  # it is delivered alone, in the next acquisition
             return
         cautious_from = max(2, (limit + 1) // 2)
         most = last - first + 1
@@ -106,7 +103,7 @@ class Acquisition:
             self.is_full = True
         if self._limits.strict:
             most = min(most, self._left())
-        (part,) = self._ranges.cut_out(first, first + max(most, 1) - 1)
+        (part,) = self._ranges.split_out(first, first + max(most, 1) - 1)
         self._ranges.change(
             part,
             RecordState.ACQUIRED,
@@ -116,7 +113,7 @@ class Acquisition:
         )
         self._note(part, part.size)
 
-    def _take_new(self, first: int, last: int) -> None:
+    def _acquire_new(self, first: int, last: int) -> None:
         ranges = self._ranges
         room = self._rules.max_in_flight - ranges.unfinished
         if room <= 0:
@@ -124,7 +121,7 @@ class Acquisition:
             return
         if self._limits.strict and last - first >= (most := min(self._left(), room)):
             last = first + most - 1
-            self.is_full = True  # or the rest of the batch would be passed over
+            self.is_full = True  # else the rest of the batch would be skipped
         newest = self._acquired[-1] if self._acquired else None
         size = last - first + 1
         if (
@@ -138,7 +135,7 @@ class Acquisition:
             self.is_full = self.is_full or self._left() <= 0
             return
         if first > ranges.end:
-            self._pass_over(ranges.end, first - 1)
+            self._skip(ranges.end, first - 1)
         fresh = Range(first, last, RecordState.ACQUIRED, 1, self._member, self._deadline_ms)
         ranges.append(fresh)
         self._note(fresh, size)

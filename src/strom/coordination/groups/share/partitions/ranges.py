@@ -1,7 +1,8 @@
-"""The records in flight of one partition, as neighbouring ranges of offsets.
+"""The in-flight records of one partition, as adjacent ranges of offsets.
 
-Most records come and go in whole batches, so their state is kept per range. A range is split only where
-its records part ways, and joined again with its neighbours when they have come to the same end.
+Most records are acquired and acknowledged in batches, so their state is kept per range. A range is
+split only where the states of its records differ, and adjacent ranges with the same final state are
+merged.
 """
 
 from bisect import bisect_right
@@ -12,73 +13,71 @@ from typing import NamedTuple
 
 
 class RecordState(IntEnum):
-    """Where a record is on its way, with Kafka's numbers."""
+    """The delivery state of a record, with Kafka's numbers."""
 
     AVAILABLE = 0
-    """Nobody has it, though somebody may have had it before."""
+    """Not acquired; it may have been delivered before."""
     ACQUIRED = 1
-    """A member has it, until its lock times out."""
+    """Acquired by a member, until its lock times out."""
     ACKNOWLEDGED = 2
-    """It was processed. It never comes again."""
+    """Processed. Final."""
     ARCHIVING = 3
-    """It will not be delivered any more, but is first to be written to the dead letter topic."""
+    """No longer delivered, but not yet in the dead letter topic (KIP-1191)."""
     ARCHIVED = 4
-    """It was given up, or there is no such record. It never comes again."""
+    """Rejected, out of delivery attempts, or no such record. Final."""
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more can happen to it."""
         return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
 
 
 class StateBatch(NamedTuple):
-    """A range of offsets, both ends included, with what is written down of it."""
+    """A range of offsets, both ends included, with its stored state."""
 
     first: int
     last: int
     state: RecordState
     deliveries: int
-    """How often it was delivered."""
+    """The delivery count."""
 
 
-NOBODY = ""
+NO_MEMBER = ""
 
 
 @dataclass(slots=True)
 class Range:
-    """Neighbouring records that have all gone the same way."""
+    """Adjacent offsets with the same state."""
 
     first: int
     last: int
     state: RecordState
     deliveries: int = 0
-    member: str = NOBODY
+    member: str = NO_MEMBER
     deadline_ms: int = 0
 
     @property
     def size(self) -> int:
-        """How many offsets it covers."""
         return self.last - self.first + 1
 
     def as_batch(self) -> StateBatch:
-        """As it is written down: a delivery of which nothing was heard yet does not count."""
+        """The stored form: a delivery without acknowledgement does not count."""
         if self.state.is_final or self.state is RecordState.AVAILABLE:
             return StateBatch(self.first, self.last, self.state, self.deliveries)
         return StateBatch(self.first, self.last, RecordState.AVAILABLE, self.deliveries - 1)
 
 
 class Ranges:
-    """Ranges without gaps between a start and an end, with counts of what is in them."""
+    """Ranges without gaps between a start and an end, with counters."""
 
     def __init__(self, start: int) -> None:
         self.start = start
-        """The first offset that is not dealt with."""
+        """The first offset that is not final."""
         self.end = start
         """The offset after the last one in flight."""
         self.available = 0
-        """How many offsets wait for somebody to take them."""
+        """How many offsets are available."""
         self.unfinished = 0
-        """How many offsets have not come to their end."""
+        """How many offsets are not final."""
         self._ranges: list[Range] = []
 
     def __iter__(self) -> Iterator[Range]:
@@ -88,7 +87,7 @@ class Ranges:
         return len(self._ranges)
 
     def first_available(self) -> int | None:
-        """The first offset that somebody could take again."""
+        """The first available offset."""
         if not self.available:
             return None
         for one in self._ranges:
@@ -97,21 +96,21 @@ class Ranges:
         raise AssertionError("the count of available records is wrong")
 
     def over(self, first: int, last: int) -> list[Range]:
-        """The ranges that have a part in this one."""
+        """The ranges that overlap these offsets."""
         if last < self.start or first >= self.end or last < first:
             return []
         begin = self._index_of(max(first, self.start))
         return self._ranges[begin : self._index_of(min(last, self.end - 1)) + 1]
 
     def append(self, fresh: Range) -> None:
-        """Take in offsets at the end; `fresh` begins there."""
+        """Append a range; `fresh` begins at the end."""
         assert fresh.first == self.end <= fresh.last, fresh  # noqa: S101 - no gaps, no overlap
         self._ranges.append(fresh)
         self.end = fresh.last + 1
         self._count(fresh, 1)
 
     def extend(self, one: Range, last: int) -> None:
-        """Let the last range reach further."""
+        """Extend the last range."""
         assert one is self._ranges[-1]  # noqa: S101
         self._count(one, -1)
         one.last = last
@@ -124,22 +123,22 @@ class Ranges:
         state: RecordState,
         *,
         deliveries: int | None = None,
-        member: str = NOBODY,
+        member: str = NO_MEMBER,
         deadline_ms: int = 0,
     ) -> None:
-        """Let a whole range come into another state."""
+        """Change the state of a range."""
         self._count(one, -1)
         one.state = state
         one.deliveries = one.deliveries if deliveries is None else deliveries
         one.member, one.deadline_ms = member, deadline_ms
         self._count(one, 1)
 
-    def cut_out(self, first: int, last: int) -> list[Range]:
-        """The ranges that are exactly this part; others are split at its ends."""
-        return self._ranges[self._cut(first, last)]
+    def split_out(self, first: int, last: int) -> list[Range]:
+        """The ranges that cover exactly these offsets, split at the ends if necessary."""
+        return self._ranges[self._split(first, last)]
 
     def tidy(self) -> None:
-        """Drop what is dealt with at the front, and join neighbours that came to the same end."""
+        """Drop final ranges at the front, and merge adjacent ranges with the same final state."""
         kept: list[Range] = []
         for one in self._ranges:
             if not one.state.is_final:
@@ -152,19 +151,19 @@ class Ranges:
         self.start = kept[0].first if kept else self.end
 
     def drop_before(self, offset: int) -> None:
-        """Nothing before an offset is there any more."""
+        """Drop all offsets before an offset."""
         if offset >= self.end:
             self._ranges.clear()
             self.available = self.unfinished = 0
             self.start = offset
             self.end = offset
             return
-        self._drop(self._cut(self.start, offset - 1))
+        self._drop(self._split(self.start, offset - 1))
         self.start = max(self.start, offset)
 
     def drop_from(self, offset: int) -> None:
-        """Nothing from an offset on is there any more."""
-        self._drop(self._cut(offset, self.end - 1))
+        """Drop all offsets from an offset on."""
+        self._drop(self._split(offset, self.end - 1))
         self.end = max(self.start, min(self.end, offset))
 
     def _drop(self, part: slice) -> None:
@@ -172,8 +171,8 @@ class Ranges:
             self._count(gone, -1)
         del self._ranges[part]
 
-    def _cut(self, first: int, last: int) -> slice:
-        """Where the ranges lie that are exactly this part, after splits at its ends."""
+    def _split(self, first: int, last: int) -> slice:
+        """The slice of the ranges that cover exactly these offsets, after splits at the ends."""
         first, last = max(first, self.start), min(last, self.end - 1)
         if last < first:
             return slice(0, 0)
@@ -185,7 +184,7 @@ class Ranges:
         return bisect_right(self._ranges, offset, key=_first) - 1
 
     def _begin_at(self, offset: int) -> int:
-        """Index of the range that begins at an offset, after a split if need be."""
+        """Index of the range that begins at an offset, after a split if necessary."""
         index = self._index_of(offset)
         one = self._ranges[index]
         if one.first == offset:

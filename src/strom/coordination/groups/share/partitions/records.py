@@ -1,7 +1,7 @@
-"""The records of share partitions: what they are here, and as bytes in `__share_group_state`.
+"""The records of share partitions, and their bytes in `__share_group_state`.
 
-A snapshot stands for the whole of a partition's state, an update only for what has changed. So the topic
-cannot be compacted by key; what lies before all snapshots is cut off instead. The bytes are Kafka's own.
+A snapshot holds the whole state of a partition, an update only changes. So the topic cannot be
+compacted by key; records before the oldest needed snapshot are deleted instead. The bytes are Kafka's.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from strom.wire.kafka.schema import Struct, Uuid
 
 
 class ShareKey(NamedTuple):
-    """A partition that a share group reads."""
+    """A share partition: a partition within a share group."""
 
     group: str
     topic_id: Uuid
@@ -25,13 +25,13 @@ class ShareKey(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """All there is to know of a share partition."""
+class ShareSnapshot:
+    """The whole state of a share partition."""
 
     key: ShareKey
     snapshot_epoch: int
     state_epoch: int
-    """Grows whenever the partition begins anew, so that what is late counts no more."""
+    """Bumped by every reset of the partition, to fence stale updates."""
     leader_epoch: int
     start_offset: int
     finished_count: int
@@ -41,7 +41,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Update:
+class ShareUpdate:
     """What has changed since the snapshot of that epoch."""
 
     key: ShareKey
@@ -53,19 +53,16 @@ class Update:
 
 
 @dataclass(frozen=True)
-class Forgotten:
-    """The group does not read the partition any more."""
-
+class ShareStateDeleted:
     key: ShareKey
 
 
-ShareRecord: TypeAlias = Snapshot | Update | Forgotten
+ShareRecord: TypeAlias = ShareSnapshot | ShareUpdate | ShareStateDeleted
 
 
 def encode(record: ShareRecord) -> tuple[bytes, bytes | None]:
-    """Key and value for the log."""
     match record:
-        case Snapshot():
+        case ShareSnapshot():
             value: Struct = stored.SnapshotValue(
                 snapshot_epoch=record.snapshot_epoch,
                 state_epoch=record.state_epoch,
@@ -77,7 +74,7 @@ def encode(record: ShareRecord) -> tuple[bytes, bytes | None]:
                 state_batches=[_stored(batch) for batch in record.batches],
             )
             return _key(record.key, stored.SNAPSHOT_KEY), _value(value)
-        case Update():
+        case ShareUpdate():
             value = stored.UpdateValue(
                 snapshot_epoch=record.snapshot_epoch,
                 leader_epoch=record.leader_epoch,
@@ -86,12 +83,12 @@ def encode(record: ShareRecord) -> tuple[bytes, bytes | None]:
                 state_batches=[_stored(batch) for batch in record.batches],
             )
             return _key(record.key, stored.UPDATE_KEY), _value(value)
-        case Forgotten():
+        case ShareStateDeleted():
             return _key(record.key, stored.SNAPSHOT_KEY), None
 
 
 def decode(key: bytes | None, value: bytes | None) -> ShareRecord | None:
-    """The record for a key and a value; None if it is of a kind that is not known here."""
+    """The record for a key and a value; None for an unknown type."""
     try:
         kind = version_of(key or b"")
         if kind not in (stored.SNAPSHOT_KEY, stored.UPDATE_KEY):
@@ -99,7 +96,7 @@ def decode(key: bytes | None, value: bytes | None) -> ShareRecord | None:
         named = decode_struct(stored.StateKey, 0, memoryview(key or b""), 2)
         share_key = ShareKey(named.group_id, named.topic_id, named.partition)
         if value is None:
-            return Forgotten(share_key) if kind == stored.SNAPSHOT_KEY else None
+            return ShareStateDeleted(share_key) if kind == stored.SNAPSHOT_KEY else None
         if kind == stored.SNAPSHOT_KEY:
             return _snapshot(share_key, value)
         return _update(share_key, value)
@@ -107,9 +104,9 @@ def decode(key: bytes | None, value: bytes | None) -> ShareRecord | None:
         raise CorruptData(f"unreadable record of a share group {key!r}: {error}") from error
 
 
-def _snapshot(key: ShareKey, value: bytes) -> Snapshot:
+def _snapshot(key: ShareKey, value: bytes) -> ShareSnapshot:
     found = decode_struct(stored.SnapshotValue, version_of(value), memoryview(value), 2)
-    return Snapshot(
+    return ShareSnapshot(
         key=key,
         snapshot_epoch=found.snapshot_epoch,
         state_epoch=found.state_epoch,
@@ -122,9 +119,9 @@ def _snapshot(key: ShareKey, value: bytes) -> Snapshot:
     )
 
 
-def _update(key: ShareKey, value: bytes) -> Update:
+def _update(key: ShareKey, value: bytes) -> ShareUpdate:
     found = decode_struct(stored.UpdateValue, version_of(value), memoryview(value), 2)
-    return Update(
+    return ShareUpdate(
         key=key,
         snapshot_epoch=found.snapshot_epoch,
         leader_epoch=found.leader_epoch,

@@ -1,8 +1,8 @@
-"""One partition as a share group reads it: which records are with which member.
+"""A share partition: the delivery state of its in-flight records.
 
-Every record between `start_offset` and the end of what is in flight is available, with one member, or at
-its end. Whoever asks may acquire what is available; it then has a while to say what became of it. What
-members say comes out as Changes: to be written down before they are answered.
+Every record between `start_offset` and the end of the in-flight window is available, acquired by one
+member, or final. A member acquires available records, and must acknowledge them before their lock times
+out. Acknowledgements become Changes, which must be durable before the response.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,50 +17,50 @@ from strom.model.errors import ApiError, ErrorCode
 NOT_BEGUN = -1
 
 
-class Verdict(IntEnum):
-    """What a member says of a record, with Kafka's numbers."""
+class AcknowledgeType(IntEnum):
+    """How a record is acknowledged, with Kafka's numbers."""
 
     GAP = 0
     """There is no such record."""
     ACCEPT = 1
-    """It was processed."""
+    """Processed."""
     RELEASE = 2
-    """Somebody else shall try."""
+    """Available for redelivery."""
     REJECT = 3
-    """Nobody shall try any more."""
+    """Not to be redelivered."""
     RENEW = 4
-    """It takes longer: the lock begins anew."""
+    """Extends the lock (KIP-1222)."""
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says of a range of offsets, both ends included."""
+    """The acknowledgement of a range of offsets, both ends included."""
 
     first: int
     last: int
-    verdicts: Sequence[int]
-    """One for all, or one for each."""
+    types: Sequence[int]
+    """One for all, or one per offset."""
 
     def runs(self) -> Iterable[tuple[int, int, int]]:
-        """The same as (first, last, verdict) for each stretch of equal verdicts."""
-        if len(self.verdicts) == 1:
-            yield self.first, self.last, self.verdicts[0]
+        """Runs of equal types as (first, last, type)."""
+        if len(self.types) == 1:
+            yield self.first, self.last, self.types[0]
             return
         began = 0
-        for index in range(1, len(self.verdicts) + 1):
-            if index == len(self.verdicts) or self.verdicts[index] != self.verdicts[began]:
-                yield self.first + began, self.first + index - 1, self.verdicts[began]
+        for index in range(1, len(self.types) + 1):
+            if index == len(self.types) or self.types[index] != self.types[began]:
+                yield self.first + began, self.first + index - 1, self.types[began]
                 began = index
 
 
 class DeadReason(IntEnum):
-    """Why a record is given up."""
+    """Why a record goes to the dead letter topic."""
 
     REJECTED = 1
     TOO_OFTEN = 2
 
 
 class DeadRecords(NamedTuple):
-    """Records that are given up, and are first to be written to the dead letter topic."""
+    """Records to write to the dead letter topic before they are archived."""
 
     first: int
     last: int
@@ -69,8 +69,8 @@ class DeadRecords(NamedTuple):
 
 
 @dataclass
-class Changes:
-    """What has to be written down, and which records have to be buried first."""
+class StateChanges:
+    """State to write, and records to write to the dead letter topic first."""
 
     batches: list[StateBatch] = field(default_factory=list)
     dead: list[DeadRecords] = field(default_factory=list)
@@ -78,35 +78,34 @@ class Changes:
 
     @property
     def need_writing(self) -> bool:
-        """Whether anything is to be written down."""
         return bool(self.batches) or self.start_moved
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How a group treats its records."""
+    """The delivery settings of a share group."""
 
     delivery_limit: int
     max_in_flight: int
     lock_ms: int
     buries: bool = False
-    """Whether what is given up goes to a dead letter topic."""
+    """Whether records that are archived go to a dead letter topic."""
     renews: bool = True
-    """Whether members may ask for more time."""
+    """Whether members may renew locks."""
 
 
 class SharePartition:
-    """The records of one partition between the group's start and the end of what is in flight."""
+    """The in-flight window of one partition."""
 
     def __init__(self, start_offset: int = NOT_BEGUN) -> None:
         self._ranges = Ranges(max(start_offset, 0))
         self._has_begun = start_offset != NOT_BEGUN
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
     @property
     def start_offset(self) -> int:
-        """Everything before it is dealt with; NOT_BEGUN if it is not known yet."""
+        """Records before it are final; NOT_BEGUN if the group has no start offset yet."""
         return self._ranges.start if self._has_begun else NOT_BEGUN
 
     @property
@@ -116,16 +115,15 @@ class SharePartition:
 
     @property
     def finished_count(self) -> int:
-        """How many offsets after the start have come to their end."""
+        """How many offsets after the start are final."""
         return self._ranges.end - self._ranges.start - self._ranges.unfinished
 
     @property
     def ranges(self) -> Ranges:
-        """For whoever acquires, and for tests."""
         return self._ranges
 
     def next_fetch_offset(self, max_in_flight: int) -> int | None:
-        """From where to read for the next acquisition; None while as much as may be is in flight."""
+        """Where the next acquisition reads; None while the in-flight window is full."""
         again = self._ranges.first_available()
         if again is not None:
             return again
@@ -137,19 +135,19 @@ class SharePartition:
         return min(deadlines, default=None)
 
     def state_batches(self) -> list[StateBatch]:
-        """Everything that is worth writing down; what nobody has spoken of yet is not."""
+        """The state to store; first deliveries without acknowledgement are omitted."""
         batches = [one.as_batch() for one in self._ranges]
-        return _joined([one for one in batches if one.state.is_final or one.deliveries])
+        return _merge([one for one in batches if one.state.is_final or one.deliveries])
 
     # --- the log -------------------------------------------------------------------------------
 
     def begin_at(self, offset: int) -> None:
-        """Begin there: nothing of it has been delivered yet."""
+        """Start at an offset, without any deliveries."""
         self._ranges = Ranges(offset)
         self._has_begun = True
 
     def replay(self, start_offset: int, batches: Iterable[StateBatch]) -> None:
-        """Take on what was written down; a start of NOT_BEGUN leaves the start as it is."""
+        """Apply stored state; NOT_BEGUN keeps the start offset."""
         if start_offset != NOT_BEGUN and not self._has_begun:
             self.begin_at(start_offset)
         for batch in batches:
@@ -164,14 +162,14 @@ class SharePartition:
             return
         if batch.last >= ranges.end:
             if batch.first > ranges.end:
-                # These were with someone when nothing was written of them yet.
+                # These were acquired, but not acknowledged, when the state was written.
                 ranges.append(Range(ranges.end, batch.first - 1, RecordState.AVAILABLE))
             ranges.append(Range(ranges.end, batch.last, batch.state, batch.deliveries))
-        for one in ranges.cut_out(batch.first, batch.last):
+        for one in ranges.split_out(batch.first, batch.last):
             ranges.change(one, batch.state, deliveries=batch.deliveries)
 
-    def log_changed(self, start_offset: int, end_offset: int) -> bool:
-        """The log has lost its oldest records, or after a crash its newest; whether that matters."""
+    def on_log_changed(self, start_offset: int, end_offset: int) -> bool:
+        """Apply new log offsets after retention or a crash; returns whether the window has changed."""
         ranges = self._ranges
         if start_offset <= ranges.start and end_offset >= ranges.end:
             return False
@@ -192,72 +190,76 @@ class SharePartition:
         acknowledgements: Sequence[Acknowledgement],
         rules: Rules,
         now_ms: int,
-    ) -> Changes:
-        """Take in what a member says of its records: all of it, or (ApiError) nothing."""
+    ) -> StateChanges:
+        """Apply acknowledgements of a member: all of them, or (ApiError) none."""
         for one in acknowledgements:
             self._check(member, one)
-            if not rules.renews and Verdict.RENEW in one.verdicts:
+            if not rules.renews and AcknowledgeType.RENEW in one.types:
                 raise ApiError(
                     ErrorCode.INVALID_RECORD_STATE,
-                    "The group gives nobody more time with a record.",
+                    "The group does not allow lock renewal (share.renew.acknowledge.enable).",
                 )
         self._check_overlaps(acknowledgements)
-        changes = Changes()
+        changes = StateChanges()
         for one in acknowledgements:
-            for first, last, verdict in one.runs():
-                for part in self._ranges.cut_out(first, last):
-                    self._judge(part, Verdict(verdict), rules, now_ms, changes)
+            for first, last, type_ in one.runs():
+                for part in self._ranges.split_out(first, last):
+                    self._apply_acknowledgement(
+                        part, AcknowledgeType(type_), rules, now_ms, changes
+                    )
         return self._finish(changes)
 
     def _check(self, member: str, one: Acknowledgement) -> None:
         ranges = self._ranges
         if one.last < ranges.start:
-            return  # dealt with meanwhile: by the member itself before, or the log has lost it
+            return  # final meanwhile: acknowledged before, or deleted from the log
         if one.last >= ranges.end:
             raise ApiError(
                 ErrorCode.INVALID_REQUEST if len(ranges) else ErrorCode.INVALID_RECORD_STATE,
-                f"Offsets up to {one.last} were never delivered.",
+                f"Offset {one.last} is beyond the last delivered offset.",
             )
         for part in ranges.over(one.first, one.last):
             if part.state is not RecordState.ACQUIRED:
                 raise ApiError(
-                    ErrorCode.INVALID_RECORD_STATE, f"Offset {part.first} is with nobody."
+                    ErrorCode.INVALID_RECORD_STATE, f"Offset {part.first} is not acquired."
                 )
             if part.member != member:
                 raise ApiError(
-                    ErrorCode.INVALID_RECORD_STATE, f"Offset {part.first} is with another member."
+                    ErrorCode.INVALID_RECORD_STATE,
+                    f"Offset {part.first} is acquired by another member.",
                 )
 
     @staticmethod
     def _check_overlaps(acknowledgements: Sequence[Acknowledgement]) -> None:
-        """A record that is named twice was no longer the member's the second time."""
+        """Reject acknowledgements that overlap: a record can be acknowledged once."""
         if len(acknowledgements) > 1:
             ordered = sorted(acknowledgements, key=lambda one: one.first)
             for before, after in pairwise(ordered):
                 if after.first <= before.last:
                     raise ApiError(
-                        ErrorCode.INVALID_RECORD_STATE, f"Offset {after.first} is named twice."
+                        ErrorCode.INVALID_RECORD_STATE,
+                        f"Offset {after.first} is acknowledged twice.",
                     )
 
-    def _judge(
-        self, part: Range, verdict: Verdict, rules: Rules, now_ms: int, changes: Changes
+    def _apply_acknowledgement(
+        self, part: Range, type_: AcknowledgeType, rules: Rules, now_ms: int, changes: StateChanges
     ) -> None:
-        match verdict:
-            case Verdict.RENEW:
+        match type_:
+            case AcknowledgeType.RENEW:
                 part.deadline_ms = now_ms + rules.lock_ms
-            case Verdict.ACCEPT:
+            case AcknowledgeType.ACCEPT:
                 self._ranges.change(part, RecordState.ACKNOWLEDGED)
                 changes.batches.append(part.as_batch())
-            case Verdict.GAP:
+            case AcknowledgeType.GAP:
                 self._ranges.change(part, RecordState.ARCHIVED)
                 changes.batches.append(part.as_batch())
-            case Verdict.REJECT:
-                self._give_up(part, DeadReason.REJECTED, rules, changes)
-            case Verdict.RELEASE:
-                self._give_back(part, rules, changes)
+            case AcknowledgeType.REJECT:
+                self._archive(part, DeadReason.REJECTED, rules, changes)
+            case AcknowledgeType.RELEASE:
+                self._release_range(part, rules, changes)
 
-    def release(self, member: str, rules: Rules) -> Changes:
-        """The member is gone: what it has may go to others."""
+    def release(self, member: str, rules: Rules) -> StateChanges:
+        """Release the records of a member that has left."""
         return self._release(
             [
                 one
@@ -267,8 +269,8 @@ class SharePartition:
             rules,
         )
 
-    def locks_time_out(self, now_ms: int, rules: Rules) -> Changes:
-        """What members have had for too long may go to others."""
+    def on_lock_timeout(self, now_ms: int, rules: Rules) -> StateChanges:
+        """Release records whose lock has timed out."""
         return self._release(
             [
                 one
@@ -278,20 +280,22 @@ class SharePartition:
             rules,
         )
 
-    def _release(self, ranges: list[Range], rules: Rules) -> Changes:
-        changes = Changes()
+    def _release(self, ranges: list[Range], rules: Rules) -> StateChanges:
+        changes = StateChanges()
         for one in ranges:
-            self._give_back(one, rules, changes)
+            self._release_range(one, rules, changes)
         return self._finish(changes)
 
-    def _give_back(self, part: Range, rules: Rules, changes: Changes) -> None:
+    def _release_range(self, part: Range, rules: Rules, changes: StateChanges) -> None:
         if part.deliveries >= rules.delivery_limit:
-            self._give_up(part, DeadReason.TOO_OFTEN, rules, changes)
+            self._archive(part, DeadReason.TOO_OFTEN, rules, changes)
             return
         self._ranges.change(part, RecordState.AVAILABLE)
         changes.batches.append(part.as_batch())
 
-    def _give_up(self, part: Range, reason: DeadReason, rules: Rules, changes: Changes) -> None:
+    def _archive(
+        self, part: Range, reason: DeadReason, rules: Rules, changes: StateChanges
+    ) -> None:
         if rules.buries:
             self._ranges.change(part, RecordState.ARCHIVING)
             changes.dead.append(DeadRecords(part.first, part.last, part.deliveries, reason))
@@ -299,30 +303,30 @@ class SharePartition:
             self._ranges.change(part, RecordState.ARCHIVED)
             changes.batches.append(part.as_batch())
 
-    def buried(self, first: int, last: int) -> Changes:
-        """Dead records are in the dead letter topic now."""
-        changes = Changes()
-        for part in self._ranges.cut_out(first, last):
+    def on_dead_letters_written(self, first: int, last: int) -> StateChanges:
+        """Archive records that are now in the dead letter topic."""
+        changes = StateChanges()
+        for part in self._ranges.split_out(first, last):
             if part.state is RecordState.ARCHIVING:
                 self._ranges.change(part, RecordState.ARCHIVED)
                 changes.batches.append(part.as_batch())
         return self._finish(changes)
 
     def finish_acquiring(self) -> None:
-        """After an acquisition: what turned out not to be there may be at the front."""
+        """Drop archived ranges at the front after an acquisition."""
         self._ranges.tidy()
 
-    def _finish(self, changes: Changes) -> Changes:
+    def _finish(self, changes: StateChanges) -> StateChanges:
         before = self._ranges.start
         self._ranges.tidy()
         start = self._ranges.start
         changes.start_moved = start != before
-        changes.batches = _joined([one for one in changes.batches if one.last >= start])
+        changes.batches = _merge([one for one in changes.batches if one.last >= start])
         return changes
 
 
-def _joined(batches: list[StateBatch]) -> list[StateBatch]:
-    """The same with neighbours of one kind put together, as few as can be."""
+def _merge(batches: list[StateBatch]) -> list[StateBatch]:
+    """Merge adjacent batches with the same state."""
     joined: list[StateBatch] = []
     for batch in sorted(batches):
         before = joined[-1] if joined else None

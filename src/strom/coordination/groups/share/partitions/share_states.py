@@ -1,27 +1,27 @@
-"""What is written down of all share partitions: the state to go on from, and the records for changes.
+"""The stored state of all share partitions, and the records for changes.
 
-Only `replay` takes on what the log says. At run time a partition's own state is ahead of what is written
-until the record is: the records are made from it here.
+Only `replay` applies the log. At run time the state of a partition is ahead of the log until its record
+is written; the records are created here from that state.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from strom.coordination.groups.share.partitions.records import (
-    Forgotten,
     ShareKey,
     ShareRecord,
-    Snapshot,
-    Update,
+    ShareSnapshot,
+    ShareStateDeleted,
+    ShareUpdate,
 )
-from strom.coordination.groups.share.partitions.share_partition import Changes, SharePartition
+from strom.coordination.groups.share.partitions.share_partition import SharePartition, StateChanges
 
 NO_SNAPSHOT = -1
 
 
 @dataclass
 class SharedState:
-    """One share partition, with what the log needs to know besides."""
+    """One share partition, with the epochs and counters that its records need."""
 
     key: ShareKey
     partition: SharePartition = field(default_factory=SharePartition)
@@ -29,13 +29,12 @@ class SharedState:
     state_epoch: int = 0
     created_ms: int = 0
     updates: int = 0
-    """How many were written since the last snapshot."""
+    """How many updates were written since the last snapshot."""
     snapshot_offset: int = -1
-    """Where the last snapshot lies in the log: nothing before it is needed."""
+    """The log offset of the last snapshot: nothing before it is needed."""
 
-    def replay(self, record: Snapshot | Update, offset: int) -> None:
-        """Take on what the log says."""
-        if isinstance(record, Snapshot):
+    def replay(self, record: ShareSnapshot | ShareUpdate, offset: int) -> None:
+        if isinstance(record, ShareSnapshot):
             self.partition = SharePartition()
             self.snapshot_epoch = record.snapshot_epoch
             self.state_epoch = record.state_epoch
@@ -43,18 +42,18 @@ class SharedState:
             self.updates = 0
             self.snapshot_offset = offset
         elif record.snapshot_epoch != self.snapshot_epoch:
-            return  # it belongs to a snapshot that counts no more
+            return  # stale: it belongs to an older snapshot
         else:
             self.updates += 1
         self.partition.replay(record.start_offset, record.batches)
 
     def record_of(
-        self, changes: Changes, *, now_ms: int, leader_epoch: int, most_updates: int
-    ) -> Snapshot | Update:
-        """The record that writes down what has changed."""
+        self, changes: StateChanges, *, now_ms: int, leader_epoch: int, most_updates: int
+    ) -> ShareSnapshot | ShareUpdate:
+        """An update with the changes, or a snapshot after too many updates."""
         if self.snapshot_epoch == NO_SNAPSHOT or self.updates >= most_updates:
             return self.snapshot(now_ms=now_ms, leader_epoch=leader_epoch)
-        return Update(
+        return ShareUpdate(
             key=self.key,
             snapshot_epoch=self.snapshot_epoch,
             leader_epoch=leader_epoch,
@@ -63,9 +62,9 @@ class SharedState:
             batches=tuple(changes.batches),
         )
 
-    def snapshot(self, *, now_ms: int, leader_epoch: int) -> Snapshot:
-        """The record that writes down everything."""
-        return Snapshot(
+    def snapshot(self, *, now_ms: int, leader_epoch: int) -> ShareSnapshot:
+        """A snapshot of the whole state."""
+        return ShareSnapshot(
             key=self.key,
             snapshot_epoch=self.snapshot_epoch + 1,
             state_epoch=self.state_epoch,
@@ -77,9 +76,9 @@ class SharedState:
             batches=tuple(self.partition.state_batches()),
         )
 
-    def written(self, record: Snapshot | Update, offset: int) -> None:
-        """A record made from this state is in the log."""
-        if isinstance(record, Snapshot):
+    def on_written(self, record: ShareSnapshot | ShareUpdate, offset: int) -> None:
+        """A record of this state was written to the log."""
+        if isinstance(record, ShareSnapshot):
             self.snapshot_epoch = record.snapshot_epoch
             self.created_ms = record.created_ms
             self.updates = 0
@@ -87,15 +86,13 @@ class SharedState:
         else:
             self.updates += 1
 
-    def begin_anew(self, start_offset: int) -> None:
-        """Forget all deliveries, and begin at an offset (or wherever the group begins)."""
+    def reset(self, start_offset: int) -> None:
+        """Drop all deliveries, and restart at an offset (or at the group's initial position)."""
         self.partition = SharePartition(start_offset)
         self.state_epoch += 1
 
 
 class ShareStates:
-    """The states of all share partitions, by key."""
-
     def __init__(self) -> None:
         self._states: dict[ShareKey, SharedState] = {}
 
@@ -106,28 +103,26 @@ class ShareStates:
         return len(self._states)
 
     def find(self, key: ShareKey) -> SharedState | None:
-        """The state of that partition, if anything was ever written of it."""
+        """The state of a partition, None if it was never stored."""
         return self._states.get(key)
 
     def get_or_create(self, key: ShareKey) -> SharedState:
-        """The state of that partition, a fresh one if need be."""
+        """The state of a partition, created if missing."""
         state = self._states.get(key)
         if state is None:
             state = self._states[key] = SharedState(key)
         return state
 
     def replay(self, record: ShareRecord, offset: int) -> None:
-        """Take a record that is in the log into the state."""
         match record:
-            case Snapshot():
+            case ShareSnapshot():
                 self.get_or_create(record.key).replay(record, offset)
-            case Update():
+            case ShareUpdate():
                 state = self._states.get(record.key)
                 if state is not None:
                     state.replay(record, offset)
-            case Forgotten():
+            case ShareStateDeleted():
                 self.forget(record.key)
 
     def forget(self, key: ShareKey) -> None:
-        """The group does not read the partition any more."""
         self._states.pop(key, None)
