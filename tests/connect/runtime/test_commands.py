@@ -1,6 +1,7 @@
 """What the REST interface does to connectors, where Kafka itself does not respond."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -20,7 +21,7 @@ def offsets_of_sink(monkeypatch):
 
         monkeypatch.setattr(commands, "committed_offsets", fail)
         monkeypatch.setattr(Commands, "kind", lambda self, name: "sink")
-        worker = SimpleNamespace(admin=None, stores=None)
+        worker: Any = SimpleNamespace(admin=None, stores=None)
         return Commands(worker).offsets("sink")
 
     return ask

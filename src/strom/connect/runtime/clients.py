@@ -26,7 +26,7 @@ from strom.connect.runtime.settings import CLIENT_PREFIXES, with_prefix, without
 
 CLIENT_ID = "strom-connect"
 _PRODUCER = {
-    # Not only by default: who overrides `acks` is refused rather than served without idempotence.
+    # Stated here too, so that an override of `acks` is refused, not served without idempotence.
     "acks": "all",
     "enable.idempotence": True,
     **HIGH_THROUGHPUT,
