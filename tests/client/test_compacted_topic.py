@@ -37,7 +37,7 @@ class World:
         )
 
     def consumer(self, fixed):
-        return self.clients.consumer("g", fixed=fixed)
+        return self.clients.consumer(fixed=fixed)
 
     def write(self, *values, partition=0):
         for value in values:
@@ -195,9 +195,12 @@ def test_a_recreated_topic_is_noticed_and_read_from_its_start(world):
 def test_a_record_that_is_too_large_leaves_nothing_behind(world):
     world.ensure()
     values = []
-    follower = world.follower(
-        lambda message: (values.append(message.value()), writer.note(message))
-    )
+
+    def apply(message):
+        values.append(message.value())
+        writer.note(message)
+
+    follower = world.follower(apply)
     writer = FencedWriter(
         follower,
         lambda fixed: world.clients.transactional_producer(fixed=fixed),

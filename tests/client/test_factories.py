@@ -58,8 +58,8 @@ def test_only_failures_are_reported_whatever_the_user_says(made):
 
 
 def test_a_consumer_commits_only_when_asked_to(made):
-    clients().consumer("g")
-    assert (made[0]["group.id"], made[0]["enable.auto.commit"]) == ("g", False)
+    clients().consumer()
+    assert (made[0]["group.id"], made[0]["enable.auto.commit"]) == ("strom", False)
 
 
 def test_librdkafka_takes_the_profiles():
@@ -69,7 +69,7 @@ def test_librdkafka_takes_the_profiles():
     one.producer({**factories.HIGH_THROUGHPUT, **factories.JAVA_PARTITIONER})
     one.reporting_producer({**factories.SINGLE_RECORDS, **factories.NO_CALLBACKS})
     one.transactional_producer(fixed={"transactional.id": "t"})
-    one.consumer("g", factories.READ_AHEAD).close()
+    one.consumer(factories.READ_AHEAD).close()
     one.admin()
 
 

@@ -82,7 +82,7 @@ class Failing:
         self.refreshed = 0
 
     def list_offsets(self, wanted, **_):
-        future = Future()
+        future: Future[SimpleNamespace] = Future()
         if self.codes:
             future.set_exception(KafkaException(KafkaError(self.codes.pop(0))))
         else:

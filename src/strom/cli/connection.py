@@ -3,7 +3,7 @@
 import functools
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,18 +13,16 @@ import click
 from strom.cli.printing import notice
 from strom.client.client_properties import parse_assignment, parse_properties, to_librdkafka
 from strom.client.connection_settings import DEFAULT_PORT, ConnectionSettings, parse_address
-from strom.client.factories import RESPONSE_S, KafkaClients
+from strom.client.factories import NOTHING, RESPONSE_S, KafkaClients, Properties
 from strom.model.errors import UserError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
-    from confluent_kafka.admin import AdminClient
 
     from strom.client.protocol_client import ProtocolClient
 
 DEFAULT_SERVERS = f"127.0.0.1:{DEFAULT_PORT}"
 SERVERS_VARIABLE = "STROM_BOOTSTRAP_SERVERS"
-CLIENT_ID = "strom-cli"
 # A script should hear of a dead broker in half a minute, not in librdkafka's five.
 DELIVERY_TIMEOUT_MS = 30_000
 
@@ -33,37 +31,24 @@ DELIVERY_TIMEOUT_MS = 30_000
 class Connection(KafkaClients):
     """The clients of a command: they fail at once, and clearly, if no broker listens."""
 
-    client_id: str = CLIENT_ID
-
-    def admin(self) -> "AdminClient":
-        """A client for topics and settings."""
-        self.check_reachable()
-        return super().admin()
+    client_id: str = "strom-cli"
 
     def producer(
         self,
-        defaults: Mapping[str, Any] | None = None,
-        *,
-        fixed: Mapping[str, Any] | None = None,
+        defaults: Properties = NOTHING,
         on_failure: Callable[..., None] | None = None,
+        *,
+        fixed: Properties = NOTHING,
     ) -> "Producer":
-        """A client that sends records, and calls back only for those that failed."""
-        self.check_reachable()
-        own = {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, **(defaults or {})}
-        return super().producer(own, fixed=fixed, on_failure=on_failure)
+        """A producer that gives up soon."""
+        own = {"delivery.timeout.ms": DELIVERY_TIMEOUT_MS, **defaults}
+        return super().producer(own, on_failure, fixed=fixed)
 
     def consumer(
-        self,
-        group: str = CLIENT_ID,
-        defaults: Mapping[str, Any] | None = None,
-        *,
-        fixed: Mapping[str, Any] | None = None,
+        self, defaults: Properties = NOTHING, *, fixed: Properties = NOTHING
     ) -> "Consumer":
-        """A client that reads records."""
-        self.check_reachable()
-        return super().consumer(
-            group, {"error_cb": _notice_once(), **(defaults or {})}, fixed=fixed
-        )
+        """A consumer that reports an outage on standard error."""
+        return super().consumer({"error_cb": _notice_once(), **defaults}, fixed=fixed)
 
     def protocol_client(self) -> "ProtocolClient":
         """A client for requests that librdkafka has no call for."""
@@ -72,6 +57,10 @@ class Connection(KafkaClients):
         if command := click.get_current_context(silent=True):
             command.call_on_close(client.close)
         return client
+
+    def _properties(self, defaults: Properties, fixed: Properties) -> dict[str, Any]:
+        self.check_reachable()
+        return super()._properties(defaults, fixed)
 
     def check_reachable(self) -> None:
         """Raise UserError, soon and in plain words, when no server listens at any address."""

@@ -85,11 +85,11 @@ def consume(
     settings: dict[str, Any] = {"isolation.level": isolation_level}
     limits = Limits(max_messages, timeout_ms)
     if group is not None:
-        consumer = connection.consumer(group, settings | group_settings(wanted.begin == START))
+        consumer = connection.consumer(settings | group_settings(group, wanted.begin == START))
         _check_topics(connection, consumer, topics)
         print_records(consumer, GroupReader(consumer, topics), formatter, limits)
         return
-    consumer = connection.consumer(defaults=settings | READ_ONLY)
+    consumer = connection.consumer(settings | READ_ONLY)
     partitions = _check_topics(connection, consumer, topics)
     if partition is not None:
         partitions = _only(partition, partitions, topics)

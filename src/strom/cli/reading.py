@@ -72,9 +72,10 @@ def plan_spans(
     }
 
 
-def group_settings(from_beginning: bool) -> dict[str, str]:
+def group_settings(group: str, from_beginning: bool) -> dict[str, str]:
     """Settings of a consumer in a group that commits exactly what a GroupReader has handed out."""
     return {
+        "group.id": group,
         "auto.offset.reset": "earliest" if from_beginning else "latest",
         "enable.auto.commit": "true",
         "enable.auto.offset.store": "false",

@@ -19,7 +19,7 @@ class Sender:
 
     def __init__(self, connection: Connection, topic: str, settings: Mapping[str, Any]) -> None:
         # One callback for all records: one per record would cost more than the rest of sending.
-        self._producer: Producer = connection.producer(settings, on_failure=self._on_delivery)
+        self._producer: Producer = connection.producer(settings, self._on_delivery)
         connection.metadata(self._producer)
         self._topic = topic
         self._failed = 0

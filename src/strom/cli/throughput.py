@@ -61,7 +61,7 @@ def consume_all(
     on_batch: Callable[[Sequence["Message"]], None] = lambda batch: None,
 ) -> tuple[int, float]:
     """Read `count` records from the beginning; returns how many came, and the seconds it took."""
-    consumer = connection.consumer(defaults=FAST_CONSUMER)
+    consumer = connection.consumer(FAST_CONSUMER)
     partitions = partitions_of(connection, consumer, [topic])
     received = 0
     started = time.perf_counter()

@@ -10,6 +10,7 @@ import click
 from strom.cli.connection import Connection, connection_options
 from strom.cli.printing import notice, print_json, print_table
 from strom.client.client_properties import parse_assignment
+from strom.client.kafka_errors import error_name
 from strom.client.topics import TopicAdmin, TopicDescription
 from strom.model.errors import UserError
 from strom.model.topics import is_internal
@@ -60,7 +61,7 @@ def create(
                 settings=changed,
             )
         except KafkaException as error:
-            if not (if_not_exists and error.args[0].name() == "TOPIC_ALREADY_EXISTS"):
+            if not (if_not_exists and error_name(error) == "TOPIC_ALREADY_EXISTS"):
                 raise
             notice(f"Topic {name} exists already.")
         else:

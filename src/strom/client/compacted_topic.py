@@ -160,7 +160,7 @@ class TopicFollower:
         ends = self._ends(timeout_s, committed=self._committed and not past_open_transactions)
         self.wait_for(
             lambda: all(self._positions[number] >= end for number, end in ends.items()),
-            deadline - time.monotonic(),
+            max(0.0, deadline - time.monotonic()),
         )
 
     def wait_for(self, is_reached: Callable[[], bool], timeout_s: float) -> None:
@@ -172,7 +172,7 @@ class TopicFollower:
         self.check()
         if not reached:
             raise CatchUpTimeout(
-                f"The topic {self.topic} could not be read to its end within {timeout_s:.0f} s."
+                f"The topic {self.topic} was not read to its end within {timeout_s:.1f} s."
             )
 
     def check(self) -> None:

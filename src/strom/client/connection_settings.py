@@ -5,13 +5,14 @@ Properties carry librdkafka's names. `client_properties` translates them from an
 
 import contextlib
 import os
-import ssl
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from strom.model.errors import UserError
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 DEFAULT_PORT: Final = 9092
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -75,12 +76,14 @@ class ConnectionSettings:
         algorithm = self.properties.get("ssl.endpoint.identification.algorithm", "https")
         return self.verifies_certificates and algorithm.strip().lower() == "https"
 
-    def ssl_context(self) -> ssl.SSLContext | None:
+    def ssl_context(self) -> "SSLContext | None":
         """The context for connections to brokers; None without TLS.
 
         UserError if a certificate or key cannot be read. Files are read at every call: keep the
         context for as long as the client lives.
         """
+        import ssl  # here, so that commands without TLS start without it
+
         if not self.uses_tls:
             return None
         if "ssl.keystore.location" in self.properties:
@@ -96,7 +99,9 @@ class ConnectionSettings:
         self._load_own_certificate(context)
         return context
 
-    def _context_of_authorities(self) -> ssl.SSLContext:
+    def _context_of_authorities(self) -> "SSLContext":
+        import ssl
+
         text = self.properties.get("ssl.ca.pem")
         place = self.properties.get("ssl.ca.location")
         if place == "probe":  # librdkafka's word for the system's authorities
@@ -107,7 +112,7 @@ class ConnectionSettings:
                 return ssl.create_default_context(capath=place, cadata=text)
             return ssl.create_default_context(cafile=place or None, cadata=text)
 
-    def _load_own_certificate(self, context: ssl.SSLContext) -> None:
+    def _load_own_certificate(self, context: "SSLContext") -> None:
         password = self.properties.get("ssl.key.password")
         with contextlib.ExitStack() as files:
             certificate = files.enter_context(self._file_of("ssl.certificate"))
@@ -121,6 +126,8 @@ class ConnectionSettings:
     @contextlib.contextmanager
     def _file_of(self, name: str) -> Iterator[str | None]:
         """The file that holds a certificate or key: Python's ssl takes no texts."""
+        import tempfile
+
         text = self.properties.get(f"{name}.pem")
         if text is None:
             yield self.properties.get(f"{name}.location")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from strom.client.protocol_client import ProtocolClient
 
 RESPONSE_S: Final = 5.0
+NOTHING: Final[Mapping[str, Any]] = {}
 
 HIGH_THROUGHPUT: Final[Mapping[str, Any]] = {
     "linger.ms": 5,
@@ -44,11 +45,7 @@ NO_CALLBACKS: Final[Mapping[str, Any]] = {
 }
 """For producers that expect to be fenced: every call raises it, so it is not logged."""
 
-_CONSUMER: Final[Mapping[str, Any]] = {
-    "enable.auto.commit": False,
-    # librdkafka waits a second whenever its local queue is full; that halves the rate of catching up.
-    "fetch.queue.backoff.ms": 10,
-}
+Properties = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -71,22 +68,22 @@ class KafkaClients:
         """A client for topics, groups and configurations. Its futures end with it: keep it."""
         from confluent_kafka.admin import AdminClient
 
-        return AdminClient(self._properties({}))
+        return AdminClient(self._properties({}, {}))
 
     def producer(
         self,
-        defaults: Mapping[str, Any] | None = None,
-        *,
-        fixed: Mapping[str, Any] | None = None,
+        defaults: Properties = NOTHING,
         on_failure: Callable[..., None] | None = None,
+        *,
+        fixed: Properties = NOTHING,
     ) -> "Producer":
         """An idempotent producer that calls back only for records that could not be written."""
         from confluent_kafka import Producer
 
-        return Producer(self._failures_only(defaults, fixed, on_failure))
+        return Producer(self._failures_only(defaults, on_failure, fixed))
 
     def reporting_producer(
-        self, defaults: Mapping[str, Any] | None = None, *, fixed: Mapping[str, Any] | None = None
+        self, defaults: Properties = NOTHING, *, fixed: Properties = NOTHING
     ) -> "Producer":
         """An idempotent producer that calls back for each record."""
         from confluent_kafka import Producer
@@ -95,27 +92,29 @@ class KafkaClients:
 
     def transactional_producer(
         self,
-        defaults: Mapping[str, Any] | None = None,
-        *,
-        fixed: Mapping[str, Any] | None = None,
+        defaults: Properties = NOTHING,
         on_failure: Callable[..., None] | None = None,
+        *,
+        fixed: Properties = NOTHING,
     ) -> "Producer":
         """As `producer`, and every call of it fails by raising a KafkaException."""
         from strom.client.transactional_producer import TransactionalProducer
 
-        return TransactionalProducer(self._failures_only(defaults, fixed, on_failure))
+        return TransactionalProducer(self._failures_only(defaults, on_failure, fixed))
 
     def consumer(
-        self,
-        group: str,
-        defaults: Mapping[str, Any] | None = None,
-        *,
-        fixed: Mapping[str, Any] | None = None,
+        self, defaults: Properties = NOTHING, *, fixed: Properties = NOTHING
     ) -> "Consumer":
-        """A consumer that commits when asked to. librdkafka requires a group id, member or not."""
+        """A consumer that commits when asked to."""
         from confluent_kafka import Consumer
 
-        own = {"group.id": group, **_CONSUMER, **(defaults or {})}
+        own = {
+            "group.id": self.client_id,  # librdkafka requires one, also of those that join no group
+            "enable.auto.commit": False,
+            # librdkafka waits a second whenever its local queue is full; that halves the rate.
+            "fetch.queue.backoff.ms": 10,
+            **defaults,
+        }
         return Consumer(self._properties(own, fixed))
 
     def protocol_client(self) -> "ProtocolClient":
@@ -143,35 +142,28 @@ class KafkaClients:
             raise
 
     def _failures_only(
-        self,
-        defaults: Mapping[str, Any] | None,
-        fixed: Mapping[str, Any] | None,
-        on_failure: Callable[..., None] | None,
+        self, defaults: Properties, on_failure: Callable[..., None] | None, fixed: Properties
     ) -> dict[str, Any]:
         # librdkafka then reports only what failed: a million records need no million callbacks.
-        made = self._idempotent(defaults, {**(fixed or {}), "delivery.report.only.error": True})
+        reports: dict[str, Any] = {"delivery.report.only.error": True}
         if on_failure is not None:
-            made["on_delivery"] = on_failure
-        return made
+            reports["on_delivery"] = on_failure
+        return self._idempotent(defaults, {**fixed, **reports})
 
-    def _idempotent(
-        self, defaults: Mapping[str, Any] | None, fixed: Mapping[str, Any] | None
-    ) -> dict[str, Any]:
-        made = self._properties(defaults or {}, fixed)
+    def _idempotent(self, defaults: Properties, fixed: Properties) -> dict[str, Any]:
+        made = self._properties(defaults, fixed)
         # librdkafka refuses to be idempotent with fewer acknowledgements, which a user may ask for.
         if str(made.get("acks", made.get("request.required.acks", "all"))) in {"all", "-1"}:
             made.setdefault("enable.idempotence", True)
         return made
 
-    def _properties(
-        self, defaults: Mapping[str, Any], fixed: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    def _properties(self, defaults: Properties, fixed: Properties) -> dict[str, Any]:
         return {
             "client.id": self.client_id,
             # librdkafka's own log lines are for developers: the property log_level brings them back.
             "log_level": 0,
             **defaults,
             **self.settings.properties,
-            **(fixed or {}),
+            **fixed,
             "bootstrap.servers": self.servers,
         }

@@ -181,17 +181,7 @@ class GroupAdmin:
 
     def committed(self, name: str) -> dict[TopicPartition, Committed]:
         """How far a group has read."""
-        from confluent_kafka import ConsumerGroupTopicPartitions
-
-        wanted = [ConsumerGroupTopicPartitions(name)]
-        found = _result(
-            lambda: self.client.list_consumer_group_offsets(wanted, request_timeout=REQUEST_SECONDS)
-        )
-        return {
-            TopicPartition(one.topic, one.partition): Committed(one.offset, one.leader_epoch)
-            for one in found.topic_partitions
-            if one.offset >= 0
-        }
+        return committed_offsets(self.client, name)
 
     def progress(self, group: GroupDescription) -> list[Progress]:
         """Every partition that the group reads or has read, members without any included."""
@@ -214,21 +204,11 @@ class GroupAdmin:
 
     def set_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Move a group that has no members."""
-        from confluent_kafka import ConsumerGroupTopicPartitions
-        from confluent_kafka import TopicPartition as Place
-
-        places = [Place(one.topic, one.partition, offset) for one, offset in offsets.items()]
-        wanted = [ConsumerGroupTopicPartitions(name, places)]
-        done = _result(
-            lambda: self.client.alter_consumer_group_offsets(
-                wanted, request_timeout=REQUEST_SECONDS
-            )
-        )
-        _raise_first(one.error for one in done.topic_partitions)
+        alter_offsets(self.client, name, offsets)
 
     def delete(self, name: str) -> None:
         """Delete a group that has no members, with its offsets."""
-        _result(lambda: self.client.delete_consumer_groups([name], request_timeout=REQUEST_SECONDS))
+        delete_group(self.client, name)
 
     def partitions_of(self, topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
         """The partitions of those topics that exist."""
@@ -245,6 +225,39 @@ class GroupAdmin:
         known = self.partitions_of({one.topic for one in partitions})
         wanted = [one for one in partitions if one in known.get(one.topic, ())]
         return list_offsets(self.client, wanted, OffsetSpec.latest())
+
+
+def committed_offsets(client: "AdminClient", name: str) -> dict[TopicPartition, Committed]:
+    """How far a group has read; empty if there is no such group."""
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    wanted = [ConsumerGroupTopicPartitions(name)]
+    found = _result(
+        lambda: client.list_consumer_group_offsets(wanted, request_timeout=REQUEST_SECONDS)
+    )
+    return {
+        TopicPartition(one.topic, one.partition): Committed(one.offset, one.leader_epoch)
+        for one in found.topic_partitions
+        if one.offset >= 0
+    }
+
+
+def alter_offsets(client: "AdminClient", name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Move a group that has no members."""
+    from confluent_kafka import ConsumerGroupTopicPartitions
+    from confluent_kafka import TopicPartition as Place
+
+    places = [Place(one.topic, one.partition, offset) for one, offset in offsets.items()]
+    wanted = [ConsumerGroupTopicPartitions(name, places)]
+    done = _result(
+        lambda: client.alter_consumer_group_offsets(wanted, request_timeout=REQUEST_SECONDS)
+    )
+    _raise_first(one.error for one in done.topic_partitions)
+
+
+def delete_group(client: "AdminClient", name: str) -> None:
+    """Delete a group that has no members, with its offsets."""
+    _result(lambda: client.delete_consumer_groups([name], request_timeout=REQUEST_SECONDS))
 
 
 def _result(ask: Callable[[], Mapping[str, Any]]) -> Any:

@@ -142,7 +142,7 @@ class KafkaLog:
 
         if group not in self._consumers:
             fixed = {"group.id": group, "enable.auto.commit": False}
-            self._consumers[group] = self._clients.consumer(group, fixed=fixed)
+            self._consumers[group] = self._clients.consumer(fixed=fixed)
         offsets = [TopicPartition(topic, p, offset) for p, offset in enumerate(position.next)]
         with contextlib.suppress(KafkaException):  # the next one brings it up to date
             self._consumers[group].commit(offsets=offsets, asynchronous=True)

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from strom.client.compacted_topic import (
     CatchUpTimeout,
@@ -19,7 +19,7 @@ from strom.registry.records import StateChange, TopicRecord, encode
 from strom.registry.refusals import RestError, store_failed, store_timed_out, too_large
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message, Producer
+    from confluent_kafka import Message
 
 TOPIC = "_schemas"
 CLIENT_ID = "strom-registry"
@@ -50,14 +50,17 @@ class SchemasLog:
         self._admin = self._clients.admin()
         self._follower = TopicFollower(
             self._admin,
-            self._make_consumer,
+            lambda fixed: self._clients.consumer(fixed=fixed),
             topic,
             self._take,
             committed=True,
             on_rewind=self._refuse_rewind,
         )
         self._writer = FencedWriter(
-            self._follower, self._make_producer, f"strom-registry-{topic}", RESPONSE_S
+            self._follower,
+            lambda fixed: self._clients.transactional_producer(fixed=fixed),
+            f"strom-registry-{topic}",
+            RESPONSE_S,
         )
 
     def start(self) -> None:
@@ -118,12 +121,6 @@ class SchemasLog:
             f"it was read up to offset {position} and begins again at {offset}, so it was truncated or "
             "recreated. Restart the registry to load what it holds now."
         )
-
-    def _make_consumer(self, fixed: Mapping[str, Any]) -> "Consumer":
-        return self._clients.consumer(CLIENT_ID, fixed=fixed)
-
-    def _make_producer(self, fixed: Mapping[str, Any]) -> "Producer":
-        return self._clients.transactional_producer(fixed=fixed)
 
     def _ensure_topic(self) -> int:
         from confluent_kafka import KafkaException

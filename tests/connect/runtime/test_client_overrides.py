@@ -190,7 +190,7 @@ def test_a_stored_configuration_is_checked_before_a_client_is_made():
         with pytest.raises(InvalidSettings, match=r"plugin\.library\.paths"):
             make()
     with pytest.raises(InvalidSettings, match=r"plugin\.library\.paths"):
-        clients.consumer("g", {})
+        clients.consumer({})
 
 
 def test_the_worker_itself_may_set_anything():

@@ -87,11 +87,11 @@ def kafka_console_consumer(
     settings = {"isolation.level": isolation_level}
     group = group or connection.settings.properties.get("group.id")
     if group is not None and partition is None:
-        consumer = connection.consumer(group, settings | group_settings(wanted.begin == START))
+        consumer = connection.consumer(settings | group_settings(group, wanted.begin == START))
         connection.metadata(consumer)
         reader: AssignedReader | GroupReader = GroupReader(consumer, [topic or f"^{include}"])
     else:
-        consumer = connection.consumer(defaults=settings | {"auto.offset.reset": "earliest"})
+        consumer = connection.consumer(settings | {"auto.offset.reset": "earliest"})
         find = _finder(connection, consumer, topic, include, partition)
         found = find()
         if not found:

@@ -25,7 +25,7 @@ from strom.cli.kafka_tools.iso_times import parse_datetime_ms, parse_duration_ms
 from strom.cli.offsets import END, START, Anchor, Point
 from strom.cli.printing import notice
 from strom.client.groups import RESETTABLE, GroupAdmin, GroupDescription, ListedGroup
-from strom.client.kafka_errors import kafka_exceptions, kafka_reason
+from strom.client.kafka_errors import error_name, kafka_exceptions, kafka_reason
 from strom.model.errors import ErrorCode, UserError
 from strom.model.patterns import compile_pattern
 from strom.model.topics import TopicPartition
@@ -209,7 +209,7 @@ def _delete(connection: Connection, admin: GroupAdmin, options: dict[str, Any]) 
             admin.delete(name)
             deleted.append(name)
         except kafka_exceptions() as error:
-            kind = error.args[0].name()
+            kind = error_name(error)
             failed[name] = (
                 _PREFIX + _EXCEPTIONS[kind] if kind in _EXCEPTIONS else kafka_reason(error)
             )

@@ -9,7 +9,7 @@ from strom.cli.connection import Connection
 from strom.cli.kafka_tools.flags import server_flags
 from strom.cli.printing import notice
 from strom.client.client_properties import parse_assignment
-from strom.client.kafka_errors import kafka_exceptions
+from strom.client.kafka_errors import error_name, kafka_exceptions
 from strom.client.topics import Partition, TopicAdmin, TopicDescription
 from strom.model.errors import UserError
 from strom.model.patterns import UserPattern, compile_pattern
@@ -83,7 +83,7 @@ def _create(admin: TopicAdmin, options: dict[str, Any]) -> None:
             assignment=_assignment(options["replica_assignment"]),
         )
     except KafkaException as error:
-        if not (options["if_not_exists"] and error.args[0].name() == "TOPIC_ALREADY_EXISTS"):
+        if not (options["if_not_exists"] and error_name(error) == "TOPIC_ALREADY_EXISTS"):
             raise
     else:
         click.echo(f"Created topic {name}.")

@@ -6,7 +6,6 @@ Settings of the worker that are for clients carry librdkafka's names, bare for a
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
@@ -15,9 +14,11 @@ from strom.client.connection_settings import ConnectionSettings
 from strom.client.factories import (
     HIGH_THROUGHPUT,
     JAVA_PARTITIONER,
+    NOTHING,
     READ_AHEAD,
     SINGLE_RECORDS,
     KafkaClients,
+    Properties,
 )
 from strom.connect.api import InvalidSettings
 from strom.connect.runtime.client_overrides import override_problems, overrides_of
@@ -25,7 +26,7 @@ from strom.connect.runtime.settings import CLIENT_PREFIXES, with_prefix, without
 
 CLIENT_ID = "strom-connect"
 _PRODUCER = {
-    # Not only by default: who overrides `acks` is refused rather than served without idempotence.
+    # Stated here too, so that an override of `acks` is refused, not served without idempotence.
     "acks": "all",
     "enable.idempotence": True,
     **HIGH_THROUGHPUT,
@@ -52,24 +53,20 @@ class Clients:
 
     def producer(
         self,
-        settings: Mapping[str, Any] | None = None,
+        settings: Properties = NOTHING,
         on_failure: Callable[..., None] | None = None,
     ) -> Producer:
         """A producer that calls back only for records that could not be written."""
-        own = {**_PRODUCER, **(settings or {})}
-        return self._of("producer").transactional_producer(own, on_failure=on_failure)
+        own = {**_PRODUCER, **settings}
+        return self._of("producer").transactional_producer(own, on_failure)
 
     def reporting_producer(self) -> Producer:
         """A producer for single records whose writing is waited for."""
         return self._of("producer").reporting_producer({**_PRODUCER, **SINGLE_RECORDS})
 
-    def consumer(self, group: str, settings: Mapping[str, Any]) -> Consumer:
-        """A consumer of a group."""
-        return self._of("consumer").consumer(group, {**READ_AHEAD, **settings})
-
-    def following_consumer(self, group: str, fixed: Mapping[str, Any]) -> Consumer:
-        """A consumer whose properties are `fixed`: no one's settings override them."""
-        return self._of("consumer").consumer(group, READ_AHEAD, fixed=fixed)
+    def consumer(self, settings: Properties = NOTHING, *, fixed: Properties = NOTHING) -> Consumer:
+        """A consumer; overrides change its `settings`, not what is `fixed`."""
+        return self._of("consumer").consumer({**READ_AHEAD, **settings}, fixed=fixed)
 
     def admin(self) -> AdminClient:
         """A client for topics and groups."""

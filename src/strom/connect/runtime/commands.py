@@ -1,10 +1,13 @@
 """What people ask of a group of workers. Any worker can do all of it: it writes to the topics."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 
+from strom.client.groups import Committed, alter_offsets, committed_offsets, delete_group
+from strom.client.kafka_errors import error_name
 from strom.connect.api import ConnectError, InvalidSettings, RetriableError, SinkConnector
 from strom.connect.api import TopicPartition as Place
 from strom.connect.runtime import masking
@@ -23,6 +26,7 @@ from strom.connect.runtime.state import (
 from strom.connect.runtime.stores import Record
 from strom.connect.runtime.worker import ConnectWorker
 from strom.model.settings import Kind
+from strom.model.topics import TopicPartition
 
 Offset = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 
@@ -135,19 +139,15 @@ class Commands:
         if self.kind(name) == "source":
             self._stores.offsets.look()
             return list(self._stores.offsets.of(name))
-        asked = ConsumerGroupTopicPartitions(group_of(name))
-        try:
-            answer = self.worker.admin.list_consumer_group_offsets([asked])
-            places = answer[group_of(name)].result().topic_partitions
-        except KafkaException:
-            return []
+        committed: Mapping[Any, Committed] = {}
+        with _group_calls(group_of(name)):
+            committed = committed_offsets(self.worker.admin, group_of(name))
         return [
             (
                 {"kafka_topic": place.topic, "kafka_partition": place.partition},
-                {"kafka_offset": place.offset},
+                {"kafka_offset": one.offset},
             )
-            for place in places
-            if place.offset >= 0
+            for place, one in committed.items()
         ]
 
     def alter_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
@@ -166,15 +166,11 @@ class Commands:
             forgotten: list[Offset] = [(one, None) for one, _ in self._stores.offsets.of(name)]
             self._write_offsets(name, forgotten)
             return
-        group = group_of(name)
         self._set_own_positions(name, self._beginnings(name))
-        try:
-            self.worker.admin.delete_consumer_groups([group])[group].result()
-        except KafkaException as error:
-            if error.args[0].name() != "GROUP_ID_NOT_FOUND":
-                raise RetriableError(f"The group {group}: {error.args[0].str()}") from None
+        with _group_calls(group_of(name)):
+            delete_group(self.worker.admin, group_of(name))
 
-    def _beginnings(self, name: str) -> list[TopicPartition]:
+    def _beginnings(self, name: str) -> dict[Place, int]:
         """The beginnings of all partitions that a sink may have read.
 
         The group may know less than the sink: with a deleted topic its offsets are gone.
@@ -184,7 +180,7 @@ class Commands:
         for topic in self._stores.topics(name):
             if topic in present:
                 known |= {(topic, partition) for partition in present[topic].partitions}
-        return [TopicPartition(topic, partition, 0) for topic, partition in sorted(known)]
+        return {Place(topic, partition): 0 for topic, partition in sorted(known)}
 
     def _write_offsets(self, name: str, offsets: Sequence[Offset]) -> None:
         records = self._stores.offsets.records(name, offsets)
@@ -192,37 +188,25 @@ class Commands:
         self._stores.offsets.look()
 
     def _alter_group(self, name: str, offsets: Sequence[Offset]) -> None:
-        group, places = group_of(name), []
+        wanted: dict[Place, int] = {}
         for partition, offset in offsets:
             try:
-                place = TopicPartition(
-                    str(partition["kafka_topic"]),
-                    int(partition["kafka_partition"]),
-                    0 if offset is None else int(offset["kafka_offset"]),
-                )
+                place = Place(str(partition["kafka_topic"]), int(partition["kafka_partition"]))
+                wanted[place] = 0 if offset is None else int(offset["kafka_offset"])
             except (KeyError, TypeError, ValueError):
                 raise Refused(
                     'The partition of a sink is {"kafka_topic": …, "kafka_partition": …}, its offset '
                     '{"kafka_offset": …}.'
                 ) from None
-            if place.offset < 0:
-                raise Refused(f"An offset is 0 or more, not {place.offset}.")
-            places.append(place)
-        self._check_there(places)
-        self._set_own_positions(name, places)
-        asked = ConsumerGroupTopicPartitions(group, places)
-        try:
-            altered = self.worker.admin.alter_consumer_group_offsets([asked])[group].result()
-        except KafkaException as error:
-            raise RetriableError(f"The group {group}: {error.args[0].str()}") from None
-        for place in altered.topic_partitions:
-            if place.error is not None:
-                raise RetriableError(
-                    f"The offset of topic {place.topic}, partition {place.partition} is not "
-                    f"changed: {place.error.str()}"
-                )
+            if wanted[place] < 0:
+                raise Refused(f"An offset is 0 or more, not {wanted[place]}.")
+        self._check_there(wanted)
+        self._set_own_positions(name, wanted)
+        with _group_calls(group_of(name)):
+            offsets_of_group = {TopicPartition(*place): one for place, one in wanted.items()}
+            alter_offsets(self.worker.admin, group_of(name), offsets_of_group)
 
-    def _check_there(self, places: Sequence[TopicPartition]) -> None:
+    def _check_there(self, places: Iterable[Place]) -> None:
         """Refuse partitions that are not there, before anything is changed."""
         present = self.worker.admin.list_topics(timeout=10).topics
         for place in places:
@@ -230,11 +214,10 @@ class Commands:
             if topic is None or place.partition not in topic.partitions:
                 raise Refused(f"There is no partition {place.partition} of a topic {place.topic}.")
 
-    def _set_own_positions(self, name: str, places: Sequence[TopicPartition]) -> None:
-        """Tell a sink that may store positions of its own; Refused if it cannot follow."""
+    def _set_own_positions(self, name: str, wanted: Mapping[Place, int]) -> None:
+        """Move a sink that may store positions of its own; Refused if it cannot follow."""
         made = self.worker.checker.make(self.connector(name).config)
-        if isinstance(made, SinkConnector) and places:
-            wanted = {Place(one.topic, one.partition): one.offset for one in places}
+        if isinstance(made, SinkConnector) and wanted:
             try:
                 made.set_positions(name, wanted)
             except RetriableError:
@@ -314,3 +297,13 @@ def _told(problems: Mapping[str, Sequence[str]]) -> str:
         + "\nYou can also find the above list of errors at the endpoint "
         "`/connector-plugins/{connectorType}/config/validate`"
     )
+
+
+@contextlib.contextmanager
+def _group_calls(group: str) -> Iterator[None]:
+    """RetriableError where Kafka cannot do it now; a group that does not exist has no offsets."""
+    try:
+        yield
+    except KafkaException as error:
+        if error_name(error) != "GROUP_ID_NOT_FOUND":
+            raise RetriableError(f"The group {group}: {error.args[0].str()}") from None

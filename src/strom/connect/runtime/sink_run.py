@@ -137,14 +137,14 @@ class SinkRun(Runner):
 
     def _make_consumer(self) -> Consumer:
         return self._job.clients.consumer(
-            group_of(self.unit.connector),
             {
+                "group.id": group_of(self.unit.connector),
                 "client.id": f"connector-consumer-{self.unit}",
                 "isolation.level": "read_committed",
                 "topic.metadata.refresh.interval.ms": 10_000,
                 "session.timeout.ms": self._job.session_ms,
                 "heartbeat.interval.ms": min(3000, self._job.session_ms // 3),
-            },
+            }
         )
 
     def _loop(self) -> None:

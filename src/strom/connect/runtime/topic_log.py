@@ -29,11 +29,9 @@ class TopicLog:
         self.topic = topic
         self._apply = apply
         self._admin = clients.admin()
-        # Demanded of every consumer, also of one that never joins a group.
-        group = f"strom-connect-log-{topic}"
         self._follower = TopicFollower(
             self._admin,
-            lambda fixed: clients.following_consumer(group, fixed),
+            lambda fixed: clients.consumer(fixed=fixed),
             topic,
             self._take,
             committed=committed,
