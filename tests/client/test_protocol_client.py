@@ -192,7 +192,7 @@ def test_a_coordinator_that_gets_ready_is_retried(broker, monkeypatch):
         ErrorCode.NOT_COORDINATOR,
         0,
     ]
-    waits = []
+    waits: list[float] = []
     monkeypatch.setattr("strom.client.protocol_client.time.sleep", waits.append)
 
     def found(request):
