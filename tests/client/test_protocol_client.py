@@ -139,6 +139,14 @@ def test_a_response_that_does_not_come_in_time_ends_the_connection(broker):
         assert beat(client).error_code == 0  # not the response that came late
 
 
+def test_a_request_without_time_left_is_not_sent(broker):
+    with client_of(broker) as client:
+        beat(client)
+        with pytest.raises(BrokerUnreachable, match="did not respond in time"):
+            beat(client, timeout_s=0)
+    assert broker.count(HeartbeatRequest) == 1
+
+
 def test_the_response_to_another_request_is_not_taken_for_this_ones(broker):
     broker.respond[HeartbeatRequest] = lambda _: (8).to_bytes(4, "big") + bytes(8)
     with client_of(broker) as client, pytest.raises(ProtocolError, match="another request"):
@@ -192,7 +200,7 @@ def test_a_coordinator_that_gets_ready_is_retried(broker, monkeypatch):
         ErrorCode.NOT_COORDINATOR,
         0,
     ]
-    waits = []
+    waits: list[float] = []
     monkeypatch.setattr("strom.client.protocol_client.time.sleep", waits.append)
 
     def found(request):

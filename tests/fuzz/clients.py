@@ -8,7 +8,8 @@ import time
 from types import TracebackType
 from typing import Self
 
-from strom.wire.kafka.codec import decode, encode
+from strom.client.connection_settings import ConnectionSettings
+from strom.client.protocol_client import ProtocolClient
 from strom.wire.kafka.messages.k00_produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -16,12 +17,15 @@ from strom.wire.kafka.messages.k00_produce import (
     TopicProduceData,
 )
 from strom.wire.kafka.records import Record, build_batch
+from strom.wire.kafka.schema import Versions
 from tests.fuzz.requests import api_versions_frame
 
 FETCH = 1
 SHARE_FETCH = 78
 PATIENCE_SECONDS = 20
 PROBE = 0x7ABCDEF0
+BY_NAME = Versions(3, 12)
+"""Later versions of Produce name topics by their ids."""
 
 
 def connect(bootstrap_servers: str, timeout: float = PATIENCE_SECONDS) -> socket.socket:
@@ -119,12 +123,12 @@ class HealthyClient:
 
     def _run(self) -> None:
         try:
-            with connect(self._address) as connected:
+            with ProtocolClient(ConnectionSettings(self._address), "healthy") as client:
                 for number in itertools.count():
                     if self._stop.wait(0.02):
                         return
                     began = time.monotonic()
-                    self._produce(connected, number)
+                    self._produce(client, number)
                     took = time.monotonic() - began
                     self.slowest_seconds = max(self.slowest_seconds, took)
                     self.produced += 1
@@ -132,7 +136,7 @@ class HealthyClient:
         except BaseException as problem:  # noqa: BLE001 - told by __exit__
             self.problem = problem
 
-    def _produce(self, connected: socket.socket, number: int) -> None:
+    def _produce(self, client: ProtocolClient, number: int) -> None:
         now_ms = time.time_ns() // 1_000_000
         batch = build_batch([Record(0, now_ms, None, b"%d" % number)])
         data = PartitionProduceData(index=0, records=memoryview(batch))
@@ -141,21 +145,8 @@ class HealthyClient:
             timeout_ms=10_000,
             topic_data=[TopicProduceData(name=self._topic, partition_data=[data])],
         )
-        body = struct.pack(">hhi", 0, 8, number) + b"\xff\xff" + encode(request, 8)
-        connected.sendall(struct.pack(">i", len(body)) + body)
-        stream = connected.makefile("rb", buffering=0)
-        (size,) = struct.unpack(">i", _exactly(stream, 4))
-        answer = _exactly(stream, size)
-        response = decode(ProduceResponse, 8, memoryview(answer), 4)
+        response = client.call(
+            request, ProduceResponse, versions=BY_NAME, timeout_s=PATIENCE_SECONDS
+        )
         assert response.responses[0].partition_responses[0].error_code == 0
         assert response.responses[0].partition_responses[0].base_offset == number
-
-
-def _exactly(stream: socket.SocketIO, size: int) -> bytes:
-    received = bytearray()
-    while len(received) < size:
-        data = stream.read(size - len(received))
-        if not data:
-            raise EOFError("the broker hung up on a healthy client")
-        received += data
-    return bytes(received)

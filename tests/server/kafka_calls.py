@@ -12,6 +12,7 @@ from strom.model.clock import Clock
 from strom.storage.files import FileSystem
 from strom.testing import ManualClock, MemoryFiles
 from strom.wire.kafka.codec import decode, encode
+from strom.wire.kafka.header import request_header, response_header
 from strom.wire.kafka.messages import RESPONSES
 from strom.wire.kafka.messages.k00_produce import (
     PartitionProduceData,
@@ -58,10 +59,9 @@ class Caller:
         async with asyncio.timeout(20):
             size = int.from_bytes(await self.reader.readexactly(4), "big")
             frame = await self.reader.readexactly(size)
-        schema = request.SCHEMA
-        flexible = version in schema.flexible and schema.api_key != 18
-        response = RESPONSES[schema.api_key]
-        return decode(response, version, memoryview(frame), 5 if flexible else 4)
+        key = request.SCHEMA.api_key
+        start = len(response_header(key, version, 0))
+        return decode(RESPONSES[key], version, memoryview(frame), start)
 
     async def is_closed(self) -> bool:
         """Whether the broker hangs up."""
@@ -78,15 +78,8 @@ class Caller:
 
 def frame_of(request: Request, version: int, correlation_id: int = 1) -> bytes:
     """A request as it goes over the wire, its length in front."""
-    schema = request.SCHEMA
-    header = (
-        schema.api_key.to_bytes(2, "big")
-        + version.to_bytes(2, "big", signed=True)
-        + correlation_id.to_bytes(4, "big")
-        + b"\x00\x04test"
-    )
-    tags = b"\0" if version in schema.flexible else b""
-    frame = header + tags + encode(request, version)
+    header = request_header(request.SCHEMA.api_key, version, correlation_id, "test")
+    frame = header + encode(request, version)
     return len(frame).to_bytes(4, "big") + frame
 
 

@@ -51,7 +51,8 @@ class BrokerConnection:
         client_id: str,
         timeout_s: float,
     ) -> None:
-        self._place = f"{address[0]}:{address[1]}"
+        host, port = address
+        self._place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
         self._versions: dict[int, Versions] = {}
@@ -64,7 +65,7 @@ class BrokerConnection:
             raise BrokerUnreachable(f"Cannot connect to {self._place}: {reason}.") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._start_tls(context, address[0], deadline)
+            self._start_tls(context, host, deadline)
             self._negotiate_versions(deadline)
             if mechanism := settings.sasl_mechanism:
                 self._authenticate(mechanism, settings, deadline)
@@ -98,8 +99,11 @@ class BrokerConnection:
         versions: Versions | None = None,
     ) -> R:
         """Send a request, in `versions` or any stable one, and return the broker's response."""
+        if RESPONSES[request.SCHEMA.api_key] is not response:
+            raise TypeError(f"{response.__name__} is not the response to {type(request).__name__}")
         version = self.version_of(type(request), versions or request.SCHEMA.stable)
-        return self._call(request, response, version, time.monotonic() + timeout_s)
+        body, start = self._exchange(request, version, time.monotonic() + timeout_s)
+        return self._decoded(response, version, body, start)
 
     def is_reusable(self) -> bool:
         """Whether the next request may be sent here.
@@ -122,8 +126,8 @@ class BrokerConnection:
     def _start_tls(self, context: ssl.SSLContext | None, host: str, deadline: float) -> None:
         if context is None:
             return
-        self._socket.settimeout(_left(deadline))
         try:
+            self._socket.settimeout(_left(deadline))
             self._socket = context.wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             reason = (
@@ -154,7 +158,7 @@ class BrokerConnection:
         handshake = self.call(
             SaslHandshakeRequest(mechanism=mechanism),
             SaslHandshakeResponse,
-            _left(deadline),
+            deadline - time.monotonic(),
             _HANDSHAKE,
         )
         if handshake.error_code:
@@ -167,12 +171,12 @@ class BrokerConnection:
             answer = self.call(
                 SaslAuthenticateRequest(auth_bytes=message),
                 SaslAuthenticateResponse,
-                _left(deadline),
+                deadline - time.monotonic(),
             )
             if answer.error_code:
+                reason = (answer.error_message or "authentication failed").rstrip(".")
                 raise AuthenticationFailed(
-                    f"The broker at {self._place} rejects user {settings.sasl_username!r}: "
-                    f"{answer.error_message or 'authentication failed'}."
+                    f"The broker at {self._place} rejects user {settings.sasl_username!r}: {reason}."
                 )
             if answer.session_lifetime_ms:
                 lifetime_s = answer.session_lifetime_ms / 1000
@@ -180,12 +184,6 @@ class BrokerConnection:
             return answer.auth_bytes
 
         authenticate(mechanism, settings.sasl_username, settings.sasl_password, exchange)
-
-    def _call(self, request: Request, response: type[R], version: int, deadline: float) -> R:
-        if RESPONSES[request.SCHEMA.api_key] is not response:
-            raise TypeError(f"{response.__name__} is not the response to {type(request).__name__}")
-        body, start = self._exchange(request, version, deadline)
-        return self._decoded(response, version, body, start)
 
     def _exchange(self, request: Request, version: int, deadline: float) -> tuple[bytes, int]:
         """Send a request; the frame that comes back, and where its body starts."""
@@ -213,7 +211,7 @@ class BrokerConnection:
         except BaseException:
             self.close()
             raise
-        # A tagged field in the header would be new: Kafka has defined none, and no client sends one.
+        # Kafka has defined no tagged field for the header of responses.
         if not body.startswith(expected):
             self.close()
             raise ProtocolError(f"The broker at {self._place} responded to another request.")
@@ -247,5 +245,8 @@ def check(number: int, message: str | None = None) -> None:
 
 
 def _left(deadline: float) -> float:
-    # Never 0, which would make the socket non-blocking.
-    return max(0.001, deadline - time.monotonic())
+    """Seconds for the next call of the socket; a peer that sends byte by byte cannot prolong them."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left

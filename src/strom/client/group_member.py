@@ -187,11 +187,12 @@ class ClassicGroupMember:
         """Renew the lease if there was no error."""
         if error == ErrorCode.REBALANCE_IN_PROGRESS:
             raise RebalanceInProgress
-        if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}:
-            if error == ErrorCode.UNKNOWN_MEMBER_ID:
-                self._member_id = ""
-            self.give_up_lease()
-            raise MemberEvicted(ErrorCode(error).text)
+        if error == ErrorCode.UNKNOWN_MEMBER_ID:
+            self._member_id = ""
+        for code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            if error == code:
+                self.give_up_lease()
+                raise MemberEvicted(code.text)
         if error in {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}:
             self._coordinator = None
         check(error)

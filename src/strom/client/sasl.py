@@ -12,7 +12,7 @@ from strom.model.errors import UserError
 MAX_ITERATIONS: Final = 1_000_000
 """The server chooses how much work the client does, before it has proved who it is.
 
-Kafka stores at most 16,384 iterations and OWASP recommends 600,000; a million takes half a second.
+Kafka stores at most 16,384 iterations and OWASP recommends 600,000; a million takes up to a second.
 scramp alone accepts ten million. It refuses fewer than 4,096, the minimum of RFC 7677 and of Kafka.
 """
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -2,7 +2,9 @@
 
 import shutil
 import socket
+import tempfile
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -19,28 +21,26 @@ IS_ENCRYPTED = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 
 
 @pytest.fixture(scope="module", params=["ecdsa", "ed25519"])
-def encrypting(request, tmp_path_factory):
+def encrypting(request):
     """A PostgreSQL with TLS, whose certificate allows channel binding or does not."""
     try:
         postgres.locate()
     except postgres.UnavailableError as reason:
         pytest.skip(f"no real PostgreSQL: {reason}")
     server = postgres.RealPostgres(settings=postgres.FOR_TESTS, password=PASSWORD)
-    folder = tmp_path_factory.mktemp("tls")
-    made = make_certificate(folder, is_ed25519=request.param == "ed25519")
-    if debian.is_root():
-        folder.chmod(0o755)
-        for parent in (*folder.parents[:2],):
-            parent.chmod(0o755)
-        for path in made:
-            shutil.chown(path, server.user)
-    server.settings |= {
-        "ssl": "on",
-        "ssl_cert_file": str(made.certificate),
-        "ssl_key_file": str(made.key),
-    }
-    with server:
-        yield server, request.param
+    # Not below pytest's folders, which the server's own user may not enter.
+    with tempfile.TemporaryDirectory() as folder:
+        made = make_certificate(Path(folder), is_ed25519=request.param == "ed25519")
+        if debian.is_root():
+            for path in (Path(folder), *made):
+                shutil.chown(path, server.user)
+        server.settings |= {
+            "ssl": "on",
+            "ssl_cert_file": str(made.certificate),
+            "ssl_key_file": str(made.key),
+        }
+        with server:
+            yield server, request.param
 
 
 def address_of(server, mode, password=None):

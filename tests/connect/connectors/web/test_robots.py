@@ -62,3 +62,31 @@ def test_what_names_nobody_forbids_nothing(text):
 def test_many_stars_take_no_time():
     rules = "User-agent: *\nDisallow: /" + "a*" * 50 + "b$"
     assert Robots(rules, "strom").allows("/" + "a" * 5000)
+
+
+def test_a_rule_and_a_path_that_are_encoded_differently_fit():
+    robots = Robots("User-agent: *\nDisallow: /caf%C3%A9\nDisallow: /a%2fb", "strom")
+    assert not robots.allows("/café/menu")
+    assert not robots.allows("/caf%c3%a9")
+    assert robots.allows("/a/b")
+
+
+@pytest.mark.parametrize("agent", ["str", "my-strom", "strom-2", "strom*"])
+def test_rules_for_a_name_that_only_resembles_ours_are_not_for_us(agent):
+    robots = Robots(f"User-agent: {agent}\nDisallow: /\n\nUser-agent: *\nDisallow: /x", "strom/1.0")
+    assert robots.allows("/a")
+    assert not robots.allows("/x")
+
+
+@pytest.mark.parametrize("name", ["User-agent", "useragent", "User Agent"])
+def test_a_rule_is_stored_once_however_many_agents_it_is_for(name):
+    agents = "\n".join(f"{name}: agent{number}" for number in range(5_000))
+    rules = "\n".join(f"Disallow: /{number}" for number in range(5_000))
+    robots = Robots(f"{agents}\n{name}: strom\n{rules}", "strom")
+    assert not robots.allows("/4999")
+    assert len(robots._rules._user_agents) == 2
+
+
+@pytest.mark.parametrize("path", ["//[", "/%", "/\ud800", "/?#"])
+def test_any_path_is_allowed_or_not(path):
+    assert Robots("User-agent: *\nDisallow: /x", "strom").allows(path)
