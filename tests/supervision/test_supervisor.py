@@ -21,7 +21,9 @@ class Supervised(Supervisor):
     """With its child at hand, and what it reports."""
 
     def __init__(self, program, policy):
-        self.child = ChildProcess("The child", [sys.executable, "-c", program], on_line=str)
+        self.child = ChildProcess(
+            "The child", [sys.executable, "-c", program], on_line=lambda _: None
+        )
         self.reports: queue.Queue[str] = queue.Queue()
         super().__init__(self.child, self.reports.put, policy, chance=lambda: 0.0)
 
