@@ -6,7 +6,7 @@ import pytest
 
 from strom import pipelines as p
 from strom.model.errors import UserError
-from strom.pipelines.definitions.keys import parse_duration
+from strom.model.settings import parse_duration
 from strom.pipelines.definitions.types import parse_schema, spark_spelling
 
 clicks = p.Stream("clicks", schema="user STRING, page STRING, ms INT, at TIMESTAMP", time="at")

@@ -18,19 +18,23 @@ WAIT = "import signal; signal.pause()\n"
 PATIENCE_S = 30
 
 
+class OfText(ChildProcess):
+    """Runs a program's text, and keeps its lines."""
+
+    def __init__(self, program, **options):
+        self.lines: list[str] = []
+        command = [sys.executable, "-c", program]
+        super().__init__("the child", command, on_line=self.lines.append, **options)
+
+
 @pytest.fixture
 def child():
     """Makes children of a program's text; their lines are in `lines`."""
     made = []
 
     def make(program, **options):
-        lines = []
-        one = ChildProcess(
-            "the child", [sys.executable, "-c", program], on_line=lines.append, **options
-        )
-        one.lines = lines
-        made.append(one)
-        return one
+        made.append(OfText(program, **options))
+        return made[-1]
 
     yield make
     for one in made:

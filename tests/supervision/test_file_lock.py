@@ -8,6 +8,7 @@ import sys
 import threading
 
 import pytest
+from filelock import lock_descriptor
 
 from strom.model.errors import UserError
 from strom.storage.directory import DataDirectory
@@ -109,7 +110,7 @@ def test_locked_waits_for_its_turn(tmp_path):
 
 def test_a_lock_whose_file_was_removed_is_not_taken_for_the_new_one(tmp_path, monkeypatch):
     path = tmp_path / "lock"
-    really_lock = file_lock.lock_descriptor
+    really_lock = lock_descriptor
     removals = iter((True,))
 
     def remove_before(descriptor, *, blocking):

@@ -29,7 +29,8 @@ POLICY = RetryPolicy(1, 4, attempts=4)
 
 
 def test_the_result_comes_after_growing_pauses():
-    pauses, seen = [], []
+    pauses: list[float] = []
+    seen = []
     result = retry(
         Failing(3),
         POLICY,

@@ -17,16 +17,24 @@ PATIENCE_S = 30
 QUICK = RetryPolicy(0.01, 0.02)
 
 
+class Supervised(Supervisor):
+    """With its child at hand, and what it reports."""
+
+    def __init__(self, program, policy):
+        self.child = ChildProcess(
+            "The child", [sys.executable, "-c", program], on_line=lambda _: None
+        )
+        self.reports: queue.Queue[str] = queue.Queue()
+        super().__init__(self.child, self.reports.put, policy, chance=lambda: 0.0)
+
+
 @pytest.fixture
 def supervise():
     """Makes supervisors of a program's text; what they report is in `reports`."""
     made = []
 
     def make(program, policy=QUICK):
-        reports = queue.Queue()
-        child = ChildProcess("The child", [sys.executable, "-c", program], on_line=lambda _: None)
-        one = Supervisor(child, reports.put, policy, chance=lambda: 0.0)
-        one.child, one.reports = child, reports
+        one = Supervised(program, policy)
         made.append(one)
         one.start()
         return one

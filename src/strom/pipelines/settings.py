@@ -14,7 +14,7 @@ from strom.model.settings import Definition, Kind, Settings, declared, setting
 
 FILE = "strom.toml"
 _PORTS = {"minimum": 1, "maximum": 65535}
-_ITS_TYPE: dict[Kind, tuple[type, str]] = {
+_ITS_TYPE: dict[Kind, tuple[type[Any], str]] = {
     Kind.STRING: (str, "a string"),
     Kind.INT: (int, "an integer"),
     Kind.DURATION: (str, "a string like '10 seconds'"),
