@@ -40,20 +40,22 @@ def test_health_is_only_read():
         assert b"allow: GET, HEAD" in raw
 
 
-async def on_loop():
-    return b'{"made": "on the loop"}'
+async def scrape(accept):
+    return b'{"accepted": "%s"}' % accept.encode(), "text/plain; version=0.0.4; charset=utf-8"
 
 
-@pytest.mark.parametrize(
-    ("metrics", "made"),
-    [(lambda: b'{"made": "in a thread"}', "in a thread"), (on_loop, "on the loop")],
-)
-def test_metrics_are_guarded(metrics, made):
-    with running(metrics=metrics) as server:
-        assert server.get(b"/metrics") == (200, {"made": made})
+def test_metrics_are_guarded_and_only_read():
+    with running(metrics=scrape) as server:
+        accept = b"Accept: application/openmetrics-text"
+        assert server.get(b"/metrics", HOST.strip(), accept) == (
+            200,
+            {"accepted": "application/openmetrics-text"},
+        )
         assert server.get(b"/metrics", FOREIGN)[0] == 403
-        raw = server.exchange(b"GET /metrics HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        end = b" /metrics HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+        raw = server.exchange(b"GET" + end)
         assert b"content-type: text/plain; version=0.0.4; charset=utf-8" in raw
+        assert server.exchange(b"DELETE" + end).startswith(b"HTTP/1.1 405")
 
 
 def test_without_metrics_the_path_is_the_applications():
@@ -62,7 +64,7 @@ def test_without_metrics_the_path_is_the_applications():
 
 
 def test_metrics_that_fail_are_an_internal_error(caplog):
-    def fail():
+    async def fail(accept):
         raise RuntimeError("hunter2")
 
     with running(metrics=fail) as server:
@@ -72,7 +74,7 @@ def test_metrics_that_fail_are_an_internal_error(caplog):
 
 
 def test_requests_are_authenticated_behind_the_guard():
-    with running(authenticate=LOGIN, metrics=lambda: b"{}") as server:
+    with running(authenticate=LOGIN, metrics=scrape) as server:
         local = HOST.strip()
         assert server.get(b"/a", local, authorization(b"guest:s3cret"))[1]["user"] == "guest"
         assert server.get(b"/a")[0] == 401

@@ -1,7 +1,6 @@
 """What every HTTP interface has around its calls: guard, authentication, errors, health, metrics."""
 
 import asyncio
-import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
@@ -20,14 +19,18 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
-Metrics: TypeAlias = Callable[[], bytes | Awaitable[bytes]]
-"""Makes the text for Prometheus. A plain function runs in a thread, a coroutine on the event loop."""
+Scrape: TypeAlias = Callable[[str], Awaitable[tuple[bytes, str]]]
+"""Takes an Accept header, and returns all metrics with their content type. It must not block."""
 NotReady: TypeAlias = Callable[[], str | None]
 """Returns why the interface cannot serve at present, or None if it can. It must not block."""
 
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _NAMES = {name.encode("ascii"): name for name in HEADERS}
 _HEALTH = "/health/"
+
+
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Respond that there is no such path."""
+    raise HttpError(404)
 
 
 class HttpApplication:
@@ -35,13 +38,13 @@ class HttpApplication:
 
     def __init__(
         self,
-        app: Asgi,
+        app: Asgi = not_found,
         *,
         guard: Guard,
         errors: ErrorFormat,
         authenticate: Authenticate | None = None,
         not_ready: NotReady = lambda: None,
-        metrics: Metrics | None = None,
+        metrics: Scrape | None = None,
     ) -> None:
         self.errors = errors
         self._app = app
@@ -84,8 +87,10 @@ class HttpApplication:
         if refusal is not None:
             raise refusal
         user = await self._authenticate(head) if self._authenticate is not None else None
-        if path == "/metrics" and self._metrics is not None and scope["method"] in ("GET", "HEAD"):
-            await respond(send, 200, await _written(self._metrics), METRICS_TYPE)
+        if path == "/metrics" and self._metrics is not None:
+            _check_is_read(scope)
+            accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
+            await respond(send, 200, *await self._metrics(accept))
             return
         await self._app({**scope, "path": path, "user": user}, receive, send)
 
@@ -96,8 +101,7 @@ class HttpApplication:
             reason = self._not_ready()
         else:
             return False
-        if scope["method"] not in ("GET", "HEAD"):
-            raise HttpError(405, headers={"Allow": "GET, HEAD"})
+        _check_is_read(scope)
         status = {"status": "ok"} if reason is None else {"status": "unavailable", "reason": reason}
         await respond(send, 200 if reason is None else 503, json.dumps(status).encode())
         return True
@@ -129,9 +133,9 @@ async def respond(
     await send({"type": "http.response.body", "body": body})
 
 
-async def _written(metrics: Metrics) -> bytes:
-    text = await asyncio.to_thread(metrics)
-    return await text if inspect.isawaitable(text) else text
+def _check_is_read(scope: Scope) -> None:
+    if scope["method"] not in ("GET", "HEAD"):
+        raise HttpError(405, headers={"Allow": "GET, HEAD"})
 
 
 def _head_of(scope: Scope) -> RequestHead:

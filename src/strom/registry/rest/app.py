@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
-from strom.http.application import HttpApplication, Metrics, respond
+from strom.http.application import HttpApplication, Scrape, respond
 from strom.http.guard import Guard
 from strom.http.routing import EncodedRoute, make_router
 from strom.registry.refusals import store_failed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LONGEST_ID = 10
 
 
-def make_app(registry: Registry, guard: Guard, metrics: Metrics | None = None) -> HttpApplication:
+def make_app(registry: Registry, guard: Guard, metrics: Scrape | None = None) -> HttpApplication:
     """The interface over a registry that has been started, for requests that the guard allows."""
 
     def root(request: Request) -> Response:

@@ -5,13 +5,13 @@ from strom.connect.runtime.rest import connectors, plugins
 from strom.connect.runtime.rest.answers import make_error_format, make_route
 from strom.connect.runtime.settings import WorkerSettings
 from strom.connect.runtime.worker import ConnectWorker, split_texts
-from strom.http.application import HttpApplication, Metrics
+from strom.http.application import HttpApplication, Scrape
 from strom.http.guard import Guard
 from strom.http.routing import make_router
 from strom.http.server import HttpListener, HttpServer, HttpThread
 
 
-def make_app(worker: ConnectWorker, metrics: Metrics | None = None) -> HttpApplication:
+def make_app(worker: ConnectWorker, metrics: Scrape | None = None) -> HttpApplication:
     """The application, for any ASGI server."""
     settings, commands = worker.settings, Commands(worker)
 
