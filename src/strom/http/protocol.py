@@ -123,7 +123,7 @@ class LimitedHttpProtocol(H11Protocol):
         slots: Slots | None,
     ) -> None:
         super().__init__(config, server_state, {}, asyncio.get_running_loop())
-        self.conn = StrictConnection(limits)
+        self.conn = self._strict = StrictConnection(limits)
         self.logger = log
         self.access_log = False
         self.timeout_keep_alive = limits.idle_s  # type: ignore[assignment]
@@ -198,10 +198,10 @@ class LimitedHttpProtocol(H11Protocol):
 
     def shutdown(self) -> None:
         """Close when the current response is complete; now if there is none."""
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-        else:
+        if self._is_responding():
             self.cycle.keep_alive = False
+        else:
+            self.transport.close()
 
     def abort(self) -> None:
         """Close without waiting for the current response."""
@@ -228,15 +228,19 @@ class LimitedHttpProtocol(H11Protocol):
 
     def _disconnect_application(self) -> None:
         """Have the application learn that its client is gone: what it sends is discarded."""
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._is_responding():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+
+    def _is_responding(self) -> bool:
+        # Before the first request, uvicorn's cycle is None.
+        return not getattr(self.cycle, "response_complete", True)
 
     def _watch_reading(self) -> None:
         if self._is_lingering:
             return
         state = self.conn.their_state
-        if state is h11.IDLE and self.conn.has_partial_head():
+        if state is h11.IDLE and self._strict.has_partial_head():
             self._watch("head", self._limits.head_s)
         elif state is h11.SEND_BODY:
             self._watch("body", self._limits.body_s)
