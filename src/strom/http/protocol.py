@@ -6,6 +6,7 @@ strom's interfaces notices beside its own work. HTTP/2 will be another class bes
 """
 
 import asyncio
+import functools
 import logging
 import re
 import sys
@@ -27,6 +28,12 @@ log.setLevel(logging.ERROR)
 
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:([^\r]*)")
+
+
+@functools.lru_cache(maxsize=1)
+def _date_header(now_s: int) -> list[tuple[bytes, bytes]]:
+    """RFC 9110, section 6.6.1: responses have a Date. uvicorn sets it in its own `Server`."""
+    return [(b"date", formatdate(now_s, usegmt=True).encode("ascii"))]
 
 
 class Slots(Protocol):
@@ -158,7 +165,7 @@ class LimitedHttpProtocol(H11Protocol):
         """Read requests."""
         if self._is_lingering:
             return
-        self._set_date()
+        self.server_state.default_headers = _date_header(int(time.time()))
         super().data_received(data)
         self._watch_reading()
 
@@ -273,14 +280,6 @@ class LimitedHttpProtocol(H11Protocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
-
-    def _set_date(self) -> None:
-        """RFC 9110, section 6.6.1: responses have a Date. It is written once a second."""
-        now = int(time.time())
-        state: Any = self.server_state
-        if getattr(state, "date_s", None) != now:
-            state.date_s = now
-            state.default_headers = [(b"date", formatdate(now, usegmt=True).encode("ascii"))]
 
     def _to_bytes(self, error: HttpError) -> bytes:
         body = self._errors.body(error)
