@@ -40,16 +40,22 @@ def test_health_is_only_read():
         assert b"allow: GET, HEAD" in raw
 
 
-async def metrics(accept):
-    return b'{"accept": "%s"}' % accept.encode(), "text/plain; version=0.0.4; charset=utf-8"
+async def scrape(accept):
+    return b'{"accepted": "%s"}' % accept.encode(), "text/plain; version=0.0.4; charset=utf-8"
 
 
-def test_metrics_are_guarded():
-    with running(metrics=metrics) as server:
-        assert server.get(b"/metrics", HOST.strip(), b"Accept: x/y") == (200, {"accept": "x/y"})
+def test_metrics_are_guarded_and_only_read():
+    with running(metrics=scrape) as server:
+        accept = b"Accept: application/openmetrics-text"
+        assert server.get(b"/metrics", HOST.strip(), accept) == (
+            200,
+            {"accepted": "application/openmetrics-text"},
+        )
         assert server.get(b"/metrics", FOREIGN)[0] == 403
-        raw = server.exchange(b"GET /metrics HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        end = b" /metrics HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
+        raw = server.exchange(b"GET" + end)
         assert b"content-type: text/plain; version=0.0.4; charset=utf-8" in raw
+        assert server.exchange(b"DELETE" + end).startswith(b"HTTP/1.1 405")
 
 
 def test_a_head_request_for_metrics_gets_no_body():
@@ -75,7 +81,7 @@ def test_metrics_that_fail_are_an_internal_error(caplog):
 
 
 def test_requests_are_authenticated_behind_the_guard():
-    with running(authenticate=LOGIN, metrics=metrics) as server:
+    with running(authenticate=LOGIN, metrics=scrape) as server:
         local = HOST.strip()
         assert server.get(b"/a", local, authorization(b"guest:s3cret"))[1]["user"] == "guest"
         assert server.get(b"/a")[0] == 401

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -110,3 +112,8 @@ def test_a_server_that_never_started_lets_its_port_go():
     app = HttpApplication(SmallApp(), guard=Guard.create("127.0.0.1"), errors=PLAIN)
     HttpThread(HttpServer(app, listener), "never").stop()
     listen(port=listener.port).close()
+
+
+def test_a_broker_imports_no_http_server_before_it_needs_one():
+    check = "import sys, strom.app; assert not {'h11', 'starlette', 'uvicorn'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", check], check=True)

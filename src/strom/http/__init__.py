@@ -1,1 +1,1 @@
-"""What all HTTP servers of strom share."""
+"""The HTTP server of every interface, with the guard in front of it."""

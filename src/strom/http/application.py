@@ -19,8 +19,8 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = Iterable[tuple[bytes, bytes]]
 
-Metrics: TypeAlias = Callable[[str], Awaitable[tuple[bytes, str]]]
-"""Renders metrics for an `Accept` header: the body and its content type."""
+Scrape: TypeAlias = Callable[[str], Awaitable[tuple[bytes, str]]]
+"""Takes an Accept header, and returns all metrics with their content type. It must not block."""
 NotReady: TypeAlias = Callable[[], str | None]
 """Returns why the interface cannot serve at present, or None if it can. It must not block."""
 
@@ -28,18 +28,23 @@ _NAMES = {name.encode("ascii"): name for name in HEADERS}
 _HEALTH = "/health/"
 
 
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    """Respond that there is no such path."""
+    raise HttpError(404)
+
+
 class HttpApplication:
     """An ASGI application that passes allowed requests to `app`, with their path still encoded."""
 
     def __init__(
         self,
-        app: Asgi,
+        app: Asgi = not_found,
         *,
         guard: Guard,
         errors: ErrorFormat,
         authenticate: Authenticate | None = None,
         not_ready: NotReady = lambda: None,
-        metrics: Metrics | None = None,
+        metrics: Scrape | None = None,
     ) -> None:
         self.errors = errors
         self._app = app
@@ -82,8 +87,10 @@ class HttpApplication:
         if refusal is not None:
             raise refusal
         user = await self._authenticate(head) if self._authenticate is not None else None
-        if path == "/metrics" and self._metrics is not None and scope["method"] in ("GET", "HEAD"):
-            await respond(send, 200, *await self._metrics(_accept(scope)))
+        if path == "/metrics" and self._metrics is not None:
+            _check_is_read(scope)
+            accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
+            await respond(send, 200, *await self._metrics(accept))
             return
         await self._app({**scope, "path": path, "user": user}, receive, send)
 
@@ -94,8 +101,7 @@ class HttpApplication:
             reason = self._not_ready()
         else:
             return False
-        if scope["method"] not in ("GET", "HEAD"):
-            raise HttpError(405, headers={"Allow": "GET, HEAD"})
+        _check_is_read(scope)
         status = {"status": "ok"} if reason is None else {"status": "unavailable", "reason": reason}
         await respond(send, 200 if reason is None else 503, json.dumps(status).encode())
         return True
@@ -127,9 +133,9 @@ async def respond(
     await send({"type": "http.response.body", "body": body})
 
 
-def _accept(scope: Scope) -> str:
-    fields = [value for name, value in scope["headers"] if name == b"accept"]
-    return b", ".join(fields).decode("latin-1")
+def _check_is_read(scope: Scope) -> None:
+    if scope["method"] not in ("GET", "HEAD"):
+        raise HttpError(405, headers={"Allow": "GET, HEAD"})
 
 
 def _head_of(scope: Scope) -> RequestHead:

@@ -6,6 +6,7 @@ strom's interfaces notices beside its own work. HTTP/2 will be another class bes
 """
 
 import asyncio
+import functools
 import logging
 import re
 import sys
@@ -27,6 +28,12 @@ log.setLevel(logging.ERROR)
 
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:([^\r]*)")
+
+
+@functools.lru_cache(maxsize=1)
+def _date_header(now_s: int) -> list[tuple[bytes, bytes]]:
+    """RFC 9110, section 6.6.1: responses have a Date. uvicorn sets it in its own `Server`."""
+    return [(b"date", formatdate(now_s, usegmt=True).encode("ascii"))]
 
 
 class Slots(Protocol):
@@ -123,7 +130,7 @@ class LimitedHttpProtocol(H11Protocol):
         slots: Slots | None,
     ) -> None:
         super().__init__(config, server_state, {}, asyncio.get_running_loop())
-        self.conn = StrictConnection(limits)
+        self.conn = self._strict = StrictConnection(limits)
         self.logger = log
         self.access_log = False
         self.timeout_keep_alive = limits.idle_s  # type: ignore[assignment]
@@ -158,7 +165,7 @@ class LimitedHttpProtocol(H11Protocol):
         """Read requests."""
         if self._is_lingering:
             return
-        self._set_date()
+        self.server_state.default_headers = _date_header(int(time.time()))
         super().data_received(data)
         self._watch_reading()
 
@@ -198,10 +205,10 @@ class LimitedHttpProtocol(H11Protocol):
 
     def shutdown(self) -> None:
         """Close when the current response is complete; now if there is none."""
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.close()
-        else:
+        if self._is_responding():
             self.cycle.keep_alive = False
+        else:
+            self.transport.close()
 
     def abort(self) -> None:
         """Close without waiting for the current response."""
@@ -228,15 +235,19 @@ class LimitedHttpProtocol(H11Protocol):
 
     def _disconnect_application(self) -> None:
         """Have the application learn that its client is gone: what it sends is discarded."""
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._is_responding():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+
+    def _is_responding(self) -> bool:
+        # Before the first request, uvicorn's cycle is None.
+        return not getattr(self.cycle, "response_complete", True)
 
     def _watch_reading(self) -> None:
         if self._is_lingering:
             return
         state = self.conn.their_state
-        if state is h11.IDLE and self.conn.has_partial_head():
+        if state is h11.IDLE and self._strict.has_partial_head():
             self._watch("head", self._limits.head_s)
         elif state is h11.SEND_BODY:
             self._watch("body", self._limits.body_s)
@@ -269,14 +280,6 @@ class LimitedHttpProtocol(H11Protocol):
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
-
-    def _set_date(self) -> None:
-        """RFC 9110, section 6.6.1: responses have a Date. It is written once a second."""
-        now = int(time.time())
-        state: Any = self.server_state
-        if getattr(state, "date_s", None) != now:
-            state.date_s = now
-            state.default_headers = [(b"date", formatdate(now, usegmt=True).encode("ascii"))]
 
     def _to_bytes(self, error: HttpError) -> bytes:
         body = self._errors.body(error)

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
+from strom.http.application import not_found
 from strom.http.errors import HttpError
 
 
@@ -33,8 +34,4 @@ class EncodedRoute(Route):
 def make_router(routes: Sequence[BaseRoute]) -> Router:
     """Make an ASGI application of routes; HttpError for a path that none of them has."""
     # The server has removed slashes at the end.
-    return Router(routes, redirect_slashes=False, default=_not_found)
-
-
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    raise HttpError(404)
+    return Router(routes, redirect_slashes=False, default=not_found)

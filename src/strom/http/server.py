@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import logging
 import signal
 import socket
 import threading
@@ -17,8 +16,6 @@ from strom.model.http_settings import HttpLimits
 
 if TYPE_CHECKING:
     from strom.http.protocol import LimitedHttpProtocol, Slots
-
-log = logging.getLogger(__name__)
 
 STOP_S = 5.0
 _START_S = 20.0
@@ -35,8 +32,8 @@ class HttpListener:
         self.sockets: list[socket.socket] = []
         try:
             for family, address in _addresses(host, port):
-                # Port 0 takes a free one, which all addresses share.
-                self._listen(family, (address, self.port if self.sockets else port))
+                self._listen(family, (address, port))
+                port = self.sockets[0].getsockname()[1]  # a free one if it was 0, for all addresses
         except OSError as error:
             self.close()
             what_to_do = f"Choose another port with {option}, or an address of this machine."
@@ -48,7 +45,7 @@ class HttpListener:
                 f"{interface} cannot listen on {format_authority(host, port)} ({error.strerror}). "
                 f"{what_to_do}"
             ) from error
-        self.port: int = self.sockets[0].getsockname()[1]
+        self.port = port
 
     def _listen(self, family: int, address: tuple[str, int]) -> None:
         try:
@@ -59,7 +56,6 @@ class HttpListener:
                 raise
             return
         self.sockets.append(listening)
-        self.port = self.sockets[0].getsockname()[1]
 
     @property
     def url(self) -> str:
@@ -199,6 +195,7 @@ class HttpThread:
         try:
             await self._server.start()
         except Exception as error:  # noqa: BLE001 - raised by `start`
+            self._server.listener.close()
             self._started.set_exception(error)
             return
         self._started.set_result(asyncio.get_running_loop())

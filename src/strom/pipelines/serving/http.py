@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from strom.http.application import HttpApplication, Metrics
+from strom.http.application import HttpApplication, Scrape
 from strom.http.errors import ErrorFormat, HttpError
 from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer, HttpThread
@@ -27,7 +27,7 @@ STOP_SECONDS = 5.0
 
 
 def make_app(
-    manifests: Manifests, server: QueryEngine, guard: Guard, metrics: Metrics | None = None
+    manifests: Manifests, server: QueryEngine, guard: Guard, metrics: Scrape | None = None
 ) -> HttpApplication:
     """The application; run it with any ASGI server."""
     from starlette.responses import JSONResponse
@@ -139,7 +139,7 @@ class ServingServer:
         server: QueryEngine,
         listener: HttpListener,
         allowed_hosts: Sequence[str] = (),
-        metrics: Metrics | None = None,
+        metrics: Scrape | None = None,
     ) -> None:
         app = make_app(manifests, server, Guard.create(listener.host, allowed_hosts), metrics)
         self._listener = listener

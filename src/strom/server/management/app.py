@@ -6,7 +6,7 @@ from typing import Any
 
 from strom.broker.queues.declaring import Declarations
 from strom.broker.queues.hub import QueueBroker
-from strom.http.application import Asgi, HttpApplication, Metrics, Scope, Send, respond
+from strom.http.application import Asgi, HttpApplication, Scope, Scrape, Send, respond
 from strom.http.authentication import BasicLogin
 from strom.http.errors import ErrorFormat, HttpError, phrase_of
 from strom.http.guard import Guard
@@ -30,7 +30,7 @@ def make_server(
     declarations: Declarations,
     settings: BrokerSettings,
     slots: ConnectionSlots,
-    metrics: Metrics | None = None,
+    metrics: Scrape | None = None,
 ) -> HttpServer:
     """Take the port; UserError if it is in use."""
     login = BasicLogin(settings.amqp_user, settings.amqp_password, "strom queues", may_log_in)

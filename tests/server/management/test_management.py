@@ -14,30 +14,6 @@ from tests.conformance_amqp.asking import bodies, count
 from tests.http.pages import check_foreign_pages_are_refused, send
 
 
-@pytest.fixture
-def ask(broker):
-    """`ask("GET", "/api/queues")` gives the status and what was said."""
-
-    def ask(method, path, given=None, *, login="guest:guest", kind="application/json"):
-        request = urllib.request.Request(
-            broker.management_url + path,
-            None if given is None else json.dumps(given).encode(),
-            {
-                "Authorization": "Basic " + base64.b64encode(login.encode()).decode(),
-                "Content-Type": kind,
-            },
-            method=method,
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
-                return answer.status, json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.loads(error.read() or b"null")
-
-    return ask
-
-
 def test_who_does_not_log_in_learns_nothing(ask):
     assert ask("GET", "/api/overview", login="guest:wrong")[0] == 401
     assert ask("GET", "/api/overview", login="nobody")[0] == 401
