@@ -10,6 +10,7 @@ from strom.queues.errors import QueueError
 from strom.queues.virtual_host import VirtualHost
 from strom.server.amqp.context import HalfReceived, QueueServices
 from strom.server.amqp.handshake import Handshake
+from strom.server.amqp.session import Login
 from strom.wire.amqp.methods import connection as methods
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 from strom.wire.amqp.table import encode_table
@@ -33,15 +34,19 @@ def tune_ok(channel_max: int = 0, frame_max: int = 0, heartbeat: int = 0):
     return methods.TuneOk(channel_max, frame_max, heartbeat)
 
 
+def login_of(shaking: Handshake) -> Login | None:
+    return shaking.login
+
+
 def test_a_client_that_knows_the_password_gets_in():
     shaking = handshake()
     assert isinstance(shaking.begin(), methods.Start)
     capabilities = {"connection.blocked": True}
     assert isinstance(shaking.step(start_ok(capabilities=capabilities)), methods.Tune)
     assert shaking.step(tune_ok(channel_max=5, frame_max=8192, heartbeat=30)) is None
-    assert shaking.login is None
+    assert login_of(shaking) is None
     assert isinstance(shaking.step(methods.Open("/")), methods.OpenOk)
-    login = shaking.login
+    login = login_of(shaking)
     assert login is not None
     assert login.vhost is VHOST
     assert (login.user, login.frame_max, login.channel_max) == ("guest", 8192, 5)
