@@ -9,6 +9,7 @@ import pytest
 from strom.queues.errors import QueueError, Reason, not_found
 from strom.server.amqp.confirms import Confirms
 from strom.server.amqp.connection import AmqpConnection
+from strom.server.amqp.outgoing import MAX_UNCONFIRMED
 from strom.wire.amqp.codec import method_frame
 from strom.wire.amqp.frames import Frame, FrameReader
 from strom.wire.amqp.methods import channel as channel_methods
@@ -171,6 +172,26 @@ def test_a_publisher_is_not_read_while_publishers_are_held_back():
         await asyncio.sleep(0)
         assert wire.reading
         assert channel.confirms is not None
+
+    run(test)
+
+
+def test_a_client_is_read_again_when_the_channel_that_published_too_much_is_closed():
+    async def test(it, wire):
+        connection = it.connect(wire)
+        connection._handshake = object()  # type: ignore[assignment]
+        channel, other = it.channel(connection), it.channel(connection)
+        channel.confirms = Confirms(channel.out.flush_soon)
+        for _ in range(MAX_UNCONFIRMED):
+            channel.confirms.expect()
+        channel.out.unconfirmed = MAX_UNCONFIRMED
+        feed(connection, method_frame(other.number, confirm.Select(False)))
+        assert not wire.reading
+        connection.fail(not_found("queue", "q", "/"), channel.number)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert wire.reading
+        assert other.confirms is not None
 
     run(test)
 

@@ -331,6 +331,8 @@ class AmqpConnection:
             channel.leave()
             channel.closing = True
             self.out.send(number, channel_methods.Close(code, text, class_id, method_id))
+            # The connection may not have been read because of what this channel published.
+            self._loop.call_soon(self.resume)
             return
         log.info("Closing the connection of %s: %s", transport.peer, text)
         self._leave()
