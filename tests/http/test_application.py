@@ -58,13 +58,6 @@ def test_metrics_are_guarded_and_only_read():
         assert server.exchange(b"DELETE" + end).startswith(b"HTTP/1.1 405")
 
 
-def test_a_head_request_for_metrics_gets_no_body():
-    with running(metrics=metrics) as server:
-        raw = server.exchange(b"HEAD /metrics HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
-        assert b"content-length: 14" in raw
-        assert raw.endswith(b"\r\n\r\n")
-
-
 def test_without_metrics_the_path_is_the_applications():
     with running() as server:
         assert server.get(b"/metrics")[1]["path"] == "/metrics"

@@ -89,7 +89,7 @@ def test_a_queue_whose_log_is_found_damaged_refuses_messages_and_holds_up_no_oth
                 refused = world.publish(b"%d" % number, "q")
                 await world.settled()
                 assert refused.outcome is False
-                assert world.hub.blocked is None
+                assert world.hub.block.reason is None
             confirmed = world.publish(b"1", "other")
             await world.settled()
             assert confirmed.outcome is True

@@ -143,7 +143,7 @@ def test_a_shortage_while_reading_hides_no_message_and_holds_up_no_publisher(mon
                 patch.setattr(Log, "read", refuse)
                 assert queue.get(clock.now_ms(), no_ack=False) is None
             assert queue.waiting == 2
-            assert world.hub.blocked is None
+            assert world.hub.block.reason is None
             assert world.bodies("q") == [b"1", b"2"]
 
     run(test)

@@ -3,9 +3,10 @@
 import asyncio
 import errno
 
+from strom.broker.queues.message_cache import MemoryShare
 from strom.broker.queues.message_properties import make_message, make_properties
 from strom.broker.queues.queue_stores import QUEUE_TOPIC_SETTINGS
-from strom.broker.queues.store import MemoryShare, QueueStore
+from strom.broker.queues.store import QueueStore
 from strom.queues.acknowledged import Acknowledged
 from strom.queues.progress_records import ALL, encode_all
 from strom.wire.kafka.records import Record, build_batch

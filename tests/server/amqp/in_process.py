@@ -91,7 +91,7 @@ class Clients(Generic[W]):
 
     def accept(self, wire: Wire | None = None) -> AmqpConnection:
         """A connection that has sent nothing yet."""
-        transport = ClientTransport(self.listener, self.listener._make_handler)
+        transport = ClientTransport(self.listener)
         transport.connection_made(wire or Wire())
         return transport.handler
 

@@ -46,7 +46,7 @@ class BridgeLetters:
         if self._queues.broker.find_topic(self.topic) is None:
             if not self._is_creating:
                 self._is_creating = True
-                self._queues.run(self._create())
+                self._queues.tasks.run(self._create())
             return False
         origin = partition.log.partition
         notes = {

@@ -228,7 +228,7 @@ class Declarations:
     def consumer_left(self, vhost: VirtualHost, queue: Queue) -> None:
         """A queue may have lived only as long as it had consumers."""
         if queue.definition.auto_delete and not len(queue.consumers) and not queue.deleted:
-            self._queues.run(self.delete_queue(vhost, queue))
+            self._queues.tasks.run(self.delete_queue(vhost, queue))
         else:
             self.touch(queue)
 
@@ -246,7 +246,7 @@ class Declarations:
             self.touch(queue)
         elif not queue.deleted:
             vhost = self._queues.vhosts[queue.definition.vhost]
-            self._queues.run(self.delete_queue(vhost, queue))
+            self._queues.tasks.run(self.delete_queue(vhost, queue))
 
     def _stop_expiry(self, queue: Queue) -> None:
         running = self._expiry.pop(queue, None)

@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from strom.broker.broker import Broker
 from strom.broker.queues import restoring
@@ -49,11 +48,6 @@ class QueueBroker:
         self.delayed: dict[str, DelayedMessages] = {}
         """By virtual host; see `delayed_of`."""
 
-    @property
-    def blocked(self) -> str | None:
-        """Why no messages are accepted now."""
-        return self.block.reason
-
     # --- life ----------------------------------------------------------------------------------
 
     async def load(self) -> None:
@@ -95,10 +89,6 @@ class QueueBroker:
         with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
             await self.bridges.note_positions()  # what topics sent is durable now, too
         await self.tasks.finish(STOP_SECONDS)
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something that takes a while; `stop` waits for it."""
-        self.tasks.run(work)
 
     async def sync(self) -> None:
         """Have what was written without a publisher waiting for it synced to disk."""

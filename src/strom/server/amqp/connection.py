@@ -261,8 +261,8 @@ class AmqpConnection:
         self.session = Session(self._services, login, self.out, self.channels)
         self._reader.frame_max = login.frame_max
         self._liveness.start_heartbeats(login.heartbeat_s)
-        if self._services.queues.blocked is not None:
-            self.set_blocked(self._services.queues.blocked)
+        if self._services.queues.block.reason is not None:
+            self.set_blocked(self._services.queues.block.reason)
 
     def _handle_channel_method(
         self, session: Session, number: int, method: Method, channel: Channel | None
@@ -331,6 +331,8 @@ class AmqpConnection:
             channel.leave()
             channel.closing = True
             self.out.send(number, channel_methods.Close(code, text, class_id, method_id))
+            # The connection may not have been read because of what this channel published.
+            self._loop.call_soon(self.resume)
             return
         log.info("Closing the connection of %s: %s", transport.peer, text)
         self._leave()
@@ -354,7 +356,7 @@ class AmqpConnection:
         if session is not None:
             queues, vhost = self._services.queues, session.login.vhost
             for queue in [queue for queue in vhost.queues.values() if queue.owner is session]:
-                queues.run(self._services.declarations.delete_queue(vhost, queue))
+                queues.tasks.run(self._services.declarations.delete_queue(vhost, queue))
 
 
 def _blamed(cause: object) -> tuple[int, int]:

@@ -12,8 +12,7 @@ has to encrypt the bytes in this process, so there a file is read and written in
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from strom.storage.region import Region
 from strom.wire.kafka.batch import Buffer
@@ -80,11 +79,7 @@ H = TypeVar("H", bound=TransportHandler)
 class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     """One accepted connection."""
 
-    def __init__(
-        self,
-        listener: "SocketListener[H]",
-        make_handler: "Callable[[ClientTransport[Any]], H]",
-    ) -> None:
+    def __init__(self, listener: "SocketListener[H]") -> None:
         self.peer = "?"
         """Address and port of the client, for logs."""
         self.host = ""
@@ -92,7 +87,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         """Whether it can be read and written; False as soon as either side closes it."""
         self.can_send_files = False
         self.is_write_paused = False
-        self.handler = make_handler(self)
+        self.handler = listener.make_handler(self)
         self._listener = listener
         self._socket: asyncio.Transport | None = None
         self.outgoing: deque[Part] = deque()

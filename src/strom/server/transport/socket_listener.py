@@ -48,7 +48,7 @@ class SocketListener(Generic[H]):
         self.memory = memory
         self.high_water = high_water
         self.connections: set[H] = set()
-        self._make_handler = make_handler
+        self.make_handler = make_handler
         self._slots = slots
         self._server: asyncio.Server | None = None
 
@@ -56,7 +56,7 @@ class SocketListener(Generic[H]):
         """Take the address; UserError with what to do if it cannot be had. Nothing is accepted yet."""
         try:
             self._server = await self.loop.create_server(
-                lambda: ClientTransport(self, self._make_handler),
+                lambda: ClientTransport(self),
                 address.host,
                 address.port,
                 backlog=BACKLOG,

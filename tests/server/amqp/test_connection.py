@@ -1,0 +1,206 @@
+"""A connection of a queue client, frame by frame, without sockets."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from strom.queues.errors import QueueError, Reason, not_found
+from strom.server.amqp.confirms import Confirms
+from strom.server.amqp.connection import AmqpConnection
+from strom.server.amqp.outgoing import MAX_UNCONFIRMED
+from strom.wire.amqp.codec import method_frame
+from strom.wire.amqp.frames import Frame, FrameReader
+from strom.wire.amqp.methods import channel as channel_methods
+from strom.wire.amqp.methods import confirm, decode_method
+from strom.wire.amqp.methods import connection as methods
+from strom.wire.amqp.protocol import PROTOCOL_HEADER, ReplyCode
+from tests.server.amqp.in_process import Clients, Wire, clients
+
+
+class Transcript(Wire):
+    """Keeps what was written, and whether the connection was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._extra = {"peername": ("127.0.0.1", 40000)}
+        self.data = b""
+        self.closed = False
+        self.reading = True
+
+    def write(self, data: object) -> None:
+        assert isinstance(data, bytes)
+        self.data += data
+
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def methods(self) -> list[Any]:
+        """The methods that were written since the last call."""
+        data, self.data = self.data, b""
+        found, position = [], 0
+        reader = FrameReader(frame_max=131072)
+        while frame := reader.read(memoryview(data), position, len(data)):
+            is_frame = isinstance(frame, Frame)
+            found.append(decode_method(frame.payload) if is_frame else frame)
+            position = frame.end
+        return found
+
+
+def feed(connection: AmqpConnection, data: bytes) -> None:
+    transport = connection._transport
+    transport.get_buffer(-1)[: len(data)] = data
+    transport.buffer_updated(len(data))
+
+
+def run(test: Callable[[Clients[Any], Transcript], Coroutine[Any, Any, None]]) -> None:
+    async def scene() -> None:
+        async with clients() as it:
+            await test(it, Transcript())
+
+    asyncio.run(asyncio.wait_for(scene(), 10))
+
+
+def greeted(it: Clients[Any], wire: Transcript) -> AmqpConnection:
+    """A connection that has logged in by its own frames."""
+    connection = it.accept(wire)
+    feed(connection, PROTOCOL_HEADER)
+    feed(connection, method_frame(0, methods.StartOk({}, "PLAIN", b"\0guest\0guest", "en_US")))
+    feed(connection, method_frame(0, methods.TuneOk(0, 0, 0)))
+    feed(connection, method_frame(0, methods.Open("/")))
+    connection.flush()
+    return connection
+
+
+def test_a_client_logs_in_and_opens_a_channel():
+    async def test(it, wire):
+        connection = greeted(it, wire)
+        feed(connection, method_frame(7, channel_methods.Open()))
+        connection.flush()
+        assert [type(each).__name__ for each in wire.methods()] == [
+            "Start",
+            "Tune",
+            "OpenOk",
+            "OpenOk",
+        ]
+        assert list(connection.channels) == [7]
+
+    run(test)
+
+
+def test_another_protocol_gets_the_header_and_is_closed():
+    async def test(it, wire):
+        feed(it.accept(wire), b"GET / HTTP/1.1\r\n\r\n")
+        assert wire.data == PROTOCOL_HEADER
+        assert wire.closed
+
+    run(test)
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_refusal_of_queues_has_a_reply_code(reason):
+    async def test(it, wire):
+        connection = it.connect(wire)
+        connection.fail(QueueError(reason, "why"), 0)
+        (close,) = wire.methods()
+        assert close.reply_code == ReplyCode[reason.name]
+        assert close.reply_text == f"{reason.name} - why"
+
+    run(test)
+
+
+def test_an_error_of_a_channel_closes_the_channel_alone():
+    async def test(it, wire):
+        connection = it.connect(wire)
+        first, second = it.channel(connection), it.channel(connection)
+        connection.fail(not_found("queue", "q", "/"), first.number)
+        connection.flush()
+        (close,) = wire.methods()
+        assert (type(close), close.reply_code) == (channel_methods.Close, ReplyCode.NOT_FOUND)
+        assert (first.closing, second.closing) == (True, False)
+        connection._handshake = object()
+        feed(connection, method_frame(first.number, channel_methods.CloseOk()))
+        assert list(connection.channels) == [second.number]
+        assert not wire.closed
+
+    run(test)
+
+
+def test_what_is_due_when_a_channel_closes_is_confirmed_before_and_counted_once():
+    async def test(it, wire):
+        connection = it.connect(wire)
+        channel = it.channel(connection)
+        channel.confirms = Confirms(channel.out.flush_soon)
+        receipts = [channel.confirms.expect() for _ in range(3)]
+        channel.out.unconfirmed += 3
+        receipts[0].settle(safe=True)
+        connection.fail(not_found("queue", "q", "/"), channel.number)
+        connection.flush()
+        assert [type(each).__name__ for each in wire.methods()] == [
+            "Acknowledgement",
+            "Close",
+        ]
+        assert channel.out.unconfirmed == 0
+
+    run(test)
+
+
+def test_a_publisher_is_not_read_while_publishers_are_held_back():
+    async def test(it, wire):
+        connection = it.connect(wire)
+        connection._handshake = object()
+        channel = it.channel(connection)
+        channel.publishes = True
+        it.services.queues.block.set("low on disk")
+        feed(connection, method_frame(channel.number, confirm.Select(False)))
+        assert not wire.reading
+        assert channel.confirms is None
+        it.services.queues.block.set(None)
+        connection.set_blocked(None)
+        await asyncio.sleep(0)
+        assert wire.reading
+        assert channel.confirms is not None
+
+    run(test)
+
+
+def test_a_client_is_read_again_when_the_channel_that_published_too_much_is_closed():
+    async def test(it, wire):
+        connection = it.connect(wire)
+        connection._handshake = object()  # type: ignore[assignment]
+        channel, other = it.channel(connection), it.channel(connection)
+        channel.confirms = Confirms(channel.out.flush_soon)
+        for _ in range(MAX_UNCONFIRMED):
+            channel.confirms.expect()
+        channel.out.unconfirmed = MAX_UNCONFIRMED
+        feed(connection, method_frame(other.number, confirm.Select(False)))
+        assert not wire.reading
+        connection.fail(not_found("queue", "q", "/"), channel.number)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert wire.reading
+        assert other.confirms is not None
+
+    run(test)
+
+
+def test_a_broker_that_stops_says_so():
+    async def test(it, wire):
+        it.connect(wire).shut_down()
+        (close,) = wire.methods()
+        assert close.reply_code == ReplyCode.CONNECTION_FORCED
+        assert wire.closed
+
+    run(test)
