@@ -33,16 +33,14 @@ def counting() -> Iterator[tuple[str, float]]:
         responses=[TopicProduceResponse(name="clicks", partition_responses=[partition])]
     )
     count_errors = error_counter(ProduceResponse)
-    assert count_errors is not None
     labelled = Counter("requests", "For comparison.", ["request"], registry=CollectorRegistry())
 
     def request() -> None:
         """All that is counted of one produce request."""
         began = time.perf_counter()
         stats.bytes_in += 200
-        stats.bytes_out += 40
         count_errors(response, stats.errors)
-        stats.seconds.observe(time.perf_counter() - began)
+        stats.responded(time.perf_counter() - began, 40)
 
     def integer() -> None:
         stats.bytes_in += 200
@@ -66,7 +64,8 @@ def scrape(topics: int = TOPICS) -> tuple[float, float, int, int]:
         for one in range(topics)
     ]
     registry = MetricsRegistry([LogCollector(lambda: iter(readings))])
-    work, slices = registry.slices(), []
+    work = registry.slices()
+    slices: list[float] = []
     while True:
         began = time.thread_time()
         try:

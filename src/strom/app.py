@@ -109,51 +109,23 @@ class Node:
             shares.load()
             transactions.load()
         await groups.complete_topic()
-        self._housekeeping = housekeeping = Housekeeping(broker)
+        self._housekeeping = Housekeeping(broker)
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
             if settings.amqp_port:
                 await self._start_queues(broker)
             if settings.metrics_port:
-                await self._start_metrics(
-                    NodeParts(
-                        broker,
-                        groups,
-                        shares,
-                        transactions,
-                        housekeeping,
-                        dispatcher,
-                        listener,
-                        self._slots,
-                        self._queues,
-                        self._amqp,
-                    )
-                )
+                await self._start_metrics(dispatcher, listener)
         except UserError:
             await listener.stop()
+            if self._management is not None:
+                await self._management.stop()
             if self._amqp is not None:
                 await self._amqp.stop()
             await broker.close()
             raise
         self._listener = listener
-        housekeeping.start()
-        self._housekeeping.every(
-            lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
-        )
-        if self._queues is not None:
-            self._housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync)
-            self._housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
-            self._housekeeping.every(lambda: QUEUE_NOTE_MS, self._queues.bridges.note_positions)
-        self._housekeeping.every(
-            lambda: broker.settings.share_state_topic_prune_interval_ms, shares.prune
-        )
-        self._housekeeping.every(lambda: STATE_CHECK_MS, shares.prune_if_long)
-        self._housekeeping.every(
-            lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
-        )
-        self._housekeeping.every(
-            lambda: broker.settings.transactional_id_expiration_interval_ms, transactions.expire
-        )
+        self._start_housekeeping(broker, groups, shares, transactions)
         endpoint = _endpoint(settings, listener.port)
         return Ready(
             bootstrap_servers=f"{endpoint.host}:{endpoint.port}",
@@ -176,6 +148,30 @@ class Node:
             ),
         )
 
+    def _start_housekeeping(
+        self, broker: Broker, groups: Groups, shares: ShareGroups, transactions: Transactions
+    ) -> None:
+        housekeeping = self._housekeeping
+        assert housekeeping is not None  # noqa: S101 - see start()
+        housekeeping.start()
+        housekeeping.every(
+            lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
+        )
+        if self._queues is not None:
+            housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync)
+            housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
+            housekeeping.every(lambda: QUEUE_NOTE_MS, self._queues.bridges.note_positions)
+        housekeeping.every(
+            lambda: broker.settings.share_state_topic_prune_interval_ms, shares.prune
+        )
+        housekeeping.every(lambda: STATE_CHECK_MS, shares.prune_if_long)
+        housekeeping.every(
+            lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
+        )
+        housekeeping.every(
+            lambda: broker.settings.transactional_id_expiration_interval_ms, transactions.expire
+        )
+
     async def _start_queues(self, broker: Broker) -> None:
         self._queues = QueueBroker(broker)
         await self._queues.load()
@@ -191,8 +187,23 @@ class Node:
             self._management = HttpServer(calls.handle, guard, self._slots)
             await self._start_management(self._management)
 
-    async def _start_metrics(self, parts: NodeParts) -> None:
+    async def _start_metrics(self, dispatcher: Dispatcher, listener: Listener) -> None:
         settings = self.settings
+        assert self._broker is not None and self._housekeeping is not None  # noqa: S101, PT018 - see start()
+        assert self._groups is not None and self._transactions is not None  # noqa: S101, PT018
+        assert self._shares is not None  # noqa: S101
+        parts = NodeParts(
+            self._broker,
+            self._groups,
+            self._shares,
+            self._transactions,
+            self._housekeeping,
+            dispatcher,
+            listener,
+            self._slots,
+            self._queues,
+            self._amqp,
+        )
         guard = Guard.create(
             settings.host, settings.http_allowed_hosts, advertised=settings.advertised_host
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from prometheus_client.openmetrics import parser as openmetrics
@@ -32,7 +33,7 @@ def registry() -> MetricsRegistry:
     )
 
 
-def samples(text: str, parse=text_string_to_metric_families) -> dict:
+def samples(text: str, parse=text_string_to_metric_families) -> dict[Any, float]:
     return {
         (one.name, *sorted(one.labels.items())): one.value
         for family in parse(text)
@@ -84,7 +85,7 @@ def readings(topics: int) -> Iterator[PartitionReading]:
 
 
 def test_ten_thousand_topics_are_read_and_rendered_in_many_slices_and_bounded_series():
-    taken = []
+    taken: list[None] = []
 
     def counted() -> Iterator[PartitionReading]:
         for reading in readings(10_000):
@@ -92,7 +93,7 @@ def test_ten_thousand_topics_are_read_and_rendered_in_many_slices_and_bounded_se
             yield reading
 
     work = MetricsRegistry([LogCollector(counted)], max_label_values=100).slices()
-    slices, before, most = 0, 0, 0
+    slices, before, most, body = 0, 0, 0, ""
     while True:
         try:
             next(work)
@@ -110,8 +111,10 @@ def test_ten_thousand_topics_are_read_and_rendered_in_many_slices_and_bounded_se
     assert slices >= 2 * 10_000 // STEPS_PER_SLICE + lines // (2 * SAMPLES_PER_SLICE)
 
 
-async def call(endpoint: MetricsEndpoint, method: str = "GET", accept: str = "") -> list[dict]:
-    sent = []
+async def call(
+    endpoint: MetricsEndpoint, method: str = "GET", accept: str = ""
+) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
 
     async def send(message):
         sent.append(message)

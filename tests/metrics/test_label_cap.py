@@ -1,6 +1,7 @@
 """No more series than the limit, and sums that `rate()` can be taken of."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,16 +13,16 @@ COUNTED = MetricTable(("topic",), (counter("bytes_in", ""), gauge("size", "")), 
 GAUGES = MetricTable(("group", "topic"), (gauge("lag", ""),), ranked_by=0)
 
 
-def applied(cap: LabelCap, rows: Iterable[MetricRow]) -> dict[tuple[str, ...], list[float]]:
-    work = cap.apply(list(rows))
+def applied(cap: LabelCap, rows: list[MetricRow]) -> dict[tuple[str, ...], list[Any]]:
+    work = cap.apply(rows)
     while True:
         try:
             next(work)
         except StopIteration as done:
-            rows = done.value
+            capped: list[MetricRow] = done.value
             break
-    found = {row.labels: list(row.values) for row in rows}
-    assert len(found) == len(rows), "two rows with the same labels"
+    found = {row.labels: list(row.values) for row in capped}
+    assert len(found) == len(capped), "two rows with the same labels"
     return found
 
 

@@ -55,7 +55,7 @@ class MetricsRegistry:
     def __init__(
         self, collectors: Iterable[MetricsCollector], max_label_values: int = MAX_LABEL_VALUES
     ) -> None:
-        self._collectors = (*collectors, BuildCollector())
+        self._collectors: list[MetricsCollector] = [*collectors, BuildCollector()]
         self._limit = max_label_values
         self._caps: dict[MetricTable, LabelCap] = {}
         self._process = process_metrics()

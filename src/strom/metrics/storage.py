@@ -139,7 +139,7 @@ class DirectoryReading(NamedTuple):
 class LogCollector:
     """Topics and partitions, read together: what topics have is the sum over their partitions."""
 
-    tables = (TOPICS, PARTITIONS, LOGS)
+    tables: tuple[MetricTable, ...] = (TOPICS, PARTITIONS, LOGS)
 
     def __init__(self, partitions: Callable[[], Iterable[PartitionReading]]) -> None:
         self._partitions = partitions

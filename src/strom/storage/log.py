@@ -92,6 +92,8 @@ class Log:
         self._last_marker_offset = -1
         self.end_offset = state.end_offset
         """The next offset to be given."""
+        self.appended_bytes = 0
+        """Since the log was opened."""
         self.flushed_offset = state.end_offset
         """Everything before it is on disk."""
         self.recovery_point = (
@@ -223,6 +225,7 @@ class Log:
         if not segment.dirty:
             self._unflushed.note_segment(segment)
         self.end_offset = segment.next_offset
+        self.appended_bytes += len(data)
         if self.settings.flush == "os":
             self.high_watermark = self.end_offset
             self._watermark_position = segment.size_bytes

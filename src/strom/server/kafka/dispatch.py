@@ -104,7 +104,7 @@ class Dispatcher:
         if isinstance(outcome, Response):
             return _encode(outcome, header, stats, began)
         if outcome is None:
-            stats.seconds.observe(perf_counter() - began)
+            stats.responded(perf_counter() - began, 0)
             return None
         if isinstance(outcome, PendingResponse):
             result, response = outcome
@@ -161,9 +161,9 @@ def _encode(response: Response, header: RequestHeader, stats: RequestStats, bega
         raise
     head = response_header(header.api_key, version, header.correlation_id)
     size = len(head) + sum(map(len, parts))
-    stats.bytes_out += size
-    count_errors = error_counter(type(response))
-    if count_errors is not None:
-        count_errors(response, stats.errors)
-    stats.seconds.observe(perf_counter() - began)
+    count_errors = stats.count_errors
+    if count_errors is None:
+        count_errors = stats.count_errors = error_counter(type(response))
+    count_errors(response, stats.errors)
+    stats.responded(perf_counter() - began, size)
     return [size.to_bytes(4, "big") + head, *parts]
