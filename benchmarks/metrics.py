@@ -39,8 +39,9 @@ def counting() -> Iterator[tuple[str, float]]:
         """All that is counted of one produce request."""
         began = time.perf_counter()
         stats.bytes_in += 200
+        stats.bytes_out += 40
         count_errors(response, stats.errors)
-        stats.responded(time.perf_counter() - began, 40)
+        stats.seconds.observe(time.perf_counter() - began)
 
     def integer() -> None:
         stats.bytes_in += 200

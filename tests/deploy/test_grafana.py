@@ -87,7 +87,7 @@ def test_rates_are_taken_of_counters_only():
         for name in series_names(metric)
         if metric.kind != "gauge"
     }
-    for expression in (one.values[0] for one in EXPRESSIONS):
+    for expression in (str(one.values[0]) for one in EXPRESSIONS):
         rated = re.findall(r"\b(?:rate|increase)\((strom_\w+)", expression)
         assert set(rated) <= counters, expression
         # A counter as it is says only how long the process has been running.

@@ -14,12 +14,12 @@ GAUGES = MetricTable(("group", "topic"), (gauge("lag", ""),), ranked_by=0)
 
 
 def applied(cap: LabelCap, rows: list[MetricRow]) -> dict[tuple[str, ...], list[Any]]:
-    work = cap.apply(rows)
+    work, capped = cap.apply(rows), []
     while True:
         try:
             next(work)
         except StopIteration as done:
-            capped: list[MetricRow] = done.value
+            capped = done.value
             break
     found = {row.labels: list(row.values) for row in capped}
     assert len(found) == len(capped), "two rows with the same labels"

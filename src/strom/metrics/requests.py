@@ -1,6 +1,5 @@
 """Metrics of the Kafka protocol and of connections."""
 
-from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -77,13 +76,6 @@ class RequestStats:
         self.count_errors: Callable[[Any, dict[int, int]], None] | None = None
         """Adds the error codes of a response to `errors`; set with the first response."""
         self.seconds = HistogramCounts(SECONDS)
-
-    def responded(self, seconds: float, size: int) -> None:
-        """Count a response; a call less than `observe`, which shows in small requests."""
-        self.bytes_out += size
-        histogram = self.seconds
-        histogram.counts[bisect_left(SECONDS, seconds)] += 1
-        histogram.sum += seconds
 
 
 class RequestReading(NamedTuple):

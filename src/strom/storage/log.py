@@ -87,13 +87,13 @@ class Log:
         self._segments = state.segments
         self._unflushed = Unflushed(disk, folder, state)
         self._compaction: Compaction | None = None
+        self._appended_before = -state.segments.active.size_bytes if state.segments else 0
+        """What was appended to segments that are closed, since the log was opened."""
         self._pruned: dict[int, int] = {}
         """How many records segments had when they were pruned, by base offset."""
         self._last_marker_offset = -1
         self.end_offset = state.end_offset
         """The next offset to be given."""
-        self.appended_bytes = 0
-        """Since the log was opened."""
         self.flushed_offset = state.end_offset
         """Everything before it is on disk."""
         self.recovery_point = (
@@ -152,6 +152,11 @@ class Log:
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
+    def appended_bytes(self) -> int:
+        """How much was appended since the log was opened."""
+        return self._appended_before + self._segments.active.size_bytes if self._segments else 0
+
+    @property
     def segment_count(self) -> int:
         """How many segments there are, the active one included."""
         return len(self._segments)
@@ -163,11 +168,6 @@ class Log:
         return sum(
             segment.size_bytes for segment in self._segments if segment.next_offset > first_dirty
         )
-
-    @property
-    def has_closed(self) -> bool:
-        """Whether there is more than the active segment."""
-        return len(self._segments) > 1
 
     # Appending
 
@@ -225,7 +225,6 @@ class Log:
         if not segment.dirty:
             self._unflushed.note_segment(segment)
         self.end_offset = segment.next_offset
-        self.appended_bytes += len(data)
         if self.settings.flush == "os":
             self.high_watermark = self.end_offset
             self._watermark_position = segment.size_bytes
@@ -277,6 +276,7 @@ class Log:
         with self._disk.writing():
             self._disk.files.open(fresh.log_path, create=True).close()
         self._close_active()
+        self._appended_before += self._segments.active.size_bytes
         self._segments.add(fresh)
         return fresh
 

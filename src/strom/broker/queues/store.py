@@ -443,7 +443,7 @@ class QueueStore:
         Else one message that is never acknowledged would keep everything that came after it.
         """
         messages, progress = self._messages, self._progress
-        if messages is None or progress is None or self.closed or not messages.log.has_closed:
+        if messages is None or progress is None or self.closed or messages.log.segment_count < 2:
             return
         self.write_progress()
         if self._gone:
