@@ -33,7 +33,6 @@ def counting() -> Iterator[tuple[str, float]]:
         responses=[TopicProduceResponse(name="clicks", partition_responses=[partition])]
     )
     count_errors = error_counter(ProduceResponse)
-    assert count_errors is not None
     labelled = Counter("requests", "For comparison.", ["request"], registry=CollectorRegistry())
 
     def request() -> None:
@@ -66,7 +65,8 @@ def scrape(topics: int = TOPICS) -> tuple[float, float, int, int]:
         for one in range(topics)
     ]
     registry = MetricsRegistry([LogCollector(lambda: iter(readings))])
-    work, slices = registry.slices(), []
+    work = registry.slices()
+    slices: list[float] = []
     while True:
         began = time.thread_time()
         try:

@@ -154,8 +154,8 @@ def metrics() -> str:
     parts = [
         f"{NOTICE}\n# Metrics\n\nWhat processes of strom expose at `/metrics`; how to scrape them is in "
         "[metrics.md](../metrics.md). The last column is the name of the same in Kafka, where there is "
-        "one. A histogram is queried as `NAME_bucket`, `NAME_sum` and `NAME_count`. Every process has the "
-        "`process_`, `python_` and `python_gc_` metrics of all Python programs, too.\n"
+        "one. A histogram is queried as `NAME_bucket`, `NAME_sum` and `NAME_count`. Every process has "
+        "the `process_`, `python_` and `python_gc_` metrics of all Python programs, too.\n"
     ]
     for title, tables in SUBSYSTEMS.items():
         rows = [

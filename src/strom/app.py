@@ -114,7 +114,7 @@ class Node:
             shares.load()
             transactions.load()
         await groups.complete_topic()
-        self._housekeeping = housekeeping = Housekeeping(broker)
+        self._housekeeping = Housekeeping(broker)
         try:
             await listener.start(lambda port: self._serve(dispatcher, listener, port))
             if settings.amqp_port:
@@ -134,29 +134,14 @@ class Node:
             await self._start_http(make_node_metrics(parts))
         except UserError:
             await listener.stop()
+            if self._management is not None:
+                await self._management.stop()
             if self._amqp is not None:
                 await self._amqp.stop()
             await broker.close()
             raise
         self._listener = listener
-        housekeeping.start()
-        self._housekeeping.every(
-            lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
-        )
-        if self._queues is not None:
-            self._housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync)
-            self._housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
-            self._housekeeping.every(lambda: QUEUE_NOTE_MS, self._queues.bridges.note_positions)
-        self._housekeeping.every(
-            lambda: broker.settings.share_state_topic_prune_interval_ms, shares.prune
-        )
-        self._housekeeping.every(lambda: STATE_CHECK_MS, shares.prune_if_long)
-        self._housekeeping.every(
-            lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
-        )
-        self._housekeeping.every(
-            lambda: broker.settings.transactional_id_expiration_interval_ms, transactions.expire
-        )
+        self._start_housekeeping(broker, groups, shares, transactions)
         endpoint = _endpoint(settings, listener.port)
         return Ready(
             bootstrap_servers=f"{endpoint.host}:{endpoint.port}",
@@ -179,6 +164,30 @@ class Node:
                 + format_authority(endpoint.host, self._metrics.listener.port)
                 + "/metrics"
             ),
+        )
+
+    def _start_housekeeping(
+        self, broker: Broker, groups: Groups, shares: ShareGroups, transactions: Transactions
+    ) -> None:
+        housekeeping = self._housekeeping
+        assert housekeeping is not None  # noqa: S101 - see start()
+        housekeeping.start()
+        housekeeping.every(
+            lambda: broker.settings.offsets_retention_check_interval_ms, groups.expire_offsets
+        )
+        if self._queues is not None:
+            housekeeping.every(lambda: QUEUE_SYNC_MS, self._queues.sync)
+            housekeeping.every(lambda: QUEUE_TRIM_MS, self._queues.trim)
+            housekeeping.every(lambda: QUEUE_NOTE_MS, self._queues.bridges.note_positions)
+        housekeeping.every(
+            lambda: broker.settings.share_state_topic_prune_interval_ms, shares.prune
+        )
+        housekeeping.every(lambda: STATE_CHECK_MS, shares.prune_if_long)
+        housekeeping.every(
+            lambda: broker.settings.transaction_abort_interval_ms, transactions.abort_timed_out
+        )
+        housekeeping.every(
+            lambda: broker.settings.transactional_id_expiration_interval_ms, transactions.expire
         )
 
     async def _start_queues(self, broker: Broker) -> None:

@@ -208,3 +208,18 @@ def test_finishing_a_round_does_not_wait_for_a_moment_without_load(disk, failure
         await task
 
     in_a_loop(test, failures)
+
+
+def test_flushes_are_counted_with_how_many_partitions_and_appends_share_one(disk, failures):
+    async def test(commit):
+        partitions = [Flushed(disk) for _ in range(3)]
+        for partition in (*partitions, *partitions):
+            commit.mark_dirty(partition)
+        await commit.finish_all()
+        seconds, sizes, appends = commit.flushes()
+        assert appends == 6
+        assert sizes.sum == 3
+        assert sizes.buckets[-1][1] == 1
+        assert seconds.buckets[-1][1] == 3
+
+    in_a_loop(test, failures)

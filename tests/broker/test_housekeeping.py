@@ -119,7 +119,12 @@ def test_compaction_keeps_the_last_value_of_every_key():
                 value = b"%3d" % number + b"." * 300_000
                 await world.produce(partition, value, key=b"k%d" % (number % 2))
             end = partition.log.end_offset
-            await Housekeeping(world.broker).compact()
+            housekeeping = Housekeeping(world.broker)
+            before = partition.log.size_bytes
+            await housekeeping.compact()
+            cleaned = housekeeping.cleaning()
+            assert cleaned.compactions == 1
+            assert cleaned.bytes_removed == before - partition.log.size_bytes > 0
             left = [value[:3] for value in values_in(partition) if value is not None]
             assert len(left) < 12
             assert left[-2:] == [b" 28", b" 29"]

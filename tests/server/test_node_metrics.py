@@ -54,7 +54,7 @@ def test_appends_and_fetches_are_counted_by_topic(broker, topic):
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in (0, 1)])
-    received = []
+    received: list[object] = []
     while len(received) < 10:
         received += consumer.consume(10, 1.0)
     consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)

@@ -162,6 +162,18 @@ def test_a_segment_is_closed_when_it_would_grow_too_large():
     assert all(world.files.size(path) <= 1000 for path in log_files(world))
 
 
+def test_appended_bytes_are_those_of_all_segments_since_the_log_was_opened():
+    world = World(segment_bytes=1000)
+    world.fill(20, size=200)
+    assert world.log.segment_count == len(log_files(world)) > 3
+    assert world.log.appended_bytes == world.log.size_bytes
+    before = world.log.size_bytes
+    world.restart()
+    assert world.log.appended_bytes == 0
+    world.fill(3, size=200)
+    assert world.log.appended_bytes == world.log.size_bytes - before
+
+
 def test_a_segment_is_closed_after_its_time():
     world = World(segment_ms=1000)
     world.append(batch(b"a", timestamp=START_MS))

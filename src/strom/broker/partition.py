@@ -36,8 +36,8 @@ class Partition:
         self.deleted = False
         self.bytes_out = 0
         """Bytes that fetches have sent since the broker started, for metrics."""
-        self._bytes_in = 0
-        self._records_in = 0
+        self._first_offset = log.end_offset
+        """The first that was given to a record since the broker started."""
         self._commit = commit
         self._check_schemas = check_schemas
         self._waiting_for_disk: deque[tuple[int, WhenFlushed]] = deque()
@@ -55,16 +55,12 @@ class Partition:
         appended = self.log.append(
             batches, now_ms=now_ms, leader_epoch=self.leader_epoch, from_client=from_client
         )
-        records = appended.last_offset - appended.base_offset + 1
-        if not appended.duplicate:
-            self._bytes_in += len(batches)
-            self._records_in += records
         settings = self.log.settings
         if settings.flush == "disk":
             self._commit.mark_dirty(self)
         else:
             self._unflushed_since_ms = self._unflushed_since_ms or now_ms
-            self._unflushed_records += records
+            self._unflushed_records += appended.last_offset - appended.base_offset + 1
             if self._unflushed_records >= settings.flush_messages:
                 self._commit.mark_dirty(self)
             self._wake_readers()
@@ -160,9 +156,9 @@ class Partition:
         log = self.log
         return PartitionReading(
             *log.partition,
-            self._bytes_in,
+            log.appended_bytes,
             self.bytes_out,
-            self._records_in,
+            log.end_offset - self._first_offset,
             log.size_bytes,
             log.segment_count,
             log.start_offset,

@@ -52,7 +52,7 @@ class MetricsRegistry:
     def __init__(
         self, collectors: Iterable[MetricsCollector], max_label_values: int = MAX_LABEL_VALUES
     ) -> None:
-        self._collectors = (*collectors, BuildCollector())
+        self._collectors: list[MetricsCollector] = [*collectors, BuildCollector()]
         self._limit = max_label_values
         self._caps: dict[MetricTable, LabelCap] = {}
         self._process = process_metrics()
@@ -130,7 +130,7 @@ def _encoded(
     """One metric as text: its description, then its samples in chunks."""
     head = encode(_Family([_family(table, metric, at, ())])).removesuffix(_END)
     yield head
-    wide = len(rows[0].values[at].buckets) + 2 if rows and metric.kind == "histogram" else 1  # type: ignore[union-attr]
+    wide = len(rows[0][1][at].buckets) + 2 if rows and metric.kind == "histogram" else 1  # type: ignore[union-attr]
     size = max(1, SAMPLES_PER_SLICE // wide)
     for start in range(0, len(rows), size):
         family = _family(table, metric, at, rows[start : start + size])

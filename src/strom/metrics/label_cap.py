@@ -43,37 +43,37 @@ class LabelCap:
         if self._is_sticky:
             for left in self._others.values():
                 self._retire(left)
-            self._others = {row.labels: cast("Sequence[float]", row.values) for row in others}
+            self._others = {labels: cast("Sequence[float]", values) for labels, values in others}
             for at in self._counters:
                 sums[at] += self._retired[at]
-        return [*named, MetricRow(self._other_labels, sums)]
+        return [*named, (self._other_labels, sums)]
 
     def _split(
         self, rows: list[MetricRow]
     ) -> Generator[None, None, tuple[list[MetricRow], list[MetricRow]]]:
         """Those that get series of their own, and the others."""
         # A topic may really be called `_other`. It must not become a second series of that name.
-        named = [row for row in rows if row.labels != self._other_labels]
+        named = [row for row in rows if row[0] != self._other_labels]
         if len(named) > self._limit:
             yield
             kept = self._named if self._is_sticky else set()
-            rest = [row for row in named if row.labels not in kept]
-            named = [row for row in named if row.labels in kept]
+            rest = [row for row in named if row[0] not in kept]
+            named = [row for row in named if row[0] in kept]
             yield
             named += nlargest(self._limit - len(named), rest, key=self._size)
             yield
-        self._named = {row.labels for row in named}
-        return named, [row for row in rows if row.labels not in self._named]
+        self._named = {row[0] for row in named}
+        return named, [row for row in rows if row[0] not in self._named]
 
     def _size(self, row: MetricRow) -> float:
-        return cast("float", row.values[self._rank])
+        return cast("float", row[1][self._rank])
 
     def _add_up(self, rows: list[MetricRow], sums: list[float]) -> None:
-        for row in rows:
-            values = cast("Sequence[float]", row.values)
+        for labels, counted in rows:
+            values = cast("Sequence[float]", counted)
             for at, value in enumerate(values):
                 sums[at] += value
-            before = self._others.pop(row.labels, None)
+            before = self._others.pop(labels, None)
             if before is not None and any(values[at] < before[at] for at in self._counters):
                 self._retire(before)  # it was deleted and created again
 

@@ -22,7 +22,7 @@ START = MetricTable(
 class BuildCollector:
     """Version and start time."""
 
-    tables = (BUILD, START)
+    tables: tuple[MetricTable, ...] = (BUILD, START)
 
     def __init__(self) -> None:
         self._labels = (strom.__version__, platform.python_version())

@@ -1,8 +1,9 @@
 """Metrics of the Kafka protocol and of connections."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from strom.metrics.instruments import HistogramCounts, HistogramValue
+from strom.metrics.instruments import SECONDS, HistogramCounts, HistogramValue
 from strom.metrics.tables import MetricTable, counter, gauge, histogram
 
 REQUESTS = MetricTable(
@@ -65,14 +66,16 @@ CONNECTION_LIMIT = MetricTable(
 class RequestStats:
     """What is counted of the requests of one api key, by the event loop."""
 
-    __slots__ = ("bytes_in", "bytes_out", "errors", "seconds")
+    __slots__ = ("bytes_in", "bytes_out", "count_errors", "errors", "seconds")
 
     def __init__(self) -> None:
         self.bytes_in = 0
         self.bytes_out = 0
         self.errors: dict[int, int] = {}
         """By error code."""
-        self.seconds = HistogramCounts()
+        self.count_errors: Callable[[Any, dict[int, int]], None] | None = None
+        """Adds the error codes of a response to `errors`; set with the first response."""
+        self.seconds = HistogramCounts(SECONDS)
 
 
 class RequestReading(NamedTuple):
@@ -89,7 +92,7 @@ class ErrorReading(NamedTuple):
 
     request: str
     error: str
-    count: int
+    responses: int
 
 
 class ConnectionLimitReading(NamedTuple):

@@ -1,6 +1,7 @@
 """Metrics of the log: topics, partitions, flushes, compaction, the disk."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from typing import NamedTuple
 
 from strom.metrics.instruments import HistogramValue
@@ -139,25 +140,22 @@ class DirectoryReading(NamedTuple):
 class LogCollector:
     """Topics and partitions, read together: what topics have is the sum over their partitions."""
 
-    tables = (TOPICS, PARTITIONS, LOGS)
+    tables: tuple[MetricTable, ...] = (TOPICS, PARTITIONS, LOGS)
 
     def __init__(self, partitions: Callable[[], Iterable[PartitionReading]]) -> None:
         self._partitions = partitions
 
     def collect(self, into: MetricsSnapshot) -> Iterator[None]:
-        """Read every partition once."""
-        topics: dict[str, list[float]] = {}
+        """Read every partition once; those of a topic come one after the other."""
         count = offline = 0
-        for one in self._partitions():
-            into.add(PARTITIONS, (one.topic, str(one.partition)), one[5:9])
-            sums = topics.setdefault(one.topic, [0, 0, 0, 0, 0])
-            for at, value in enumerate(one[2:6]):
-                sums[at] += value
-            sums[4] += 1
-            count += 1
-            offline += one.is_offline
-            yield
-        for topic, sums in topics.items():
-            into.add(TOPICS, (topic,), sums)
-            yield
+        for topic, partitions in groupby(self._partitions(), key=lambda one: one.topic):
+            sums = [0, 0, 0, 0, 0]
+            for one in partitions:
+                into.add(PARTITIONS, (topic, str(one.partition)), one[5:9])
+                for at, value in enumerate((*one[2:6], 1)):
+                    sums[at] += value
+                count += 1
+                offline += one.is_offline
+                yield
+            into.add(TOPICS, (topic,), tuple(sums))
         into.add(LOGS, (), (count, offline))

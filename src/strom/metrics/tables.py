@@ -6,7 +6,7 @@ for each metric. The declarations are the reference (docs/reference/metrics.md) 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias, cast
+from typing import Literal, Protocol, TypeAlias, cast
 
 from strom.metrics.instruments import HistogramValue
 
@@ -64,11 +64,13 @@ class MetricTable:
         return any(metric.kind == "counter" for metric in self.metrics)
 
 
-class MetricRow(NamedTuple):
-    """One row of a table."""
+MetricRow: TypeAlias = tuple[tuple[str, ...], Sequence[MetricValue]]
+"""One row of a table: its labels' values, and its metrics'.
 
-    labels: tuple[str, ...]
-    values: Sequence[MetricValue]
+A plain tuple on purpose: Python's garbage collector stops tracking tuples of numbers and strings, but no
+instances of other classes. Tens of thousands of these would have it go through all objects of the
+process, which stops a broker with 10,000 topics for 0.2 s.
+"""
 
 
 class MetricsSnapshot:
@@ -86,7 +88,7 @@ class MetricsSnapshot:
         self, table: MetricTable, labels: tuple[str, ...], values: Sequence[MetricValue]
     ) -> None:
         """Take in one row."""
-        self.rows[table].append(MetricRow(labels, values))
+        self.rows[table].append((labels, values))
 
 
 class MetricsCollector(Protocol):

@@ -86,6 +86,8 @@ class Log:
         self._segments = state.segments
         self._unflushed = Unflushed(disk, folder, state)
         self._compaction: Compaction | None = None
+        self._appended_before = -state.segments.active.size_bytes if state.segments else 0
+        """What was appended to segments that are closed, since the log was opened."""
         self._pruned: dict[int, int] = {}
         """The number of records that segments had after pruning, by base offset."""
         self._last_marker_offset = -1
@@ -145,6 +147,11 @@ class Log:
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
+    def appended_bytes(self) -> int:
+        """How much was appended since the log was opened."""
+        return self._appended_before + self._segments.active.size_bytes if self._segments else 0
+
+    @property
     def segment_count(self) -> int:
         """How many segments there are, the active one included."""
         return len(self._segments)
@@ -156,11 +163,6 @@ class Log:
         return sum(
             segment.size_bytes for segment in self._segments if segment.next_offset > first_dirty
         )
-
-    @property
-    def has_closed(self) -> bool:
-        """Whether there is more than the active segment."""
-        return len(self._segments) > 1
 
     # Appending
 
@@ -269,6 +271,7 @@ class Log:
         with self._disk.writing():
             self._disk.files.open(fresh.log_path, create=True).close()
         self._close_active()
+        self._appended_before += self._segments.active.size_bytes
         self._segments.add(fresh)
         return fresh
 

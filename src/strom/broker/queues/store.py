@@ -366,7 +366,7 @@ class QueueStore:
         messages, progress = self._messages, self._progress.partition
         if messages is None or progress is None or self.closed:
             return
-        if not messages.partition.log.has_closed:
+        if messages.partition.log.segment_count < 2:
             return
         self.write_progress()
         if self._progress.has_unwritten_gone:

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections.abc import Iterator
 from time import perf_counter
 
+from strom.metrics.instruments import SECONDS
 from strom.metrics.requests import ErrorReading, RequestReading, RequestStats
 from strom.model.errors import DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka import handlers
@@ -28,6 +30,7 @@ MAX_SMALL_REQUEST = 4 * 1024 * 1024
 """Only requests that carry records need to be larger."""
 PRODUCE = ProduceRequest.SCHEMA.api_key
 EARLY = (PRODUCE, OffsetCommitRequest.SCHEMA.api_key)
+_ERROR_NAMES = {code.value: code.name for code in ErrorCode}
 API_VERSIONS = ApiVersionsRequest.SCHEMA.api_key
 
 handlers.load()
@@ -39,7 +42,7 @@ class Dispatcher:
     def __init__(self) -> None:
         self._services: Services | None = None
         self._listener: Listener | None = None
-        self._stats = {api_key: RequestStats() for api_key in HANDLERS}
+        self._served = {key: (one, RequestStats()) for key, one in HANDLERS.items()}
         self.invalid_requests = 0
         """Those that closed their connection."""
 
@@ -60,10 +63,10 @@ class Dispatcher:
         assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
         try:
             header = decode_request_header(frame)
-            found = HANDLERS.get(header.api_key)
-            if found is None:
+            served = self._served.get(header.api_key)
+            if served is None:
                 raise ProtocolError(f"api key {header.api_key} is unknown here")
-            stats = self._stats[header.api_key]
+            found, stats = served
             stats.bytes_in += len(frame)
             first, last = found.versions
             if not first <= header.api_version <= last:
@@ -126,20 +129,21 @@ class Dispatcher:
 
     def requests(self) -> Iterator[RequestReading]:
         """For metrics: the requests that were responded to, by api key."""
-        for api_key, stats in self._stats.items():
+        for handler, stats in self._served.values():
             if stats.seconds.count:
-                name = HANDLERS[api_key].name
-                yield RequestReading(name, stats.seconds.read(), stats.bytes_in, stats.bytes_out)
+                yield RequestReading(
+                    handler.name, stats.seconds.read(), stats.bytes_in, stats.bytes_out
+                )
 
     def errors(self) -> Iterator[ErrorReading]:
         """For metrics: the error codes in responses, by api key."""
-        for api_key, stats in self._stats.items():
+        for handler, stats in self._served.values():
             counted: dict[str, int] = {}
             for code, count in tuple(stats.errors.items()):
-                name = ErrorCode(code).name  # the same code may have come as a plain number, too
+                name = _ERROR_NAMES[int(code)]  # the same code may have come as a plain number, too
                 counted[name] = counted.get(name, 0) + count
             for name, count in counted.items():
-                yield ErrorReading(HANDLERS[api_key].name, name, count)
+                yield ErrorReading(handler.name, name, count)
 
     def _report_failure(self, task: "asyncio.Task[Response]") -> None:
         if task.cancelled() or (error := task.exception()) is None:
@@ -161,9 +165,13 @@ def _encode(response: Response, header: RequestHeader, stats: RequestStats, bega
         raise
     head = response_header(header.api_key, version, header.correlation_id)
     size = len(head) + sum(map(len, parts))
+    count_errors = stats.count_errors
+    if count_errors is None:
+        count_errors = stats.count_errors = error_counter(type(response))
+    count_errors(response, stats.errors)
     stats.bytes_out += size
-    count_errors = error_counter(type(response))
-    if count_errors is not None:
-        count_errors(response, stats.errors)
-    stats.seconds.observe(perf_counter() - began)
+    # `observe` without the call, which would show in small requests.
+    seconds, histogram = perf_counter() - began, stats.seconds
+    histogram.counts[bisect_left(SECONDS, seconds)] += 1
+    histogram.sum += seconds
     return [size.to_bytes(4, "big") + head, *parts]
