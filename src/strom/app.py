@@ -124,7 +124,7 @@ class Node:
                 groups,
                 shares,
                 transactions,
-                housekeeping,
+                self._housekeeping,
                 dispatcher,
                 listener,
                 self._slots,

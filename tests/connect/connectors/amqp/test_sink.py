@@ -133,7 +133,7 @@ def test_a_broker_that_refuses_messages_is_asked_again(queues):
     queues.channel.queue_declare(name, arguments=arguments)
     driver = started(queues, routing_key=name)
     records = [record(number, str(number)) for number in range(4)]
-    with pytest.raises(RetriableError, match="did not take"):
+    with pytest.raises(RetriableError, match="rejected 2 messages"):
         driver.task.put(records)
     queues.channel.queue_purge(name)
     driver.put(records)

@@ -91,11 +91,15 @@ def test_odd_types_keep_their_values_there_and_back(postgres_side: PostgresSide)
         (
             "integer[]",
             GRID,
-            r"array of 2 dimensions, .* says 1 dimension\. .* with \[\]\[\] behind",
+            r"array of 2 dimensions, .* declared with 1 dimension\. .* with \[\]\[\] after",
         ),
-        ("integer[][]", "'{1}'", r"array of 1 dimension, but the type says 2 dimensions"),
-        ("numeric(5, 2)", "'NaN'", r"holds NaN, .* numeric\.mapping=best_fit"),
-        ("numeric(5, 2)[]", "'{NaN}'", r"holds NaN, .* numeric\.mapping=best_fit"),
+        (
+            "integer[][]",
+            "'{1}'",
+            r"array of 1 dimension, but the column is declared with 2 dimensions",
+        ),
+        ("numeric(5, 2)", "'NaN'", r"contains NaN, .* numeric\.mapping=best_fit"),
+        ("numeric(5, 2)[]", "'{NaN}'", r"contains NaN, .* numeric\.mapping=best_fit"),
     ],
 )
 def test_what_no_record_can_hold_is_refused_with_row_and_column(
@@ -147,7 +151,9 @@ def test_what_is_no_number_is_refused_by_its_column(sqlite_side: SqliteSide, lit
     sqlite_side.run(
         f"CREATE TABLE t (id INTEGER PRIMARY KEY, v DECIMAL(8, 2)); INSERT INTO t VALUES (3, {literal});"
     )
-    with pytest.raises(ConnectError, match=r"row with id=3, column v \(DECIMAL\(8, 2\)\): .*holds"):
+    with pytest.raises(
+        ConnectError, match=r"row with id=3, column v \(DECIMAL\(8, 2\)\): .*contains an invalid"
+    ):
         read_all(sqlite_side, 1)
 
 
@@ -172,7 +178,7 @@ def test_a_value_that_its_column_cannot_hold_is_poison_with_the_reason(
     records = [SinkRecord("t", 0, n, {"id": n, "v": None}) for n in range(2)]
     records.append(SinkRecord("t", 0, 2, {"id": 2, "v": value}))
     with pytest.raises(
-        PoisonRecord, match=rf"Column v \(.*\) of table t does not take the {shown}"
+        PoisonRecord, match=rf"Column v \(.*\) of table t does not accept the {shown}"
     ):
         driver.task.put(records)
     driver.stop()

@@ -205,7 +205,7 @@ def test_a_file_that_is_replaced_by_another_while_nobody_reads_is_said(tmp_path,
     reader.restart()
     reader.read()
     assert reader.lines == ["old", "new text"]
-    assert "is lost" in caplog.text
+    assert "are lost" in caplog.text
     reader.stop()
 
 

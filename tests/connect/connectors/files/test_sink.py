@@ -232,7 +232,7 @@ def test_wrong_settings_are_refused_by_name(wrong, name):
 def test_positions_that_cannot_be_written_at_first_are_waited_for(tmp_path):
     in_the_way = tmp_path / "out.txt.positions.new"
     in_the_way.mkdir()
-    with pytest.raises(RetriableError, match=r"out\.txt\.positions cannot be written"):
+    with pytest.raises(RetriableError, match=r"out\.txt\.positions is not writable"):
         PositionedFile(tmp_path / "out.txt")
     in_the_way.rmdir()
     PositionedFile(tmp_path / "out.txt").close()

@@ -103,7 +103,7 @@ def test_an_offset_that_is_none_is_told(tmp_path, offset):
     path.write_text("x\n")
     offsets = StoredOffsets()
     offsets._offsets[json.dumps({"filename": str(path)})] = json.dumps({"other": 1, **offset})
-    with pytest.raises(ConnectError, match="position"):
+    with pytest.raises(ConnectError, match="Invalid source offset"):
         read(1, offsets, file=path)
 
 
@@ -174,7 +174,7 @@ def test_a_header_of_no_use_is_told(tmp_path, header):
         ("json", b'{"a":1}\n{"a":\n2\n', [{"a": 1}, 2], "not JSON"),
         ("csv", b"a,b\n1,2\n3\n5,6\n", [{"a": "1", "b": "2"}, {"a": "5", "b": "6"}], "1 fields"),
         ("lines", b"a\n\xff\nb\n", ["a", "b"], "not utf-8"),
-        ("lines", b"a\n" + b"x" * 50 + b"\nb\n", ["a", "b"], "longer than 20"),
+        ("lines", b"a\n" + b"x" * 50 + b"\nb\n", ["a", "b"], "exceeds the limit of 20"),
     ],
 )
 def test_a_malformed_line_is_told_once_and_the_others_come(tmp_path, form, lines, good, reason):

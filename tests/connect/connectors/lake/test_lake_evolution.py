@@ -287,7 +287,7 @@ def test_a_record_without_any_known_column_is_refused(tmp_path, kind):
 def test_a_field_with_the_name_of_a_level_of_time_is_refused(tmp_path, kind, name):
     task = a_task(tmp_path, format=kind, time_partition="day")
     task.open([P0])
-    with pytest.raises(PoisonRecord, match=f"field {name} is reserved") as caught:
+    with pytest.raises(PoisonRecord, match=f"field name {name} is reserved") as caught:
         task.put(records(P0, 0, [{"n": 0}, {"n": 1, name: 1}]))
     assert caught.value.index == 1
 

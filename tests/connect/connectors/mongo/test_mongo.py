@@ -279,7 +279,7 @@ def test_values_get_mongos_own_forms():
         (
             {"database": "d", "collection": "c", "connection.uri": "http://x"},
             "connection.uri",
-            "no address",
+            "Invalid connection string",
         ),
     ],
 )

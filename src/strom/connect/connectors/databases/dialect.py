@@ -89,7 +89,7 @@ class Database(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Disconnect, if connected."""
+        """Disconnect; does nothing if not connected."""
 
     def quote(self, name: str) -> str:
         """A name quoted for statements."""

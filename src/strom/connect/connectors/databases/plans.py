@@ -127,23 +127,23 @@ Run = tuple[WritePlan, RecordBatch]
 """Consecutive records that are written in the same way."""
 
 
-class PartitionOffsets(NamedTuple):
+class OffsetInterval(NamedTuple):
     """The offsets of one partition in a call, from `first` up to, not including, `end`."""
 
     first: int
     end: int
 
 
-OffsetsByPartition = Mapping[TopicPartition, PartitionOffsets]
+OffsetsByPartition = Mapping[TopicPartition, OffsetInterval]
 
 
-def offsets_of(records: Sequence[RecordBatch]) -> dict[TopicPartition, PartitionOffsets]:
+def offsets_of(records: Sequence[RecordBatch]) -> dict[TopicPartition, OffsetInterval]:
     """The offsets of records by topic partition."""
-    spans: dict[TopicPartition, PartitionOffsets] = {}
+    spans: dict[TopicPartition, OffsetInterval] = {}
     for part in records:
         known = spans.get(part.origin)
         first = part.offsets[0] if known is None else known.first
-        spans[part.origin] = PartitionOffsets(first, part.offsets[-1] + 1)
+        spans[part.origin] = OffsetInterval(first, part.offsets[-1] + 1)
     return spans
 
 

@@ -83,7 +83,7 @@ class Sqlite(Database):
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        """Translate SQLite's errors."""
+        """Translate SQLite's errors to RetriableError and ConnectError."""
         try:
             yield
         except (sqlite3.IntegrityError, sqlite3.DataError, OverflowError) as error:

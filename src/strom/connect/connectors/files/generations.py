@@ -250,7 +250,7 @@ class Generations:
 
         Without `by_name`, names make no generations until the marked one is found under a rotated name.
         `beside` is another file whose rotated names this one may have been given, and `is_foreign`
-        tells paths that belong to another file.
+        identifies paths that belong to another file.
         """
         self.path = path
         self.rotates = False

@@ -49,14 +49,14 @@ class ReadFile(Protocol):
 
     @property
     def mark(self) -> Mark | None:
-        """The current position."""
+        """The current position in the file."""
 
     @property
     def is_finished(self) -> bool:
         """Whether everything read was delivered, and the file is no longer at the path."""
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file, if it is open."""
 
 
 ReaderT = TypeVar("ReaderT", bound=ReadFile)
