@@ -188,7 +188,9 @@ class HttpThread:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        from uvicorn.loops.auto import auto_loop_factory
+
+        with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
@@ -207,15 +209,6 @@ def set_on_signal(stopping: threading.Event) -> None:
     """Have SIGINT and SIGTERM set an event, for a program that serves in the foreground."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-
-
-def _loop_factory() -> "type[asyncio.AbstractEventLoop] | None":
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: type[asyncio.AbstractEventLoop] = uvloop.Loop
-    return factory
 
 
 def _addresses(host: str, port: int) -> list[tuple[int, str]]:

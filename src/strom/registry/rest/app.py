@@ -49,7 +49,7 @@ def make_app(registry: Registry, guard: Guard) -> HttpApplication:
     ]
 
     def not_ready() -> str | None:
-        return None if registry.log.failure is None else str(registry.log.failure)
+        return None if registry.log.failure is None else "The topic of schemas cannot be followed."
 
     return HttpApplication(
         ReadyAnswers(make_router(routes), registry),
