@@ -169,7 +169,7 @@ def test_a_recreated_topic_ends_changes_but_not_lookups(strom_server, topic):
     servers = strom_server.bootstrap_servers
     with (
         RegistryServer(servers, topic=topic) as server,
-        RegistryClient(server.url, retry_pauses_s=()) as client,
+        RegistryClient(server.url, retries=RetryPolicy(attempts=1)) as client,
     ):
         first = client.register("s", schema(1))
         admin.delete_topics([topic])[topic].result()

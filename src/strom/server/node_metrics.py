@@ -90,7 +90,7 @@ def _queues(broker: QueueBroker, amqp: AmqpListener) -> TableCollector:
             sum(len(vhost.queues) for vhost in broker.vhosts.values()),
             len(broker.damaged),
             sum(len(connection.channels) for connection in tuple(amqp.connections)),
-            broker.blocked is not None,
+            broker.block.reason is not None,
         )
 
     return TableCollector(
