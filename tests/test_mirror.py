@@ -11,6 +11,8 @@ SUITES = {
     "conformance": "through real clients, strom and Kafka alike",
     "conformance_amqp": "through real clients, strom and RabbitMQ alike",
     "crash": "kill -9 and power loss of the whole",
+    "deploy": "dashboards and alert rules",
+    "docs": "that the pages are right and up to date",
     "examples": "what the docs and `examples/` show",
     "foreign": "other projects' own tests against strom",
     "fuzz": "any bytes on any port",

@@ -486,16 +486,3 @@ def refuse_changed(project: Project) -> list[str]:
         if active is not None and is_made_by(active, view):
             adopt(manifests, view, active)
     return notices
-
-
-def lag_of(project: Project, kafka: KafkaLog) -> dict[str, int]:
-    """How many records each view has not counted in yet."""
-    ends: dict[str, Offsets] = {}
-    lags = {}
-    for name in project.manifests.names():
-        manifest = project.manifests.existing(name)
-        version = manifest.active_version
-        if version is not None:
-            ends.setdefault(manifest.topic, kafka.ends(manifest.topic))
-            lags[name] = ends[manifest.topic] - version.position
-    return lags

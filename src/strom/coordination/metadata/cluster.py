@@ -53,9 +53,6 @@ class ClusterMetadata:
     def find(self, name: str) -> TopicMetadata | None:
         return self._topics.get(name)
 
-    def find_by_id(self, topic_id: uuid.UUID) -> TopicMetadata | None:
-        return self._by_id.get(topic_id)
-
     def topic(self, name: str) -> TopicMetadata:
         """The topic of that name, or UNKNOWN_TOPIC_OR_PARTITION."""
         found = self._topics.get(name)

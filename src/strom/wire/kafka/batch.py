@@ -34,7 +34,6 @@ DELETE_HORIZON_BIT = 1 << 6
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET = struct.Struct(">q")
-_OFFSET_AND_LENGTH = struct.Struct(">qi")
 _SPAN = struct.Struct(">qi11xi")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
@@ -124,12 +123,6 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         return BatchHeader._make(_HEADER.unpack_from(buffer, position))
     except struct.error:
         raise CorruptData(f"truncated batch header at byte {position}") from None
-
-
-def read_offset_and_size(buffer: Buffer, position: int = 0) -> tuple[int, int]:
-    """Base offset and size in bytes (header included) of the batch at a position."""
-    base_offset, batch_length = _OFFSET_AND_LENGTH.unpack_from(buffer, position)
-    return base_offset, LOG_OVERHEAD + batch_length
 
 
 def read_span(buffer: Buffer, position: int = 0) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from strom.connect.connectors.databases.time_zones import UnknownZone, find_zone
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConnectionSettings(ConnectorSettings):
+class DatabaseSettings(ConnectorSettings):
     """URL and credentials of the database, and its time zone."""
 
     url: str = setting(

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from strom.connect.api import Importance, Kind, setting
-from strom.connect.connectors.databases.connection_settings import ConnectionSettings
+from strom.connect.connectors.databases.connection_settings import DatabaseSettings
 from strom.connect.connectors.databases.table_names import UnclosedQuote, name_parts
 
 KAFKA_COLUMNS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
 
 
 @dataclass(frozen=True, kw_only=True)
-class JdbcSinkSettings(ConnectionSettings):
+class JdbcSinkSettings(DatabaseSettings):
     """Settings of the JdbcSink, with the names of Confluent's JDBC connector."""
 
     insert_mode: str = setting(

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from strom.connect.api import Importance, Kind, setting
-from strom.connect.connectors.databases.connection_settings import ConnectionSettings
+from strom.connect.connectors.databases.connection_settings import DatabaseSettings
 from strom.connect.connectors.databases.granularity import CHOICES, LOGICAL
 from strom.connect.connectors.databases.table_names import tables_setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class JdbcSourceSettings(ConnectionSettings):
+class JdbcSourceSettings(DatabaseSettings):
     """Settings of the JdbcSource, with the names of Confluent's JDBC connector."""
 
     mode: str = setting(
