@@ -70,7 +70,7 @@ def sent(broker, kind):
 
 
 def test_two_members_of_a_real_group_get_what_the_leader_assigns():
-    with LocalBroker() as broker:
+    with LocalBroker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
         connection = ConnectionSettings(broker.bootstrap_servers)
         with ProtocolClient(connection, "one") as one, ProtocolClient(connection, "two") as two:
             first, second = ClassicGroupMember(one, SETTINGS), ClassicGroupMember(two, SETTINGS)

@@ -24,8 +24,8 @@ def parse_list(text: str) -> tuple[str, ...]:
 
 def fits(pattern: str, table: TableId) -> bool:
     """Whether a pattern names a table, with or without its schema."""
-    compiled = compile_pattern(pattern)
-    return any(pattern == name or compiled.fullmatch(name) for name in (str(table), table.name))
+    names = (str(table), table.name)
+    return pattern in names or any(map(compile_pattern(pattern).fullmatch, names))
 
 
 def is_topic(name: str) -> bool:
