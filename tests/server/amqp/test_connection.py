@@ -53,8 +53,7 @@ class Transcript(Wire):
         found, position = [], 0
         reader = FrameReader(frame_max=131072)
         while frame := reader.read(memoryview(data), position, len(data)):
-            is_frame = isinstance(frame, Frame)
-            found.append(decode_method(frame.payload) if is_frame else frame)
+            found.append(decode_method(frame.payload) if isinstance(frame, Frame) else frame)
             position = frame.end
         return found
 
@@ -179,7 +178,7 @@ def test_a_publisher_is_not_read_while_publishers_are_held_back():
 def test_a_client_is_read_again_when_the_channel_that_published_too_much_is_closed():
     async def test(it, wire):
         connection = it.connect(wire)
-        connection._handshake = object()  # type: ignore[assignment]
+        connection._handshake = object()
         channel, other = it.channel(connection), it.channel(connection)
         channel.confirms = Confirms(channel.out.flush_soon)
         for _ in range(MAX_UNCONFIRMED):
