@@ -46,7 +46,7 @@ def test_a_limit_of_none_sums_everything():
 
 def test_gauges_are_chosen_by_size_at_each_scrape():
     cap = LabelCap(GAUGES, 1)
-    rows = [(("g", "a"), (9,)), (("g", "b"), (1,))]
+    rows: list[MetricRow] = [(("g", "a"), (9,)), (("g", "b"), (1,))]
     assert applied(cap, rows) == {("g", "a"): [9], (OTHER, OTHER): [1]}
     rows = [(("g", "a"), (9,)), (("g", "b"), (10,))]
     assert applied(cap, rows) == {("g", "b"): [10], (OTHER, OTHER): [9]}
