@@ -1,4 +1,4 @@
-"""The metadata log on disk: records are durable before they count."""
+"""The metadata log: records are durable before they are replayed."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ METADATA_SETTINGS = TopicSettings(cleanup_policy=("compact",), flush="disk", seg
 
 
 class MetadataLog:
-    """Writes metadata records, waits for the disk, then lets them count."""
+    """Writes metadata records, waits until they are durable, and replays them."""
 
     def __init__(self, partition: Partition, metadata: ClusterMetadata) -> None:
         self.partition = partition
@@ -35,25 +35,25 @@ class MetadataLog:
         appended = self.partition.append(batch, now_ms, from_client=False)
         while not self.partition.is_durable(appended):
             if not await self._is_flushed(appended):
-                # It is in the log, so there is no way back: a shortage has to be waited out.
+                # It is in the log and cannot be undone, so the shortage must be waited out.
                 await asyncio.sleep(RETRY_S)
         for record in records:
             self._metadata.replay(record)
 
     async def _is_flushed(self, appended: Appended) -> bool:
-        """Whether it has reached the disk; False if a shortage has kept it from that for now."""
+        """Whether it is durable; False if a shortage prevents that for now."""
         flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         self.partition.on_durable(appended, flushed.set_result)
         self.partition.sync_soon()
         if await flushed is ErrorCode.NONE:
             return True
         if self.partition.log.offline is not None or self.partition.log.quarantined is not None:
-            # It may be there after the next start, or not: nobody can go on from here.
+            # It may exist after the next start, or not: the broker cannot continue.
             raise DirectoryOffline("a change to the metadata could not be synced")
         return False
 
 
 def load(log: Log, metadata: ClusterMetadata) -> None:
-    """Bring the state to what the log says; CorruptData if it cannot be read to its end."""
+    """Replay the whole log; CorruptData if it cannot be read to its end."""
     for record in records_of(log):
         metadata.replay(decode(record.key, record.value))
