@@ -31,6 +31,7 @@ SWEPT: tuple[str, ...] = (
     "broker/state_topic.py",
     "broker/topics.py",
     "broker/transactions.py",
+    "coordination/__init__.py",
     "coordination/groups/classic",
     "coordination/groups/commands.py",
     "coordination/groups/consumer/assignors.py",

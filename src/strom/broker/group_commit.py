@@ -23,7 +23,7 @@ class Sync(Protocol):
     """Files to sync, as `Log.begin_flush` returns them."""
 
     def sync(self) -> None:
-        """Return when the bytes are on disk. Thread-safe."""
+        """Return when the bytes are on disk. May run on any thread."""
         ...
 
 

@@ -98,12 +98,12 @@ class PendingMarkers:
         self._markers = markers
         self._marker = marker
         self._on_done = on_done
-        self._unsafe = 0
+        self._not_durable = 0
         self._again: set[TopicPartition] = set()
 
     def begin(self, partitions: frozenset[TopicPartition]) -> None:
         """Append all markers; holds one count itself, so that completion is not reported early."""
-        self._unsafe = 1
+        self._not_durable = 1
         self._again = set()
         for name in sorted(partitions):
             partition = self._writer.find(name)
@@ -128,7 +128,7 @@ class PendingMarkers:
             return
         if not self._is_durable and partition.is_durable(appended):
             return
-        self._unsafe += 1
+        self._not_durable += 1
         # Durable even if the topic has flush=os: otherwise a crash could leave a transaction open
         # here that
         # is complete for the coordinator.
@@ -140,8 +140,8 @@ class PendingMarkers:
     ) -> None:
         if code is not ErrorCode.NONE and name is not None:
             self._again.add(name)
-        self._unsafe -= 1
-        if self._unsafe:
+        self._not_durable -= 1
+        if self._not_durable:
             return
         if self._again:
             self._writer.retry_later(lambda: self.begin(frozenset(self._again)))
