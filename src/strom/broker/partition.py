@@ -9,7 +9,7 @@ from strom.model.errors import ApiError, ErrorCode
 from strom.storage.flush import Flush
 from strom.storage.log import Appended, Log
 
-WhenFlushed: TypeAlias = Callable[[ErrorCode], None]
+OnDurable: TypeAlias = Callable[[ErrorCode], None]
 
 
 class RecordsWaiter(Protocol):
@@ -35,7 +35,7 @@ class Partition:
         self.deleted = False
         self._commit = commit
         self._check_schemas = check_schemas
-        self._waiting_for_disk: deque[tuple[int, WhenFlushed]] = deque()
+        self._waiting_for_disk: deque[tuple[int, OnDurable]] = deque()
         self._waiting_for_records: dict[RecordsWaiter, None] = {}
         self._unflushed_records = 0
         self._unflushed_since_ms = 0
@@ -68,7 +68,7 @@ class Partition:
             return True
         return self.log.flushed_offset > appended.last_offset
 
-    def on_durable(self, appended: Appended, callback: WhenFlushed) -> None:
+    def on_durable(self, appended: Appended, callback: OnDurable) -> None:
         """Call back when an append is durable, or with the error if it cannot be."""
         self._waiting_for_disk.append((appended.last_offset, callback))
 

@@ -15,7 +15,7 @@ from strom.broker.groups import Groups
 from strom.broker.partition import Partition
 from strom.broker.share_sessions import ShareSession, ShareSessions, TopicIdPartition
 from strom.broker.share_state_log import ShareStateLog
-from strom.broker.shared_partition import SharedPartition, WhenDone
+from strom.broker.shared_partition import OnDone, SharedPartition
 from strom.coordination.groups.share.partitions.records import ShareKey, ShareStateDeleted
 from strom.coordination.groups.share.partitions.share_partition import NOT_BEGUN, DeadRecords
 from strom.coordination.groups.share.partitions.share_states import SharedState, ShareStates
@@ -99,14 +99,14 @@ class ShareGroups:
         """After how many updates a snapshot is due."""
         return self._broker.settings.share_state_updates_per_snapshot
 
-    def bury(self, partition: SharedPartition, dead: list[DeadRecords], done: WhenDone) -> None:
+    def bury(self, partition: SharedPartition, dead: list[DeadRecords], done: OnDone) -> None:
         """Write dead records to the dead letter topic, archive them, then call `done`."""
         task = self.loop.create_task(self._bury(partition, dead, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _bury(
-        self, partition: SharedPartition, dead: list[DeadRecords], done: WhenDone
+        self, partition: SharedPartition, dead: list[DeadRecords], done: OnDone
     ) -> None:
         origin = DeadLetterOrigin(partition.shared.key.group, partition.source)
         while settings := self._with_dead_letters(partition):

@@ -35,7 +35,7 @@ MOST_JUNK_BYTES = 64 * 1024
 MOST_SEGMENTS = 16
 """The limit of bytes scanned for one response, among markers and aborted records."""
 
-WhenDone: TypeAlias = Callable[[ErrorCode], None]
+OnDone: TypeAlias = Callable[[ErrorCode], None]
 
 
 class SharePartitionContext(Protocol):
@@ -53,7 +53,7 @@ class SharePartitionContext(Protocol):
         """After how many updates a snapshot is due."""
         ...
 
-    def bury(self, partition: "SharedPartition", dead: list[DeadRecords], done: WhenDone) -> None:
+    def bury(self, partition: "SharedPartition", dead: list[DeadRecords], done: OnDone) -> None:
         """Write dead records to the dead letter topic, archive them, then call `done`."""
         ...
 
@@ -204,7 +204,7 @@ class SharedPartition:
     # --- acknowledging -------------------------------------------------------------------------
 
     def acknowledge(
-        self, member: str, acknowledgements: Sequence[Acknowledgement], done: WhenDone
+        self, member: str, acknowledgements: Sequence[Acknowledgement], done: OnDone
     ) -> None:
         """Apply acknowledgements of a member; ApiError if they are invalid.
 
@@ -218,7 +218,7 @@ class SharedPartition:
         """Release all records of a member."""
         self.write(self.shared.partition.release(member, self.rules()), _ignore_result)
 
-    def write(self, changes: StateChanges, done: WhenDone) -> None:
+    def write(self, changes: StateChanges, done: OnDone) -> None:
         """Write the changes and dead letters, then call `done`."""
         try:
             if changes.need_writing:

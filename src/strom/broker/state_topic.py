@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from strom.broker.broker import Broker
-from strom.broker.partition import Partition, WhenFlushed
+from strom.broker.partition import OnDurable, Partition
 from strom.broker.replaying import Replayed, last_batches_of
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.storage.log import Appended
@@ -109,7 +109,7 @@ class StateTopic:
         last = self._last_appended.get(partition)
         return last is None or partition.is_durable(last)
 
-    def on_durable(self, partition: Partition, callback: WhenFlushed) -> None:
+    def on_durable(self, partition: Partition, callback: OnDurable) -> None:
         """Call back when everything appended so far is durable, or with the error if it cannot be."""
         last = self._last_appended.get(partition)
         if last is None or partition.is_durable(last):

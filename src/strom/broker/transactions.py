@@ -17,7 +17,7 @@ import logging
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
 from strom.broker.markers import MarkerWriter
-from strom.broker.partition import Partition, WhenFlushed
+from strom.broker.partition import OnDurable, Partition
 from strom.broker.replaying import Replayed
 from strom.broker.state_topic import StateTopic, to_client_error
 from strom.coordination.transactions.commands import AddPartitions, TransactionCommand
@@ -150,7 +150,7 @@ class Transactions:
         """Whether all records of a transactional id are durable."""
         return self._topic.is_durable(self._partition_of(transactional_id))
 
-    def on_durable(self, transactional_id: str, callback: WhenFlushed) -> None:
+    def on_durable(self, transactional_id: str, callback: OnDurable) -> None:
         """Call back when all records of a transactional id are durable, or with the error if they
         cannot be.
         """
