@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from strom.broker.groups import Groups
 from strom.broker.partition import Partition
 from strom.broker.share_groups import ShareGroups
-from strom.broker.shared_partition import Handout, SharedPartition
+from strom.broker.shared_partition import AcquiredBatches, SharedPartition
 from strom.coordination.groups.share.partitions.acquisition import Acquired, AcquireLimits
 from strom.coordination.groups.share.partitions.share_partition import Acknowledgement
 from strom.coordination.groups.share.protocol import ShareHeartbeat
@@ -59,7 +59,9 @@ class Sharing:
         own = dict(self.world.broker.metadata.group_configs(GROUP))
         await self.world.broker.set_group_configs(GROUP, own | texts)
 
-    def take(self, member: str = MEMBER, most: int = 500, max_bytes: int = 1 << 20) -> Handout:
+    def take(
+        self, member: str = MEMBER, most: int = 500, max_bytes: int = 1 << 20
+    ) -> AcquiredBatches:
         """Acquire what there is."""
         return self.shared.acquire(member, AcquireLimits(most, most), max_bytes, at_least_one=True)
 
@@ -76,7 +78,7 @@ class Sharing:
         return await asyncio.wait_for(said, 10)
 
 
-def values_of(handout: Handout) -> list[bytes | None]:
+def values_of(handout: AcquiredBatches) -> list[bytes | None]:
     """The values of all records in a handout."""
     data = handout.records
     if isinstance(data, Region):

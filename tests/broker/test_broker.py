@@ -3,7 +3,7 @@ import errno
 
 import pytest
 
-from strom.broker.fetching import Fetch, Limits, TopicKey, WaitingFetch, Wanted
+from strom.broker.fetching import Fetch, FetchLimits, TopicKey, WaitingFetch, WantedPartition
 from strom.model.errors import ApiError, DirectoryOffline, ErrorCode
 from strom.testing.memory_files import MemoryFiles
 from tests.broker.opened import new_partition, opened, safe, values_in
@@ -52,8 +52,8 @@ def test_waiting_fetches_are_answered_when_the_disk_fails():
     async def test():
         async with opened() as world:
             partition = await new_partition(world)
-            wanted = Wanted(TopicKey("t", None), 0, 0, 1000)
-            fetch = Fetch([wanted], Limits(60_000, 1, 1000), lambda _: partition, lambda: 1000)
+            wanted = WantedPartition(TopicKey("t", None), 0, 0, 1000)
+            fetch = Fetch([wanted], FetchLimits(60_000, 1, 1000), lambda _: partition, lambda: 1000)
             assert not fetch.is_ready()
             waiting = WaitingFetch(fetch, asyncio.get_running_loop())
             world.files.fail(1, errno.EIO, only="datasync")

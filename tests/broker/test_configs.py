@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from strom.broker import configs
-from strom.broker.configs import Change, ConfigChange, ResourceType, Source, apply_changes
+from strom.broker.configs import ConfigChange, ConfigOperation, ResourceType, Source, apply_changes
 from strom.model.errors import ApiError, ErrorCode
 from strom.model.topic_settings import TopicSettings
 from tests.broker.opened import opened
@@ -16,29 +16,34 @@ def changed(current: dict[str, str], *changes: ConfigChange) -> dict[str, str]:
 
 
 def test_settings_are_set_and_deleted():
-    assert changed({}, ConfigChange("retention.ms", Change.SET, "5")) == {"retention.ms": "5"}
-    assert changed({"retention.ms": "5"}, ConfigChange("retention.ms", Change.DELETE, None)) == {}
+    assert changed({}, ConfigChange("retention.ms", ConfigOperation.SET, "5")) == {
+        "retention.ms": "5"
+    }
+    assert (
+        changed({"retention.ms": "5"}, ConfigChange("retention.ms", ConfigOperation.DELETE, None))
+        == {}
+    )
 
 
 def test_lists_are_appended_to_and_subtracted_from_what_is_inherited():
-    assert changed({}, ConfigChange("cleanup.policy", Change.APPEND, "compact")) == {
+    assert changed({}, ConfigChange("cleanup.policy", ConfigOperation.APPEND, "compact")) == {
         "cleanup.policy": "delete,compact"
     }
     both = {"cleanup.policy": "delete,compact"}
-    assert changed(both, ConfigChange("cleanup.policy", Change.SUBTRACT, "delete")) == {
+    assert changed(both, ConfigChange("cleanup.policy", ConfigOperation.SUBTRACT, "delete")) == {
         "cleanup.policy": "compact"
     }
-    assert changed(both, ConfigChange("cleanup.policy", Change.APPEND, "compact")) == both
+    assert changed(both, ConfigChange("cleanup.policy", ConfigOperation.APPEND, "compact")) == both
 
 
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ([ConfigChange("nonsense", Change.SET, "1")], ErrorCode.INVALID_CONFIG),
-        ([ConfigChange("retention.ms", Change.APPEND, "1")], ErrorCode.INVALID_CONFIG),
-        ([ConfigChange("retention.ms", Change.SET, None)], ErrorCode.INVALID_REQUEST),
+        ([ConfigChange("nonsense", ConfigOperation.SET, "1")], ErrorCode.INVALID_CONFIG),
+        ([ConfigChange("retention.ms", ConfigOperation.APPEND, "1")], ErrorCode.INVALID_CONFIG),
+        ([ConfigChange("retention.ms", ConfigOperation.SET, None)], ErrorCode.INVALID_REQUEST),
         ([ConfigChange("retention.ms", 9, "1")], ErrorCode.INVALID_REQUEST),
-        ([ConfigChange("retention.ms", Change.SET, "1")] * 2, ErrorCode.INVALID_REQUEST),
+        ([ConfigChange("retention.ms", ConfigOperation.SET, "1")] * 2, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_a_wrong_change_is_refused(changes, code):
@@ -73,7 +78,7 @@ def test_a_setting_of_the_start_cannot_be_changed_while_running():
                     world.broker,
                     ResourceType.BROKER,
                     "1",
-                    [ConfigChange("port", Change.SET, "1234")],
+                    [ConfigChange("port", ConfigOperation.SET, "1234")],
                     only_check=False,
                 )
             assert refused.value.code is ErrorCode.INVALID_REQUEST
@@ -90,7 +95,7 @@ def test_only_checking_changes_nothing(only_check):
                 world.broker,
                 ResourceType.TOPIC,
                 "t",
-                [ConfigChange("retention.ms", Change.SET, "5")],
+                [ConfigChange("retention.ms", ConfigOperation.SET, "5")],
                 only_check=only_check,
             )
             assert (world.broker.topic("t").settings.retention_ms == 5) != only_check

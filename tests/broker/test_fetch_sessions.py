@@ -1,17 +1,17 @@
 import pytest
 
 from strom.broker.fetch_sessions import MIN_EVICTION_MS, FetchSessions
-from strom.broker.fetching import Fetched, TopicKey, Wanted
+from strom.broker.fetching import Fetched, TopicKey, WantedPartition
 from strom.model.errors import ApiError, ErrorCode
 
 KEY = TopicKey("t", None)
 
 
-def want(partition: int, offset: int = 0) -> Wanted:
-    return Wanted(KEY, partition, offset, 1000)
+def want(partition: int, offset: int = 0) -> WantedPartition:
+    return WantedPartition(KEY, partition, offset, 1000)
 
 
-def quiet(wanted: Wanted, high_watermark: int = 5) -> Fetched:
+def quiet(wanted: WantedPartition, high_watermark: int = 5) -> Fetched:
     return Fetched(wanted, high_watermark=high_watermark, start_offset=0)
 
 
@@ -80,7 +80,7 @@ def test_no_slots_means_no_sessions():
 
 def test_a_session_keeps_its_way_of_naming_topics_even_while_it_holds_none():
     key = TopicKey(None, bytes(16))
-    session = FetchSessions(10).begin([Wanted(key, 0, 0, 1000)], now_ms=0)
+    session = FetchSessions(10).begin([WantedPartition(key, 0, 0, 1000)], now_ms=0)
     assert session is not None
     session.change([], [(key, 0)])
     assert session.wanted() == []

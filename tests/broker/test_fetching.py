@@ -1,6 +1,6 @@
 import asyncio
 
-from strom.broker.fetching import Fetch, Limits, TopicKey, WaitingFetch, Wanted
+from strom.broker.fetching import Fetch, FetchLimits, TopicKey, WaitingFetch, WantedPartition
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
 from tests.broker.opened import Opened, new_partition, opened
@@ -21,9 +21,10 @@ def fetch_of(
     memory: int = PLENTY,
 ) -> Fetch:
     wanted = [
-        Wanted(TopicKey("t", None), index, offset, PLENTY) for index in range(len(partitions))
+        WantedPartition(TopicKey("t", None), index, offset, PLENTY)
+        for index in range(len(partitions))
     ]
-    limits = Limits(max_wait_ms, min_bytes, max_bytes)
+    limits = FetchLimits(max_wait_ms, min_bytes, max_bytes)
     return Fetch(wanted, limits, lambda item: partitions[item.partition], lambda: memory)
 
 
@@ -140,13 +141,13 @@ def test_a_partition_that_is_not_there_is_an_error_of_its_own():
         async with opened() as world:
             partition = await filled(world, "t")
 
-            def find(item: Wanted) -> Partition:
+            def find(item: WantedPartition) -> Partition:
                 if item.partition:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 return partition
 
-            wanted = [Wanted(TopicKey("t", None), index, 0, PLENTY) for index in (0, 1)]
-            fetch = Fetch(wanted, Limits(0, 1, PLENTY), find, lambda: PLENTY)
+            wanted = [WantedPartition(TopicKey("t", None), index, 0, PLENTY) for index in (0, 1)]
+            fetch = Fetch(wanted, FetchLimits(0, 1, PLENTY), find, lambda: PLENTY)
             errors = [each.error for each in fetch.read()]
             assert errors == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 

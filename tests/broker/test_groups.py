@@ -255,7 +255,7 @@ def test_a_topic_that_was_deleted_just_before_a_crash_takes_its_offsets_along_to
         files = MemoryFiles()
         async with coordinating(files) as (world, groups):
             await groups.submit(commit("g", 5))
-            world.broker.when_topic_is_deleted.clear()  # as if the crash had come before
+            world.broker.on_topic_deleted.clear()  # as if the crash had come before
             await world.broker.delete_topic("t")
             assert await committed(groups, "g") == 5
         for _ in range(2):
@@ -275,7 +275,7 @@ def test_offsets_of_a_topic_that_was_made_anew_do_not_count():
             await groups.submit(mine)
         async with coordinating(files) as (world, groups):
             assert await committed(groups, "g") == 7
-            world.broker.when_topic_is_deleted.clear()  # as if the crash had come before
+            world.broker.on_topic_deleted.clear()  # as if the crash had come before
             await world.broker.delete_topic("t")
             await world.broker.create_topic("t", 1, {})
         async with coordinating(files) as (_, groups):

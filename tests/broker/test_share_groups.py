@@ -114,7 +114,7 @@ def test_a_snapshot_is_written_now_and_then_and_the_log_before_it_can_go():
             it.acquired()
             for offset in range(0, 40, 2):
                 await it.acknowledge(offset, offset, ACCEPT)
-            place = it.shares.state_log.place_of(it.shared.shared.key)
+            place = it.shares.state_log.partition_of(it.shared.shared.key)
             written = [decode(one.key, one.value) for one in _records(it)]
             assert sum(isinstance(record, ShareSnapshot) for record in written) >= 3
             await it.shares.prune()
@@ -143,7 +143,7 @@ def test_a_long_log_is_cut_off_before_its_time_and_its_segment_closed(
             await put(it, *(b"x" for _ in range(400)))
             it.acquired(most=400)
             state_log = it.shares.state_log
-            place = state_log.place_of(it.shared.shared.key)
+            place = state_log.partition_of(it.shared.shared.key)
             most = 0
             for offset in range(0, 400, 2):
                 await it.acknowledge(offset, offset, ACCEPT)
@@ -171,7 +171,7 @@ def test_a_partition_that_nobody_reads_does_not_keep_the_log_from_being_cut():
             for offset in range(1, 1100):
                 it.shared.acknowledge(MEMBER, [_accepted(offset)], lambda _: None)
             await it.acknowledge(0, 0, ACCEPT)
-            place = it.shares.state_log.place_of(cold.shared.key)
+            place = it.shares.state_log.partition_of(cold.shared.key)
             assert cold.shared.snapshot_offset < 5
             await it.shares.prune()
             await it.shares.places("g", [(cold.shared.key.topic_id, 0)])

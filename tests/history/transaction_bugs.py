@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from strom.broker.markers import MarkerWriter, Writing
+from strom.broker.markers import MarkerWriter, PendingMarkers
 from strom.coordination.groups.offsets import CommittedOffsets
 from strom.coordination.transactions.commands import AddPartitions, EndTransaction
 from strom.coordination.transactions.coordinator import TransactionCoordinator
@@ -49,7 +49,7 @@ def _write_wrong_markers(right: ControlType, wrong: ControlType) -> None:
 def tell_one_partition() -> None:
     """Only one partition of a transaction is told how it ended."""
 
-    @around(Writing, "begin")
+    @around(PendingMarkers, "begin")
     def begin(original, self, partitions):
         original(self, frozenset(sorted(partitions)[:1]))
 

@@ -150,7 +150,7 @@ def test_metadata_that_cannot_be_read_stop_the_start_and_nothing_is_deleted(tmp_
         ended = start("--data", str(tmp_path))
         assert ended.returncode == 1
         assert "Traceback" not in ended.stderr
-        assert "list of topics" in ended.stderr.splitlines()[-1]
+        assert "metadata log" in ended.stderr.splitlines()[-1]
     after = fingerprint(tmp_path / "precious-0"), fingerprint(tmp_path / "__cluster_metadata-0")
     assert after == before
 

@@ -1,7 +1,7 @@
-"""The broker: hosts topics, changes them, and looks them up. Knows no sockets.
+"""The broker: hosts topics, and changes the cluster metadata. It knows no sockets.
 
-Everything here runs in one event loop. Changes to the cluster's metadata go one at a time: look, write
-the record, wait for the disk, let it count.
+Everything here runs in one event loop. Changes of the metadata are serialized: validate, write the
+record, wait until it is durable, replay it.
 """
 
 import asyncio
@@ -47,9 +47,7 @@ log = logging.getLogger(__name__)
 
 METADATA_TOPIC_ID = uuid.UUID(int=1)
 
-_NO_EPOCH_YET = (
-    "The disk was full at the start: nothing is written before its leader epoch is on disk."
-)
+_NO_EPOCH_YET = "The disk was full at start: writes are rejected until the leader epoch is durable."
 
 T = TypeVar("T")
 
@@ -72,11 +70,11 @@ class Broker:
             asyncio.get_running_loop(), self._go_offline, max(1, directory.open_file_limit // 4)
         )
         self.start_settings = settings
-        """As given at the start, before what was changed at run time."""
-        self.when_topic_is_deleted: list[Callable[[str], None]] = []
-        """Whoever has to forget a topic; called when it cannot be found any more."""
-        self.when_topics_change: list[Callable[[], None]] = []
-        """Whoever shares out partitions; called when topics have come, grown or gone."""
+        """The settings at start, without dynamic configs."""
+        self.on_topic_deleted: list[Callable[[str], None]] = []
+        """Callbacks for a deleted topic, when it can no longer be found."""
+        self.on_topics_changed: list[Callable[[], None]] = []
+        """Callbacks for created, extended or deleted topics."""
         self._on_offline = on_offline
         self._is_offline = False
         self._hosted: dict[str, HostedTopic] = {}
@@ -84,14 +82,14 @@ class Broker:
         self.topics_image = HostedTopics(self._hosted, self._hosted_by_id)
         self._metadata_log: MetadataLog | None = None
         self._uncommitted: list[MetadataRecord] = []
-        """What the start has decided, and the disk had no space for yet."""
+        """Metadata records of the start that the disk had no space for yet."""
         self._changing = asyncio.Lock()
         self._producer_ids = range(0)
         self._disk_work: set[asyncio.Future[Any]] = set()
         self._checkpointing = asyncio.Lock()
         self._schema_ids = SchemaIds(self.find_topic)
 
-    # --- life ----------------------------------------------------------------------------------
+    # --- lifecycle -----------------------------------------------------------------------------
 
     @classmethod
     async def open(
@@ -101,7 +99,7 @@ class Broker:
         clock: Clock,
         on_offline: Callable[[Exception], None],
     ) -> "Broker":
-        """Open the data directory, recover what needs it, and be ready to serve."""
+        """Open the data directory, with recovery if needed."""
         directory = DataDirectory.open(
             files, settings.data, now_ms=clock.now_ms(), node_id=settings.node_id
         )
@@ -132,10 +130,10 @@ class Broker:
         self._report_strays()
 
     async def commit_metadata(self) -> None:
-        """Write what a start has decided; without space nothing is appended before that has worked.
+        """Write the metadata of a start; until that succeeds, appends are rejected.
 
-        A leader epoch must be on disk before anything is written in it: after a crash another leader
-        would take the same one.
+        A leader epoch must be durable before anything is written in it: otherwise the start after a crash
+        would use the same epoch again.
         """
         if self._uncommitted:
             async with self._changing:
@@ -153,20 +151,20 @@ class Broker:
             )
         except ApiError as error:
             raise UserError(
-                f"A list of topics cannot be created in {self.settings.data}: {error} Free space on its "
+                f"The metadata log cannot be created in {self.settings.data}: {error} Free space on its "
                 "file system, then start again."
             ) from error
         try:
             load(metadata_log, self.metadata)
         except CorruptData as error:
             raise UserError(
-                f"The list of topics in {self.settings.data} cannot be read ({error}). Nothing was "
+                f"The metadata log in {self.settings.data} cannot be read ({error}). Nothing was "
                 "changed or deleted. Restore that folder from a backup, or start with another --data."
             ) from error
         return MetadataLog(Partition(metadata_log, self.commit, leader_epoch=0), self.metadata)
 
     async def close(self) -> None:
-        """Sync everything, note that the stop was clean, and let go of the directory."""
+        """Flush everything, mark the stop as clean, and release the directory."""
         await self.commit.stop()
         if self._disk_work:
             await asyncio.wait(self._disk_work)
@@ -174,7 +172,7 @@ class Broker:
         self.directory.close(self.all_logs(), clean=is_clean)
 
     def _go_offline(self, error: Exception) -> None:
-        """A write or sync failed: nothing unanswered is answered with success, ever."""
+        """A write or sync failed: no pending request may succeed."""
         if self._is_offline:
             return
         self._is_offline = True
@@ -185,28 +183,28 @@ class Broker:
         self._on_offline(error)
 
     def storage_failed(self, error: DirectoryOffline) -> None:
-        """For whoever meets a failing disk while serving a request."""
+        """Take the broker offline after a disk failure in a request."""
         self._go_offline(error)
 
     async def checkpoint(self) -> None:
-        """Note down how far every partition is safely on disk, and where it begins."""
+        """Store the recovery point and start offset of every partition."""
         async with self._checkpointing:
             await self.off_loop(partial(self.directory.checkpoint, self.all_logs()))
 
     async def off_loop(self, work: Callable[[], T]) -> T:
-        """Do slow work on the disk in a thread; the broker closes only after it has ended."""
+        """Run slow disk work in a thread; closing the broker waits for it."""
         return await asyncio.shield(self._begin_off_loop(work))
 
     def _begin_off_loop(self, work: Callable[[], T]) -> "asyncio.Future[T]":
         running = asyncio.get_running_loop().run_in_executor(None, work)
         self._disk_work.add(running)
-        running.add_done_callback(self._disk_work_ended)
+        running.add_done_callback(self._on_disk_work_ended)
         return running
 
-    def _disk_work_ended(self, work: "asyncio.Future[Any]") -> None:
+    def _on_disk_work_ended(self, work: "asyncio.Future[Any]") -> None:
         self._disk_work.discard(work)
         if not work.cancelled():
-            work.exception()  # whoever waits is told; at a stop perhaps nobody does any more
+            work.exception()  # retrieved here, because at a stop no caller may await it
 
     def flush_overdue(self) -> None:
         """Sync the partitions whose `flush.ms` has passed."""
@@ -217,16 +215,14 @@ class Broker:
     def _report_strays(self) -> None:
         known = {partition.log.partition for partition in self.all_partitions()}
         for stray in self.directory.strays(known):
-            log.warning("The folder %s belongs to no known topic; it is left as it is.", stray)
+            log.warning("The folder %s belongs to no known topic; it is left unchanged.", stray)
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------
 
     def topics(self) -> list[HostedTopic]:
-        """Every topic, by name."""
         return [self._hosted[name] for name in sorted(self._hosted)]
 
     def find_topic(self, name: str) -> HostedTopic | None:
-        """The topic of that name, if it is there."""
         return self._hosted.get(name)
 
     def topic(self, name: str) -> HostedTopic:
@@ -251,21 +247,20 @@ class Broker:
         return hosted
 
     def all_logs(self) -> list[Log]:
-        """The logs of every partition."""
         return [partition.log for partition in self.all_partitions()]
 
     @property
     def topic_defaults(self) -> TopicSettings:
-        """What a topic has where nothing was set for it."""
+        """The default settings of topics."""
         return self.settings.topic_defaults
 
     def group_settings(self, group: str) -> GroupSettings:
-        """What holds for a group: what was set for it, and the broker's own word for the rest."""
+        """The effective settings of a group: its configs, and the broker's defaults for the rest."""
         own = self.metadata.group_configs(group)
         defaults = self.settings.group_defaults
         return _overridden(defaults, tuple(own.items())) if own else defaults
 
-    # --- changing ------------------------------------------------------------------------------
+    # --- changes -------------------------------------------------------------------------------
 
     async def create_topic(
         self, name: str, partitions: int, configs: Mapping[str, str], *, only_check: bool = False
@@ -289,7 +284,6 @@ class Broker:
             return hosted
 
     async def add_partitions(self, name: str, total: int, *, only_check: bool = False) -> None:
-        """Give a topic more partitions."""
         async with self._changing:
             topic = self.metadata.add_partitions(name, total)
             if not only_check:
@@ -301,7 +295,7 @@ class Broker:
                 self._topics_have_changed()
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic: first the decision is on disk, then its files go."""
+        """Delete a topic: its files are removed when the deletion is durable."""
         async with self._changing:
             topic = self.metadata.delete_topic(name)
             await self._write(topic)
@@ -309,15 +303,15 @@ class Broker:
             del self._hosted_by_id[topic.id.bytes]
             for partition in hosted.partitions:
                 partition.mark_deleted()
-            for forget in self.when_topic_is_deleted:
-                forget(name)
+            for callback in self.on_topic_deleted:
+                callback(name)
             self._topics_have_changed()
             await self._remove_files(hosted)
 
     async def set_topic_configs(
         self, name: str, configs: Mapping[str, str], *, only_check: bool = False
     ) -> None:
-        """Replace everything that was set for a topic."""
+        """Replace all configs of a topic."""
         async with self._changing:
             topic = self.metadata.set_topic_configs(name, configs, self.topic_defaults)
             if not only_check:
@@ -327,7 +321,7 @@ class Broker:
     async def set_broker_configs(
         self, node: int | None, configs: Mapping[str, str], *, only_check: bool = False
     ) -> None:
-        """Replace everything that was set at run time for this broker, or for all (None)."""
+        """Replace all dynamic configs of this broker, or of all brokers (None)."""
         async with self._changing:
             self.start_settings.override(configs)
             if not only_check:
@@ -340,14 +334,14 @@ class Broker:
     async def set_group_configs(
         self, group: str, configs: Mapping[str, str], *, only_check: bool = False
     ) -> None:
-        """Replace everything that was set for a group, which need not be there."""
+        """Replace all configs of a group, which need not exist."""
         async with self._changing:
             check_group_configs(configs, self.settings)
             if not only_check:
                 await self._write(GroupConfigs(group, dict(configs)))
 
     async def next_producer_id(self) -> int:
-        """A producer id that was never handed out before, crashes included."""
+        """A producer id that was never assigned before, not even before a crash."""
         if not self._producer_ids:
             async with self._changing:
                 if not self._producer_ids:
@@ -357,7 +351,7 @@ class Broker:
         producer_id, self._producer_ids = self._producer_ids[0], self._producer_ids[1:]
         return producer_id
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- metadata and partitions ---------------------------------------------------------------
 
     async def _write(self, *records: MetadataRecord) -> None:
         assert self._metadata_log is not None  # noqa: S101 - open() made it
@@ -370,8 +364,8 @@ class Broker:
                 log.read_only = None
 
     def _topics_have_changed(self) -> None:
-        for tell in self.when_topics_change:
-            tell()
+        for callback in self.on_topics_changed:
+            callback()
 
     def _apply_broker_configs(self) -> None:
         for_all = self.metadata.broker_configs(None)
@@ -399,7 +393,7 @@ class Broker:
         return Partition(opened, self.commit, epoch, self._schema_ids.check)
 
     async def _create_partitions(self, hosted: HostedTopic, total: int) -> list[Partition]:
-        """Make the folders off the event loop: each costs a few syncs."""
+        """Create the logs off the event loop: each takes a few syncs."""
         epoch = self.metadata.leader_epoch
 
         def create() -> list[Log]:
@@ -418,16 +412,16 @@ class Broker:
         return [self._partition(log, epoch) for log in created]
 
     async def _remove_files(self, hosted: HostedTopic) -> None:
-        await self.commit.finish_round()  # no sync may be under way in files that go
+        await self.commit.finish_round()  # no sync may be in flight in files that are removed
         with self._storage_errors():
             for partition in hosted.partitions:
-                # Large files take the operating system a while to remove.
+                # Removing large files blocks.
                 self._begin_off_loop(self.directory.delete_log(partition.log))
         await self._write(TopicDeleted(hosted.topic.id))
 
     @contextmanager
     def _storage_errors(self) -> Iterator[None]:
-        """Turn what storage raises into what a client can be told."""
+        """Convert storage errors to Kafka error codes."""
         try:
             yield
         except DirectoryOffline as error:
@@ -439,5 +433,5 @@ class Broker:
 
 @lru_cache(maxsize=256)
 def _overridden(defaults: GroupSettings, configs: tuple[tuple[str, str], ...]) -> GroupSettings:
-    """What is set for a group, parsed once and not at each heartbeat."""
+    """The settings of a group; cached, because every heartbeat needs them."""
     return defaults.override(dict(configs))

@@ -1,4 +1,4 @@
-"""Describing and changing the settings of topics, groups and brokers, as Kafka's admin calls see them."""
+"""Describing and changing the settings of topics, groups and brokers, as in Kafka's admin API."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from strom.model.topics import check_topic_name, reject_topic_of_queues
 
 
 class ResourceType(IntEnum):
-    """What settings belong to, with Kafka's numbers."""
+    """The type of a config resource, with Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -23,7 +23,7 @@ class ResourceType(IntEnum):
 
 
 class Source(IntEnum):
-    """Where a value comes from, with Kafka's numbers."""
+    """The source of a value, with Kafka's numbers."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -33,8 +33,8 @@ class Source(IntEnum):
     DYNAMIC_GROUP = 8
 
 
-class Change(IntEnum):
-    """The operations of an incremental change, with Kafka's numbers."""
+class ConfigOperation(IntEnum):
+    """The operations of IncrementalAlterConfigs, with Kafka's numbers."""
 
     SET = 0
     DELETE = 1
@@ -43,7 +43,7 @@ class Change(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """One place that gives a setting a value."""
+    """One source of a setting, with its value (KIP-226)."""
 
     name: str
     value: str
@@ -51,8 +51,8 @@ class Synonym(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A setting with the value it has, and every place that gives it one, the winner first."""
+class ConfigEntry:
+    """A setting with all of its sources, in order of precedence."""
 
     definition: Definition
     synonyms: list[Synonym] = field(default_factory=list)
@@ -60,33 +60,30 @@ class Entry:
 
     @property
     def value(self) -> str:
-        """The value that counts."""
         return self.synonyms[0].value
 
     @property
     def source(self) -> Source:
-        """Where the value that counts comes from."""
         return self.synonyms[0].source
 
 
-def describe_topic(broker: Broker, name: str) -> list[Entry]:
-    """Every setting of a topic."""
+def describe_topic(broker: Broker, name: str) -> list[ConfigEntry]:
     return describe_configs_of(broker, broker.topic(name).topic.configs)
 
 
-def describe_configs_of(broker: Broker, own: Mapping[str, str]) -> list[Entry]:
-    """Every setting of a topic for which these are set."""
+def describe_configs_of(broker: Broker, own: Mapping[str, str]) -> list[ConfigEntry]:
+    """Every setting of a topic with these configs."""
     return [
         _entry(broker, definition, own, Source.DYNAMIC_TOPIC)
         for definition in TopicSettings.definitions().values()
     ]
 
 
-def describe_broker(broker: Broker, name: str) -> list[Entry]:
-    """Every setting of this broker; for the empty name, what was set for all brokers."""
+def describe_broker(broker: Broker, name: str) -> list[ConfigEntry]:
+    """Every setting of this broker; for the empty name, the dynamic configs of all brokers."""
     if not name:
         return [
-            Entry(
+            ConfigEntry(
                 BrokerSettings.definition(key),
                 [Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER)],
             )
@@ -94,7 +91,7 @@ def describe_broker(broker: Broker, name: str) -> list[Entry]:
         ]
     _check_node(broker, name)
     return [
-        Entry(
+        ConfigEntry(
             definition,
             _broker_synonyms(broker, definition, definition.name),
             read_only=not definition.live,
@@ -103,8 +100,8 @@ def describe_broker(broker: Broker, name: str) -> list[Entry]:
     ]
 
 
-def describe_group(broker: Broker, name: str) -> list[Entry]:
-    """Every setting of a group; it need not be there."""
+def describe_group(broker: Broker, name: str) -> list[ConfigEntry]:
+    """Every setting of a group, which need not exist."""
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     own = broker.metadata.group_configs(name)
@@ -114,7 +111,9 @@ def describe_group(broker: Broker, name: str) -> list[Entry]:
     ]
 
 
-def _entry(broker: Broker, definition: Definition, own: Mapping[str, str], source: Source) -> Entry:
+def _entry(
+    broker: Broker, definition: Definition, own: Mapping[str, str], source: Source
+) -> ConfigEntry:
     synonyms = []
     if definition.name in own:
         synonyms.append(Synonym(definition.name, own[definition.name], source))
@@ -123,7 +122,7 @@ def _entry(broker: Broker, definition: Definition, own: Mapping[str, str], sourc
     else:
         default = definition.render(definition.default)
         synonyms.append(Synonym(definition.name, default, Source.DEFAULT))
-    return Entry(definition, synonyms)
+    return ConfigEntry(definition, synonyms)
 
 
 def _broker_synonyms(broker: Broker, definition: Definition, name: str) -> list[Synonym]:
@@ -143,7 +142,7 @@ def _broker_synonyms(broker: Broker, definition: Definition, name: str) -> list[
 
 
 class ConfigChange(NamedTuple):
-    """One line of an incremental change."""
+    """One operation of an incremental change."""
 
     name: str
     operation: int
@@ -151,7 +150,7 @@ class ConfigChange(NamedTuple):
 
 
 def check_replacement(configs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
-    """The settings of a whole replacement (the older AlterConfigs), or INVALID_REQUEST."""
+    """The configs of a full replacement (AlterConfigs), or INVALID_REQUEST."""
     replacement: dict[str, str] = {}
     for name, value in configs:
         if value is None:
@@ -170,7 +169,7 @@ def apply_changes(
     inherited: Mapping[str, str],
     definitions: Mapping[str, Definition],
 ) -> dict[str, str]:
-    """What is set after an incremental change; `inherited` is what lists are appended to."""
+    """The configs after an incremental change; `inherited` has the lists to append to."""
     result = dict(current)
     seen: set[str] = set()
     for change in changes:
@@ -179,7 +178,7 @@ def apply_changes(
                 ErrorCode.INVALID_REQUEST, f"Error due to duplicate config keys: {change.name}"
             )
         seen.add(change.name)
-        if change.operation == Change.DELETE:
+        if change.operation == ConfigOperation.DELETE:
             result.pop(change.name, None)
             continue
         definition = definitions.get(change.name)
@@ -197,19 +196,20 @@ def _apply(
         raise ApiError(
             ErrorCode.INVALID_REQUEST, f"Null value not supported for {name} unless it is deleted"
         )
-    if operation == Change.SET:
+    if operation == ConfigOperation.SET:
         result[name] = value
         return
-    if operation not in (Change.APPEND, Change.SUBTRACT):
+    if operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation} for {name}")
     if definition.kind is not Kind.LIST:
         raise ApiError(
             ErrorCode.INVALID_CONFIG,
-            f"Config value {Change(operation).name.lower()} is not allowed for config key: {name}",
+            f"Config value {ConfigOperation(operation).name.lower()} is not allowed for config key: "
+            f"{name}",
         )
     now = [item for item in result.get(name, inherited).split(",") if item]
     given = [item.strip() for item in value.split(",") if item.strip()]
-    if operation == Change.APPEND:
+    if operation == ConfigOperation.APPEND:
         now += [item for item in given if item not in now]
     else:
         now = [item for item in now if item not in given]
@@ -225,7 +225,7 @@ async def change_settings(
     *,
     only_check: bool,
 ) -> None:
-    """Change the settings of a topic, a group or a broker: by single changes, or (None) as a whole."""
+    """Change the configs of a topic, group or broker: incrementally, or (None) by replacement."""
     if resource_type == ResourceType.TOPIC:
         check_topic_name(name)
         own: Mapping[str, str] = broker.topic(name).topic.configs
@@ -258,7 +258,7 @@ async def change_settings(
         try:
             await broker.set_broker_configs(_node(broker, name), configs, only_check=only_check)
         except ApiError as error:
-            # For brokers Kafka calls a wrong value an invalid request.
+            # For brokers Kafka returns INVALID_REQUEST for an invalid value.
             raise ApiError(ErrorCode.INVALID_REQUEST, error.message) from error
 
 

@@ -1,7 +1,7 @@
-"""Dead letters: records that share groups have given up are copied to a topic, with a note why.
+"""Dead letter topics of share groups (KIP-1191): copies of archived records, with the reason.
 
-The idea is that of KIP-1191. A record is in the dead letter topic, on disk, before it is archived: a
-crash in between may write it twice, but never not at all.
+A record is durable in the dead letter topic before it is archived: a crash in between may duplicate it,
+but never loses it.
 """
 
 import asyncio
@@ -31,37 +31,39 @@ _REFUSALS = frozenset(
         ErrorCode.INVALID_RECORD,
     }
 )
-"""Of topics that have their own idea of what a record must be like."""
+"""Errors of a topic that rejects the record itself, so that another form of it may be accepted."""
 
 _MESSAGES = {
     DeadReason.REJECTED: "The record was rejected by a consumer.",
-    DeadReason.TOO_OFTEN: "The record was delivered as often as it may be, without success.",
+    DeadReason.TOO_OFTEN: "The record has reached its delivery limit.",
 }
 
 
-class Origin(NamedTuple):
-    """Where dead records come from."""
+class DeadLetterOrigin(NamedTuple):
+    """The share group and partition of dead records."""
 
     group: str
     source: Partition
 
 
-class DeadLetters:
-    """Writes to dead letter topics."""
-
+class DeadLetterWriter:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._creating = asyncio.Lock()
 
-    async def write(self, origin: Origin, dead: list[DeadRecords], settings: GroupSettings) -> None:
-        """Return when all of them are in the group's topic for good; ApiError if they cannot be."""
+    async def write(
+        self, origin: DeadLetterOrigin, dead: list[DeadRecords], settings: GroupSettings
+    ) -> None:
+        """Return when all records are durable in the group's dead letter topic; ApiError if that
+        fails.
+        """
         hosted = await self._topic(settings.dead_letter_topic)
         target = hosted.partitions[origin.source.log.partition.partition % len(hosted.partitions)]
         last = None
         for letters in _batches(_letters(origin, dead, copy=settings.dead_letter_copy)):
             last = self._append(target, letters)
         if last is not None:
-            await _safe(target, last)
+            await _wait_until_durable(target, last)
 
     async def _topic(self, name: str) -> HostedTopic:
         async with self._creating:
@@ -72,12 +74,12 @@ class DeadLetters:
             if hosted is None:
                 raise ApiError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"There is no topic {name}, and it is not to be created.",
+                    f"The dead letter topic {name} does not exist, and automatic creation is disabled.",
                 )
             return hosted
 
     def _append(self, target: Partition, letters: list[Record]) -> Appended:
-        """Append them as they are, or else each on its own in the best form that the topic takes."""
+        """Append them in one batch, or else one by one in the best form that the topic accepts."""
         try:
             return self._append_batch(target, letters)
         except ApiError as error:
@@ -89,7 +91,7 @@ class DeadLetters:
         now_ms = self._broker.clock.now_ms()
         place = "-".join(str(_said(letter, name)) for name in ("topic", "partition", "offset"))
         fitting = letter._replace(timestamp=now_ms, key=letter.key or place.encode())
-        # Better a note of where it is than no trace of it at all.
+        # Headers with the position are better than no record at all.
         note = fitting._replace(key=place.encode(), value=b"", headers=_notes(letter))
         for form in (letter, fitting, note):
             try:
@@ -97,7 +99,7 @@ class DeadLetters:
             except ApiError as error:
                 if error.code not in _REFUSALS or form is note:
                     raise
-        raise AssertionError("the last form is either taken or refused")
+        raise AssertionError("the last form is either appended or rejected")
 
     def _append_batch(self, target: Partition, letters: list[Record]) -> Appended:
         now_ms = self._broker.clock.now_ms()
@@ -109,7 +111,7 @@ class DeadLetters:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
 
-def _letters(origin: Origin, dead: list[DeadRecords], *, copy: bool) -> Iterator[Record]:
+def _letters(origin: DeadLetterOrigin, dead: list[DeadRecords], *, copy: bool) -> Iterator[Record]:
     for one in dead:
         for record in _read(origin.source.log, one.first, one.last):
             note = _note(origin, record.offset, one)
@@ -120,7 +122,9 @@ def _letters(origin: Origin, dead: list[DeadRecords], *, copy: bool) -> Iterator
             )
 
 
-def _note(origin: Origin, offset: int, dead: DeadRecords) -> tuple[tuple[str, bytes], ...]:
+def _note(
+    origin: DeadLetterOrigin, offset: int, dead: DeadRecords
+) -> tuple[tuple[str, bytes], ...]:
     partition = origin.source.log.partition
     said = {
         "topic": partition.topic,
@@ -142,7 +146,7 @@ def _said(letter: Record, name: str) -> str:
 
 
 def _read(log: Log, first: int, last: int) -> Iterator[Record]:
-    """The records between two offsets, as far as they are still there."""
+    """The records between two offsets that still exist."""
     offset = max(first, log.start_offset)
     while offset <= last:
         data = log.read(offset, _READ_BYTES).data
@@ -162,7 +166,7 @@ def _records_between(
 ) -> list[Record]:
     """The records of a batch between two offsets; empty ones if they cannot be decoded.
 
-    Nobody can have a copy of those, but a note of where they are.
+    Of those the dead letter topic gets only the position.
     """
     try:
         records = read_records(data, position, header, MAX_DECOMPRESSED_BYTES)
@@ -186,7 +190,7 @@ def _batches(letters: Iterator[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-async def _safe(partition: Partition, appended: Appended) -> None:
+async def _wait_until_durable(partition: Partition, appended: Appended) -> None:
     if partition.is_durable(appended):
         return
     safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()

@@ -1,26 +1,26 @@
-"""Incremental fetch sessions (KIP-227): a consumer names its partitions once, then only changes.
+"""Incremental fetch sessions (KIP-227): a consumer sends its partitions once, then only changes.
 
-The answer to an incremental fetch holds only partitions with news. Pure: the time is an argument.
+The response to an incremental fetch has only partitions with changes. Pure: the time is an argument.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from strom.broker.fetching import Fetched, TopicKey, Wanted
+from strom.broker.fetching import Fetched, TopicKey, WantedPartition
 from strom.model.errors import ApiError, ErrorCode
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 MIN_EVICTION_MS = 120_000
-"""A session in use is not thrown out for another before this time has passed."""
+"""A session is not evicted for another before this time has passed."""
 
 
 @dataclass
 class _Remembered:
-    """What a session knows of one partition: what is wanted, and what was last told of it."""
+    """The cached state of one partition: the request, and the last response."""
 
-    wanted: Wanted
+    wanted: WantedPartition
     high_watermark: int = -1
     start_offset: int = -1
     told: bool = False
@@ -28,21 +28,22 @@ class _Remembered:
 
 @dataclass
 class Session:
-    """One consumer's partitions, in the order in which they are served."""
+    """One consumer's partitions, in the order of fetching."""
 
     id: int
     epoch: int
     last_used_ms: int
     uses_ids: bool
-    """Whether it names its topics by id; it cannot change to names, or back."""
+    """Whether it uses topic ids; a session cannot change between ids and names."""
     partitions: dict[tuple[TopicKey, int], _Remembered] = field(default_factory=dict)
 
-    def wanted(self) -> list[Wanted]:
-        """Everything this session fetches."""
+    def wanted(self) -> list[WantedPartition]:
         return [remembered.wanted for remembered in self.partitions.values()]
 
-    def change(self, wanted: Iterable[Wanted], forgotten: Iterable[tuple[TopicKey, int]]) -> None:
-        """Take in what an incremental request adds, changes and drops."""
+    def change(
+        self, wanted: Iterable[WantedPartition], forgotten: Iterable[tuple[TopicKey, int]]
+    ) -> None:
+        """Apply the partitions that an incremental request adds, changes and forgets."""
         for item in wanted:
             key = (item.topic, item.partition)
             remembered = self.partitions.get(key)
@@ -54,7 +55,7 @@ class Session:
             self.partitions.pop(key, None)
 
     def news(self, fetched: Sequence[Fetched], *, full: bool) -> list[Fetched]:
-        """The partitions worth telling; those that had records go to the end of the line."""
+        """The partitions to return; those with records move to the end, for fairness."""
         told = []
         for item in fetched:
             key = (item.wanted.topic, item.wanted.partition)
@@ -82,7 +83,7 @@ class Session:
 
 
 class FetchSessions:
-    """All sessions of a broker, a bounded number."""
+    """All sessions of a broker, with a limit."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -92,10 +93,10 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, wanted: Iterable[Wanted], now_ms: int) -> Session | None:
-        """A new session, or None if there is no room: the client then sends everything each time."""
+    def begin(self, wanted: Iterable[WantedPartition], now_ms: int) -> Session | None:
+        """A new session, or None if the cache is full: the client then sends full requests."""
         items = list(wanted)
-        if not items or not self._make_room(now_ms):
+        if not items or not self._evict_if_full(now_ms):
             return None
         self._last_id = self._last_id % 0x7FFFFFFF + 1
         session = Session(
@@ -109,7 +110,7 @@ class FetchSessions:
         return session
 
     def go_on(self, session_id: int, epoch: int, now_ms: int) -> Session:
-        """The session for an incremental request, or the error that makes the client start anew."""
+        """The session of an incremental request, or the error that makes the client start a new one."""
         session = self._sessions.get(session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -120,10 +121,9 @@ class FetchSessions:
         return session
 
     def end(self, session_id: int) -> None:
-        """Forget a session."""
         self._sessions.pop(session_id, None)
 
-    def _make_room(self, now_ms: int) -> bool:
+    def _evict_if_full(self, now_ms: int) -> bool:
         if len(self._sessions) < self._slots:
             return True
         if not self._sessions:

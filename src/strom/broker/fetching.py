@@ -1,4 +1,6 @@
-"""Fetching: read now if there is enough, else wait until there is, or until time is up."""
+"""Fetching with long polling: read now if there is enough, else wait until there is, or until the
+timeout.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,14 +14,14 @@ from strom.storage.transaction_index import AbortedTransaction
 
 
 class TopicKey(NamedTuple):
-    """How a fetch names a topic: by name up to version 12, by id from version 13 on."""
+    """A topic in a fetch: by name up to version 12, by id since version 13 (KIP-516)."""
 
     name: str | None
     id: bytes | None
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPartition:
     """One partition of a fetch request."""
 
     topic: TopicKey
@@ -31,9 +33,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Fetched:
-    """One partition of a fetch answer."""
+    """One partition of a fetch response."""
 
-    wanted: Wanted
+    wanted: WantedPartition
     error: ErrorCode = ErrorCode.NONE
     high_watermark: int = -1
     last_stable_offset: int = -1
@@ -43,8 +45,8 @@ class Fetched:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What the client asked for as a whole."""
+class FetchLimits:
+    """The limits of the whole request."""
 
     max_wait_ms: int
     min_bytes: int
@@ -54,18 +56,18 @@ class Limits:
 
 @dataclass
 class Fetch:
-    """A fetch request at work."""
+    """A fetch request in progress."""
 
-    wanted: Sequence[Wanted]
-    limits: Limits
-    find: Callable[[Wanted], Partition]
-    """The partition for what is wanted, or ApiError."""
+    wanted: Sequence[WantedPartition]
+    limits: FetchLimits
+    find: Callable[[WantedPartition], Partition]
+    """Finds the partition, or raises ApiError."""
     memory_free: Callable[[], int]
-    """How many bytes an answer may take now, which may be fewer than when the request came."""
+    """The bytes that a response may take now, which may be less than when the request arrived."""
     waiting_on: list[Partition] = field(default_factory=list)
 
     def is_ready(self) -> bool:
-        """Whether an answer now would hold enough, or has an error to tell."""
+        """Whether a response now would reach `min.bytes`, or has an error."""
         missing = self.limits.min_bytes
         if missing <= 0 or not self.wanted:
             return True
@@ -86,9 +88,9 @@ class Fetch:
         return False
 
     def read(self) -> list[Fetched]:
-        """What there is now, within the limits; the first batch found is sent whatever its size.
+        """The available batches within the limits; the first one is sent regardless of its size (KIP-74).
 
-        Only when the memory for answers is used up there is nothing, and the client asks again.
+        Empty if the memory for responses is used up; the client then fetches again.
         """
         memory_free = self.memory_free()
         budget = min(self.limits.max_bytes, memory_free)
@@ -102,7 +104,7 @@ class Fetch:
             answers.append(fetched)
         return answers
 
-    def _read_one(self, wanted: Wanted, budget: int, *, at_least_one: bool) -> Fetched:
+    def _read_one(self, wanted: WantedPartition, budget: int, *, at_least_one: bool) -> Fetched:
         try:
             partition = self._checked(wanted)
             log = partition.log
@@ -126,7 +128,7 @@ class Fetch:
             records=chunk.data,
         )
 
-    def _checked(self, wanted: Wanted) -> Partition:
+    def _checked(self, wanted: WantedPartition) -> Partition:
         partition = self.find(wanted)
         if partition.deleted:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -135,12 +137,12 @@ class Fetch:
 
 
 class WaitingFetch:
-    """A fetch that waits for records; the future gives its answer."""
+    """A fetch that waits for records; the future has its response."""
 
     def __init__(self, fetch: Fetch, loop: asyncio.AbstractEventLoop) -> None:
         self._fetch = fetch
         self.answer: asyncio.Future[list[Fetched]] = loop.create_future()
-        self.answer.add_done_callback(self._let_go)
+        self.answer.add_done_callback(self._on_done)
         self._timer = loop.call_later(fetch.limits.max_wait_ms / 1000, self._complete)
         for wanted in fetch.wanted:
             partition = fetch.find(wanted)
@@ -148,7 +150,7 @@ class WaitingFetch:
             fetch.waiting_on.append(partition)
 
     def partition_changed(self) -> None:
-        """A partition grew, or went away."""
+        """Check again: a partition has new records, or was deleted."""
         if not self.answer.done() and self._fetch.is_ready():
             self._complete()
 
@@ -156,8 +158,8 @@ class WaitingFetch:
         if not self.answer.done():
             self.answer.set_result(self._fetch.read())
 
-    def _let_go(self, _: object) -> None:
-        # Also called when the connection went away and cancelled the future.
+    def _on_done(self, _: object) -> None:
+        # Also called when the connection was closed and the future cancelled.
         self._timer.cancel()
         for partition in self._fetch.waiting_on:
             partition.stop_waiting(self)

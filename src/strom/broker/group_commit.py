@@ -1,8 +1,8 @@
-"""Group commit: one sync to disk serves every append that waits for it.
+"""Group commit: one fsync serves every append that waits for it.
 
-Appends only mark their partition as dirty. At the end of the event loop's turn all dirty partitions are
-handed to a thread that syncs their files; while it works, further appends gather for the next round. So
-the number of syncs follows the speed of the disk, not the number of requests.
+Appends only mark their partition as dirty. At the end of the event loop's tick all dirty partitions go
+to a thread that syncs their files; meanwhile, further appends collect for the next round. So the number
+of syncs depends on the speed of the disk, not on the number of requests.
 """
 
 import asyncio
@@ -19,30 +19,30 @@ from strom.metrics.storage import FlushReading
 from strom.model.errors import ApiError
 
 SYNCS_AT_ONCE = 4
-"""Files synced at the same time: a disk does several in little more time than one."""
+"""How many files are synced concurrently: several take little more time than one."""
 
 
 class Sync(Protocol):
-    """Files to be synced, as `Log.begin_flush` gives them."""
+    """Files to sync, as `Log.begin_flush` returns them."""
 
     def sync(self) -> None:
-        """Return when the bytes are on disk; may be called in any thread."""
+        """Return when the bytes are on disk. May run on any thread."""
         ...
 
 
 class Flushable(Protocol):
-    """What can be marked dirty."""
+    """A partition that can be flushed."""
 
     def begin_flush(self) -> Sync | None:
-        """What has to be synced for all that was appended so far."""
+        """What to sync for everything appended so far."""
         ...
 
     def finish_flush(self, done: Sync) -> None:
-        """It is on disk."""
+        """Apply a flush that is on disk."""
         ...
 
     def abandon_flush(self, refused: Sync, error: ApiError) -> None:
-        """It could not be done for a reason that passes, such as a full disk."""
+        """Give up a flush that failed for a temporary reason, such as a full disk."""
         ...
 
 
@@ -54,7 +54,7 @@ class _Work(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """What became of a round."""
+    """The result of a round."""
 
     done: list[_Work]
     refused: list[tuple[_Work, ApiError]]
@@ -77,7 +77,7 @@ class GroupCommit:
         on_failure: Callable[[Exception], None],
         most_at_once: int = 1000,
     ) -> None:
-        """A round has `most_at_once` partitions or fewer: each keeps a file open meanwhile."""
+        """A round has at most `most_at_once` partitions, because each keeps a file open."""
         self._loop = loop
         self._on_failure = on_failure
         self._most_at_once = most_at_once
@@ -96,7 +96,7 @@ class GroupCommit:
         self._thread.start()
 
     def mark_dirty(self, partition: Flushable) -> None:
-        """Have the partition synced in the next round."""
+        """Sync the partition in the next round."""
         self._dirty[partition] = None
         self._appends += 1
         if not self._round_is_due and not self._round_runs:
@@ -111,18 +111,18 @@ class GroupCommit:
         )
 
     async def finish_round(self) -> None:
-        """Return when no sync that has begun by now is under way any more."""
+        """Return when all syncs that have begun by now have ended."""
         if self._round_runs:
             finished: asyncio.Future[None] = self._loop.create_future()
             self._waiting_for_round.append(finished)
             await finished
 
     async def finish_all(self) -> None:
-        """Return when nothing waits to be synced."""
+        """Return when no partition is dirty."""
         await self._idle.wait()
 
     async def stop(self) -> None:
-        """Finish what waits and end the thread."""
+        """Sync all dirty partitions and end the thread."""
         await self._idle.wait()
         self._work.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -134,7 +134,7 @@ class GroupCommit:
             del self._dirty[partition]
         try:
             work = [] if self._failed else _begin(dirty)
-        except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged
+        except Exception as error:  # noqa: BLE001 - after any error, nothing may be acknowledged
             self._fail(error)
             work = []
         if work:
@@ -165,7 +165,7 @@ class GroupCommit:
             self._idle.set()
 
     def _fail(self, error: Exception) -> None:
-        # After a failed sync nobody knows what is on disk: no retry, no answer that says it is.
+        # After a failed fsync it is unknown what is on disk: no retry, and no acknowledgement.
         self._failed = True
         self._dirty.clear()
         self._on_failure(error)
@@ -177,7 +177,7 @@ class GroupCommit:
                 try:
                     self._loop.call_soon_threadsafe(self._finish_round, outcome)
                 except RuntimeError:
-                    return  # the loop was closed under us: there is nobody left to answer
+                    return  # the loop was closed: no request is left to respond to
 
     def _sync(self, work: list[_Work], threads: ThreadPoolExecutor) -> _Outcome:
         # One file is synced right here: handing it to another thread would only cost time.
@@ -207,6 +207,6 @@ def _sync_one(item: _Work) -> _SyncResult:
     began = perf_counter()
     try:
         item.sync.sync()
-    except Exception as error:  # noqa: BLE001 - whatever it is, nothing may be acknowledged
+    except Exception as error:  # noqa: BLE001 - after any error, nothing may be acknowledged
         return _SyncResult(perf_counter() - began, error)
     return _SyncResult(perf_counter() - began, None)

@@ -1,8 +1,8 @@
-"""Runs the coordinator of groups: writes its records, sets its timers, gives its answers.
+"""Runs the group coordinator: writes its records, sets its timers, sends its responses.
 
-The records of a group go to one partition of `__consumer_offsets`. They are replayed as soon as they are
-appended, and an answer is given when everything that was appended to that partition before is safe: so
-nobody is ever told what a crash could take back.
+The records of a group go to one partition of `__consumer_offsets`. They are replayed as soon as they
+are appended, and a response is sent when everything appended to that partition before is durable: so no
+client sees a state that a crash could undo.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from strom.broker.broker import Broker
 from strom.broker.partition import Partition
 from strom.broker.replaying import Replayed
-from strom.broker.state_topic import StateTopic, told_as
+from strom.broker.state_topic import StateTopic, to_client_error
 from strom.coordination.groups.commands import GroupCommand
 from strom.coordination.groups.coordinator import GroupCoordinator
 from strom.coordination.groups.log_format import decode, encode
@@ -33,13 +33,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MARKER_RETENTION_MS = MINUTE_MS
-"""How long tombstones stay, and markers of transactions whose offsets are replaced. Every transaction
-writes a marker: within Kafka's day these can be millions, and a start reads them all."""
+"""How long tombstones and markers of superseded offsets are kept. Every transaction writes a marker:
+within Kafka's default of a day these can be millions, and a start reads them all."""
 
 
 class Groups:
-    """All groups of this broker, at work."""
-
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._loop = asyncio.get_running_loop()
@@ -59,36 +57,36 @@ class Groups:
             },
         )
         self._stopped = False
-        broker.when_topic_is_deleted.append(self._topic_is_deleted)
-        broker.when_topics_change.append(self._topics_changed)
+        broker.on_topic_deleted.append(self._on_topic_deleted)
+        broker.on_topics_changed.append(self._on_topics_changed)
 
-    # --- life ----------------------------------------------------------------------------------
+    # --- lifecycle -----------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Bring every group to what the log says."""
+        """Restore all groups from the log."""
         for partition, (header, records, marker) in self._topic.read(_decoded, is_offset_key):
             self._replay(partition, header, records, marker)
         for outcome in self._coordinator.resume():
             self._set_timers(outcome)
-        self._forget_topics(self._is_gone)  # a crash may have come just after their deletion
+        self._delete_topic_offsets(self._is_gone)  # a crash may have come just after their deletion
 
     def stop(self) -> None:
-        """Let everyone who waits for others go; answers that wait for the disk still come."""
+        """Fail all requests that wait for other members; those that wait for the disk still complete."""
         self._stopped = True
-        self._refuse_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._fail_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def ensure_topic(self) -> None:
-        """Create `__consumer_offsets` if it is not there yet."""
+        """Create `__consumer_offsets` unless it exists."""
         await self._topic.ensure()
 
     async def complete_topic(self) -> None:
-        """Give a `__consumer_offsets` that version 0.1.0 created the retention it did not set."""
+        """Set the retention of a `__consumer_offsets` that version 0.1.0 created without it."""
         await self._topic.complete("delete.retention.ms")
 
     # --- requests ------------------------------------------------------------------------------
 
     def submit(self, command: GroupCommand) -> "asyncio.Future[Any]":
-        """Do what is asked; the answer of the command's kind comes when it is safe."""
+        """Run a command; its response comes when its records are durable."""
         ticket: asyncio.Future[Any] = self._loop.create_future()
         try:
             self._partition_of(command.group)
@@ -100,14 +98,14 @@ class Groups:
         return ticket
 
     async def read(self, group: str, look: Callable[[GroupCoordinator], T]) -> T:
-        """What is there to see of a group; told when a crash could not change it any more."""
+        """Read the state of a group, when it is durable."""
         partition = self._partition_of(group)
         seen = look(self._coordinator)
         safe: asyncio.Future[ErrorCode] = self._loop.create_future()
         self._topic.on_durable(partition, safe.set_result)
         code = await safe
         if code is not ErrorCode.NONE:
-            raise ApiError(told_as(code))
+            raise ApiError(to_client_error(code))
         return seen
 
     def offsets_partition(self, group: str) -> TopicPartition:
@@ -115,18 +113,17 @@ class Groups:
         return self._partition_of(group).log.partition
 
     def look(self) -> GroupCoordinator:
-        """All groups, as they are now."""
         return self._coordinator
 
     async def expire_offsets(self) -> None:
-        """Forget what groups without members have read, when its time has come."""
+        """Delete expired offsets and groups."""
         for outcome in self._coordinator.expire(self._broker.clock.now_ms()):
             self._carry_out(outcome)
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- outcomes ------------------------------------------------------------------------------
 
     def _partition_of(self, group: str) -> Partition:
-        """Where a group's records are; NOT_COORDINATOR while that cannot be used."""
+        """The partition of a group's records; NOT_COORDINATOR while it is not available."""
         if self._stopped:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return self._topic.partition_of(group)
@@ -141,10 +138,10 @@ class Groups:
                 self._write(partition, outcome)
         except ApiError as error:
             log.warning("A change to group %r was not written: %s", outcome.group, error)
-            _give(outcome.responses, error.code)
+            _respond(outcome.responses, error.code)
             return
         if outcome.responses:
-            self._topic.on_durable(partition, lambda code: _give(outcome.responses, code))
+            self._topic.on_durable(partition, lambda code: _respond(outcome.responses, code))
 
     def _write(self, partition: Partition, outcome: GroupOutcome) -> None:
         now_ms = self._broker.clock.now_ms()
@@ -163,7 +160,7 @@ class Groups:
         self._replay(partition, read_header(batch), outcome.records)
 
     def write_marker(self, marker: Marker, partition: Partition, batch: bytearray) -> Appended:
-        """Write how a transaction ended; its offsets count from now on, or never will."""
+        """Write a marker; the offsets of its transaction are committed or dropped."""
         appended = self._topic.append(partition, batch)
         self._replay(partition, read_header(batch), [], marker)
         return appended
@@ -175,7 +172,7 @@ class Groups:
         records: list[GroupRecord],
         marker: Marker | None = None,
     ) -> None:
-        """Take what is in the log into the state, at run time and at start-up alike."""
+        """Replay records, at run time and at start-up alike."""
         transaction = None
         if header.is_transactional:
             index = partition.log.partition.partition
@@ -198,31 +195,31 @@ class Groups:
         del self._timers[timer]
         self._carry_out(self._coordinator.on_timer(timer, self._broker.clock.now_ms()))
 
-    def _refuse_waiting(self, code: ErrorCode) -> None:
+    def _fail_waiting(self, code: ErrorCode) -> None:
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
         waiting, self._waiting = self._waiting, {}
-        _give(
+        _respond(
             [
                 (ticket, self._coordinator.error_response(command, code))
                 for ticket, command in waiting.items()
             ]
         )
 
-    def _topic_is_deleted(self, topic: str) -> None:
+    def _on_topic_deleted(self, topic: str) -> None:
         if topic == CONSUMER_OFFSETS_TOPIC:
             self._coordinator = _coordinator(self._broker)
             self._topic.forget()
-            self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
+            self._fail_waiting(ErrorCode.NOT_COORDINATOR)
             return
-        self._forget_topics(lambda name, _: name == topic)
+        self._delete_topic_offsets(lambda name, _: name == topic)
 
-    def _topics_changed(self) -> None:
+    def _on_topics_changed(self) -> None:
         for outcome in self._coordinator.on_topics_changed(self._broker.clock.now_ms()):
             self._carry_out(outcome)
 
-    def _forget_topics(self, are_gone: Callable[[str, Uuid], bool]) -> None:
+    def _delete_topic_offsets(self, are_gone: Callable[[str, Uuid], bool]) -> None:
         for outcome in self._coordinator.delete_topic_offsets(are_gone):
             self._carry_out(outcome)
 
@@ -235,13 +232,13 @@ def _coordinator(broker: Broker) -> GroupCoordinator:
     return GroupCoordinator(broker.settings, broker.topics_image, broker.group_settings)
 
 
-def _give(
+def _respond(
     responses: list[tuple["asyncio.Future[Any]", GroupResponse]], code: ErrorCode = ErrorCode.NONE
 ) -> None:
     for ticket, response in responses:
         if not ticket.done():
             failed = code is not ErrorCode.NONE
-            ticket.set_result(response.with_error(told_as(code)) if failed else response)
+            ticket.set_result(response.with_error(to_client_error(code)) if failed else response)
 
 
 def _decoded(batch: Replayed) -> tuple[BatchHeader, list[GroupRecord], Marker | None]:

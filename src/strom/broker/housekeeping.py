@@ -17,24 +17,23 @@ from strom.storage.log import Log
 log = logging.getLogger(__name__)
 
 STATE_CHECK_MS = 1000
-"""How often it is checked whether the broker's own topics are too dirty for a fast start."""
+"""How often the internal topics are checked for compaction, to keep starts fast."""
 METADATA_RETRY_MS = 1000
-"""How often a start that found no space tries again to write what it has decided."""
+"""How often the metadata of a start without disk space is retried."""
 
 
 class Housekeeping:
-    """Runs every kind of background work in its own rhythm until stopped."""
+    """Runs all background work at its intervals until stopped."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._compacting: set[Partition] = set()
         self._failed: set[Partition] = set()
-        """State partitions in trouble: they are retried in the rhythm of the cleaner only."""
+        """Internal partitions whose compaction failed: retried at the interval of the cleaner only."""
         self._tasks: list[asyncio.Task[None]] = []
         self._cleaning = CleaningReading(0, 0.0, 0, 0)
 
     def start(self) -> None:
-        """Begin."""
         broker = self._broker
         self.every(lambda: broker.settings.retention_check_interval_ms, self.delete_old_segments)
         self.every(lambda: broker.settings.cleaner_backoff_ms, self.compact)
@@ -43,12 +42,12 @@ class Housekeeping:
         self.every(lambda: METADATA_RETRY_MS, broker.commit_metadata)
 
     def every(self, interval_ms: Callable[[], int], work: Callable[[], Awaitable[None]]) -> None:
-        """Do some work again and again, with pauses that may change."""
+        """Run work repeatedly, with an interval that may change."""
         repeating = asyncio.get_running_loop().create_task(self._repeat(interval_ms, work))
         self._tasks.append(repeating)
 
     async def stop(self) -> None:
-        """End; disk work that is under way goes on, and the broker waits for it when it closes."""
+        """Stop; disk work in flight continues, and closing the broker waits for it."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -64,10 +63,10 @@ class Housekeeping:
                 self._broker.storage_failed(error)
                 return
             except (ApiError, StorageError, OSError) as error:
-                log.warning("Background work failed and will be tried again: %s", error)
+                log.warning("Background work failed and will be retried: %s", error)
 
     async def delete_old_segments(self) -> None:
-        """Close segments that are due, delete old ones, forget idle producers."""
+        """Roll and delete segments, and expire idle producers."""
         broker = self._broker
         for partition in self._healthy_partitions():
             with _one_partition_only(partition):
@@ -83,11 +82,11 @@ class Housekeeping:
         if deleted:
             before = self._cleaning
             self._cleaning = before._replace(segments_deleted=before.segments_deleted + deleted)
-            log.info("Deleted %d old segment(s) of %s", deleted, old.partition)
+            log.info("Deleted %d expired segment(s) of %s", deleted, old.partition)
         old.roll_if_due(now_ms)
 
     async def compact(self) -> None:
-        """Compact every compacted log that is dirty enough; the rewriting runs in a thread."""
+        """Compact every compacted log that is due, in a thread."""
         self._failed.clear()
         for partition in self._healthy_partitions():
             with _one_partition_only(partition):
@@ -95,7 +94,7 @@ class Housekeeping:
             await asyncio.sleep(0)
 
     async def compact_state_topics(self) -> None:
-        """Keep short what the next start has to read; see `state_compaction`."""
+        """Compact internal topics to keep starts fast; see `state_compaction`."""
         broker = self._broker
         healthy = [one for one in self._healthy_partitions() if one not in self._failed]
         due = partitions_to_compact(healthy, MAX_DIRTY_BYTES)
@@ -112,14 +111,14 @@ class Housekeeping:
     async def _compact_state_of(self, partition: Partition) -> None:
         if partition.deleted or await self._compact(partition):
             return
-        # Only closed segments that are on disk can be compacted: that is for the next visit.
+        # Only flushed closed segments can be compacted: the next run does.
         partition.log.roll_for_compaction(self._broker.clock.now_ms())
         partition.sync_soon()
 
     async def _compact(self, partition: Partition) -> bool:
-        """Compact a log if that is due, and nobody is at it; whether it was."""
+        """Compact a log if that is due and not running; returns whether it was compacted."""
         if partition in self._compacting:
-            return False  # a plan must be carried out before the next one is made
+            return False  # one compaction at a time
         plan = partition.log.plan_compaction(self._broker.clock.now_ms())
         if plan is None:
             return False
@@ -147,7 +146,7 @@ class Housekeeping:
         return self._cleaning
 
     async def checkpoint(self) -> None:
-        """Note down how far every partition is safely on disk; flush what `flush.ms` asks for."""
+        """Flush partitions whose `flush.ms` has passed, and store all recovery points."""
         self._broker.flush_overdue()
         await self._broker.checkpoint()
 
@@ -159,10 +158,10 @@ class Housekeeping:
 
 @contextmanager
 def _one_partition_only(partition: Partition) -> Iterator[None]:
-    """Let trouble with one partition be no trouble for the others: a full disk needs them most."""
+    """Isolate a failure of one partition: on a full disk, deleting in the others matters most."""
     try:
         yield
     except DirectoryOffline:
         raise
     except (ApiError, StorageError, OSError) as error:
-        log.warning("%s: background work is tried again later: %s", partition.log.partition, error)
+        log.warning("%s: background work will be retried: %s", partition.log.partition, error)

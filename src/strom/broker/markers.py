@@ -1,4 +1,4 @@
-"""Writes the markers that tell partitions how a transaction ended."""
+"""Writes the commit and abort markers of transactions."""
 
 import asyncio
 import logging
@@ -18,11 +18,11 @@ from strom.wire.kafka.records import ControlType, Marker, build_marker
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-"""After a refusal that may pass, such as a full disk."""
+"""The retry interval after a temporary failure, such as a full disk."""
 
 
 class MarkerWriter:
-    """Appends markers, and says when they are on disk."""
+    """Appends markers, and reports when they are durable."""
 
     def __init__(self, broker: Broker, groups: Groups, loop: asyncio.AbstractEventLoop) -> None:
         self._broker = broker
@@ -31,23 +31,22 @@ class MarkerWriter:
         self._stopped = False
 
     def stop(self) -> None:
-        """Begin nothing any more."""
         self._stopped = True
 
-    def write(self, markers: Markers, decided_in: Partition, when_done: Callable[[], None]) -> None:
-        """Tell every partition, however often it takes, and call back when the disk has it.
+    def write(self, markers: Markers, decided_in: Partition, on_done: Callable[[], None]) -> None:
+        """Write the markers to all partitions, with retries, and call back when they are durable.
 
-        `decided_in` is the partition that holds the decision: its leader epoch is the coordinator's.
+        `decided_in` is the partition of `__transaction_state`: its leader epoch is the coordinator epoch.
         """
         kind = ControlType.COMMIT if markers.commit else ControlType.ABORT
         marker = Marker(kind, decided_in.leader_epoch)
         is_durable = decided_in.log.settings.flush == "disk"
-        Writing(self, markers, marker, when_done, is_durable).begin(markers.partitions)
+        PendingMarkers(self, markers, marker, on_done, is_durable).begin(markers.partitions)
 
     def append(
         self, partition: Partition, marker: Marker, producer_id: int, epoch: int
     ) -> Appended:
-        """Write one marker; ApiError if it is refused."""
+        """Write one marker; ApiError if that fails."""
         batch = build_marker(
             marker,
             producer_id=producer_id,
@@ -63,10 +62,9 @@ class MarkerWriter:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
 
     def abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
-        """End a transaction that nobody knows of.
+        """Abort a transaction that the coordinator does not know.
 
-        Its producer's next batch must not be taken for one that is there already: so the marker also
-        takes the epoch from it.
+        The marker bumps the epoch, so that the producer's next batch is not taken for a duplicate.
         """
         epoch = min(producer.producer_epoch + 1, LAST_EPOCH)
         marker = Marker(ControlType.ABORT, partition.leader_epoch)
@@ -79,40 +77,39 @@ class MarkerWriter:
             return None
         return hosted.partitions[partition.partition]
 
-    def try_again(self, work: Callable[[], None]) -> None:
-        """Do it once more in a while."""
+    def retry_later(self, work: Callable[[], None]) -> None:
         if not self._stopped:
             self._loop.call_later(RETRY_S, lambda: None if self._stopped else work())
 
 
-class Writing:
-    """The markers of one transaction on their way to the disk."""
+class PendingMarkers:
+    """The markers of one transaction, until all are durable."""
 
     def __init__(
         self,
         writer: MarkerWriter,
         markers: Markers,
         marker: Marker,
-        when_done: Callable[[], None],
+        on_done: Callable[[], None],
         is_durable: bool,
     ) -> None:
         self._is_durable = is_durable
         self._writer = writer
         self._markers = markers
         self._marker = marker
-        self._when_done = when_done
-        self._unsafe = 0
+        self._on_done = on_done
+        self._not_durable = 0
         self._again: set[TopicPartition] = set()
 
     def begin(self, partitions: frozenset[TopicPartition]) -> None:
-        """Append them all; this counts as one until it is done, so that nothing is complete early."""
-        self._unsafe = 1
+        """Append all markers; holds one count itself, so that completion is not reported early."""
+        self._not_durable = 1
         self._again = set()
         for name in sorted(partitions):
             partition = self._writer.find(name)
             if partition is not None:
                 self._append(name, partition)
-        self._one_is_safe()
+        self._on_marker_durable()
 
     def _append(self, name: TopicPartition, partition: Partition) -> None:
         markers = self._markers
@@ -122,30 +119,31 @@ class Writing:
             )
         except ApiError as error:
             if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
-                return  # what it had open was ended by a later producer's marker
+                return  # a later producer's marker has ended its transaction
             if partition.log.quarantined:
-                log.error("%s is damaged and is not told of %r", name, markers.transactional_id)
+                log.error("%s is damaged and gets no marker of %r", name, markers.transactional_id)
                 return
-            log.warning("%s cannot be told how a transaction ended: %s", name, error)
+            log.warning("The marker of a transaction in %s cannot be written: %s", name, error)
             self._again.add(name)
             return
         if not self._is_durable and partition.is_durable(appended):
             return
-        self._unsafe += 1
-        # On the disk even where a topic promises less than the coordinator's: what is complete there
-        # would stay open for ever here.
-        partition.on_durable(appended, lambda code: self._one_is_safe(name, code))
+        self._not_durable += 1
+        # Durable even if the topic has flush=os: otherwise a crash could leave a transaction open
+        # here that
+        # is complete for the coordinator.
+        partition.on_durable(appended, lambda code: self._on_marker_durable(name, code))
         partition.sync_soon()
 
-    def _one_is_safe(
+    def _on_marker_durable(
         self, name: TopicPartition | None = None, code: ErrorCode = ErrorCode.NONE
     ) -> None:
         if code is not ErrorCode.NONE and name is not None:
             self._again.add(name)
-        self._unsafe -= 1
-        if self._unsafe:
+        self._not_durable -= 1
+        if self._not_durable:
             return
         if self._again:
-            self._writer.try_again(lambda: self.begin(frozenset(self._again)))
+            self._writer.retry_later(lambda: self.begin(frozenset(self._again)))
         else:
-            self._when_done()
+            self._on_done()

@@ -1,4 +1,4 @@
-"""The metadata log on disk: records are durable before they count."""
+"""The metadata log: records are durable before they are replayed."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ class _Shortage(Exception):
 
 
 class MetadataLog:
-    """Writes metadata records, waits for the disk, then lets them count."""
+    """Writes metadata records, waits until they are durable, and replays them."""
 
     def __init__(self, partition: Partition, metadata: ClusterMetadata) -> None:
         self.partition = partition
@@ -39,13 +39,13 @@ class MetadataLog:
             ]
         )
         appended = self.partition.append(batch, now_ms, from_client=False)
-        # It is in the log, so there is no way back: a shortage has to be waited out.
+        # It is in the log and cannot be undone, so a shortage must be waited out.
         await retry_async(lambda: self._flush(appended), RETRY, _Shortage)
         for record in records:
             self._metadata.replay(record)
 
     async def _flush(self, appended: Appended) -> None:
-        """Return when it has reached the disk; _Shortage if that is impossible for now."""
+        """Return when it is durable; _Shortage if that is impossible for now."""
         if self.partition.is_durable(appended):
             return
         flushed: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
@@ -54,12 +54,12 @@ class MetadataLog:
         if await flushed is ErrorCode.NONE:
             return
         if self.partition.log.offline is not None or self.partition.log.quarantined is not None:
-            # It may be there after the next start, or not: nobody can go on from here.
+            # It may exist after the next start, or not: the broker cannot continue.
             raise DirectoryOffline("a change to the metadata could not be synced")
         raise _Shortage
 
 
 def load(log: Log, metadata: ClusterMetadata) -> None:
-    """Bring the state to what the log says; CorruptData if it cannot be read to its end."""
+    """Replay the whole log; CorruptData if it cannot be read to its end."""
     for record in records_of(log):
         metadata.replay(decode(record.key, record.value))

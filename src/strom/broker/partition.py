@@ -1,4 +1,4 @@
-"""One partition at work: its log, who waits for the disk, and who waits for records."""
+"""A partition: its log, the requests that wait for the disk, and those that wait for records."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,19 +10,19 @@ from strom.model.errors import ApiError, ErrorCode
 from strom.storage.flush import Flush
 from strom.storage.log import Appended, Log
 
-WhenFlushed: TypeAlias = Callable[[ErrorCode], None]
+OnDurable: TypeAlias = Callable[[ErrorCode], None]
 
 
 class RecordsWaiter(Protocol):
-    """Someone who waits for a partition to grow, or to go away."""
+    """A request that waits for new records in a partition, or for its deletion."""
 
     def partition_changed(self) -> None:
-        """Look again."""
+        """Check the partition again."""
         ...
 
 
 class Partition:
-    """A log, with the waiting that a log itself knows nothing of. Used by the event loop only."""
+    """A log with the requests that wait for it. Event loop only."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Partition:
         """The first that was given to a record since the broker started."""
         self._commit = commit
         self._check_schemas = check_schemas
-        self._waiting_for_disk: deque[tuple[int, WhenFlushed]] = deque()
+        self._waiting_for_disk: deque[tuple[int, OnDurable]] = deque()
         self._waiting_for_records: dict[RecordsWaiter, None] = {}
         self._unflushed_records = 0
         self._unflushed_since_ms = 0
@@ -49,7 +49,7 @@ class Partition:
     def append(
         self, batches: bytearray | memoryview, now_ms: int, *, from_client: bool = True
     ) -> Appended:
-        """Append; readers see it at once, or (durable topics) when it is on disk."""
+        """Append; consumers see it at once, or (with flush=disk) when it is durable."""
         if self.log.settings.schema_validation and self._check_schemas is not None:
             self._check_schemas(batches)
         appended = self.log.append(
@@ -67,24 +67,24 @@ class Partition:
         return appended
 
     def is_durable(self, appended: Appended) -> bool:
-        """Whether what was appended is already as safe as the topic promises."""
+        """Whether an append is as durable as the topic's `flush` requires."""
         settings = self.log.settings
         if settings.flush == "os" and self._unflushed_records < settings.flush_messages:
             return True
         return self.log.flushed_offset > appended.last_offset
 
-    def on_durable(self, appended: Appended, callback: WhenFlushed) -> None:
-        """Call back when what was appended is on disk, or never will be."""
+    def on_durable(self, appended: Appended, callback: OnDurable) -> None:
+        """Call back when an append is durable, or with the error if it cannot be."""
         self._waiting_for_disk.append((appended.last_offset, callback))
 
     def sync_soon(self) -> None:
-        """Have what is not yet on disk synced in the next round, even after an earlier try failed."""
+        """Sync in the next round, even after an earlier attempt failed."""
         self._commit.mark_dirty(self)
 
     def flush_if_overdue(self, now_ms: int) -> None:
-        """Have all synced if `flush.ms` has passed since the oldest record, or a segment is full.
+        """Sync if `flush.ms` has passed since the oldest unflushed record, or a segment was closed.
 
-        So too if a shortage kept it from being synced before, whether or not more is appended.
+        Also retries a sync that a shortage prevented, without a further append.
         """
         since = self._unflushed_since_ms
         overdue = since and now_ms - since >= self.log.settings.flush_ms
@@ -92,29 +92,28 @@ class Partition:
             self._commit.mark_dirty(self)
 
     def wait_for_records(self, waiter: RecordsWaiter) -> None:
-        """Tell the waiter whenever readers can see more."""
+        """Notify the waiter of new records."""
         self._waiting_for_records[waiter] = None
 
     def stop_waiting(self, waiter: RecordsWaiter) -> None:
-        """Tell the waiter no more."""
         self._waiting_for_records.pop(waiter, None)
 
     def begin_flush(self) -> Flush | None:
-        """For the group commit: what has to be synced now."""
+        """For the group commit: what to sync now."""
         if self.deleted:
             return None
         self._unflushed_records = self._unflushed_since_ms = 0
         self._flush_was_refused = False
         try:
             return self.log.begin_flush()
-        except ApiError as error:  # this log alone is damaged; the others of the round go on
+        except ApiError as error:  # only this log is damaged; the others of the round continue
             self._flush_was_refused = True
             self.fail(error.code)
             return None
 
     def finish_flush(self, done: Sync) -> None:
-        """For the group commit: it is on disk, so whoever waited is answered."""
-        assert isinstance(done, Flush)  # noqa: S101 - it is the one that begin_flush gave
+        """For the group commit: the flush is durable, so call back the waiting requests."""
+        assert isinstance(done, Flush)  # noqa: S101 - begin_flush returned it
         self.log.finish_flush(done)
         waiting, flushed = self._waiting_for_disk, self.log.flushed_offset
         while waiting and waiting[0][0] < flushed:
@@ -122,29 +121,29 @@ class Partition:
         self._wake_readers()
 
     def abandon_flush(self, refused: Sync, error: ApiError) -> None:
-        """For the group commit: not on disk. Who waits is told; the next append tries again."""
-        assert isinstance(refused, Flush)  # noqa: S101 - it is the one that begin_flush gave
+        """For the group commit: the flush failed. Waiting requests fail; the next append retries."""
+        assert isinstance(refused, Flush)  # noqa: S101 - begin_flush returned it
         self.log.abandon_flush(refused)
         self._flush_was_refused = True
         self.fail(error.code)
 
     def fail(self, code: ErrorCode) -> None:
-        """Nothing that waits will reach the disk: say so to everyone."""
+        """Fail all requests that wait for the disk."""
         while self._waiting_for_disk:
             self._waiting_for_disk.popleft()[1](code)
         self._wake_readers()
 
     def delete_before(self, offset: int) -> int:
-        """Move the log's start up; the new start."""
+        """Advance the log start offset; returns the new one."""
         return self.log.delete_before(offset)
 
     def mark_deleted(self) -> None:
-        """The topic is gone: whoever waits is told so."""
+        """Fail all waiting requests, because the topic was deleted."""
         self.deleted = True
         self.fail(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def check_leader_epoch(self, expected: int) -> None:
-        """Refuse a client that knows an older or a newer epoch than this one; -1 knows none."""
+        """ApiError if the client has an older or newer leader epoch; -1 skips the check."""
         if expected < 0 or expected == self.leader_epoch:
             return
         if expected < self.leader_epoch:

@@ -1,4 +1,4 @@
-"""Reading a whole log again, as what is rebuilt from it at start-up needs it."""
+"""Reading a whole log at start-up, to rebuild state from it."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ _READ_BYTES = 1 << 20
 
 
 class Replayed(NamedTuple):
-    """One batch: its records, or the marker that ends a transaction."""
+    """One batch: its records or its marker."""
 
     header: BatchHeader
     records: list[Record]
@@ -39,7 +39,7 @@ def batches_of(log: Log) -> Iterator[Replayed]:
     while offset < log.high_watermark:
         try:
             data = log.read(offset, _READ_BYTES).data
-        except ApiError as error:  # the damage was found only now, while reading
+        except ApiError as error:  # the damage was detected while reading
             raise CorruptData(error.message) from error
         before = offset
         for position, header in headers(data):
@@ -47,7 +47,7 @@ def batches_of(log: Log) -> Iterator[Replayed]:
                 yield Replayed(header, [], read_marker(data, position, header))
             else:
                 records = read_records(data, position, header)
-                if header.base_offset < offset:  # the log's start lies within the batch
+                if header.base_offset < offset:  # the log start offset is within the batch
                     records = [one for one in records if one.offset >= offset]
                 yield Replayed(header, records)
             offset = header.next_offset
@@ -56,12 +56,12 @@ def batches_of(log: Log) -> Iterator[Replayed]:
 
 
 def last_batches_of(log: Log, counts_last: Callable[[bytes], bool]) -> list[Replayed]:
-    """Every batch in order, but without records that a later one of the same key replaces.
+    """Every batch in order, without records that a later record of the same key supersedes.
 
-    `counts_last` names the keys of which only the last value counts. In a log that waits for compaction
-    nearly all records are replaced, and decoding them would take most of the time of a start. Left out is
-    only what makes no difference: not a tombstone, nor the record before it (replaying them may do more
-    than remove the value), and nothing of a transaction, which does not count in the log's order.
+    `counts_last` selects the keys of which only the last value matters. In an uncompacted log nearly
+    all records are superseded, and decoding them would dominate the start. Never skipped are tombstones
+    and the records before them (replaying them may do more than remove the value), and records of
+    transactions, which do not take effect in log order.
     """
     found: list[Replayed | None] = []
     places: dict[bytes, int] = {}
@@ -87,10 +87,10 @@ def last_batches_of(log: Log, counts_last: Callable[[bytes], bool]) -> list[Repl
 def committed_records(
     chunk: Chunk, start: int, partition: TopicPartition
 ) -> tuple[list[Record], int]:
-    """The records from an offset on that no transaction took back, and the offset after them.
+    """The committed records from an offset on, and the offset after them.
 
-    A batch whose records cannot be decoded is passed over, and reported: clients write these topics,
-    and what one of them got wrong must not hold up the others' records behind it.
+    A batch whose records cannot be decoded is skipped and logged: clients write these topics, and a
+    malformed batch of one must not block the records of others.
     """
     found: list[Record] = []
     after = start
@@ -106,7 +106,7 @@ def committed_records(
             except MalformedRecords as error:
                 records = []
                 logger.error(
-                    "%s: skipped offsets %d to %d, their records cannot be decoded: %s",
+                    "%s: skipped offsets %d to %d, whose records cannot be decoded: %s",
                     partition,
                     header.base_offset,
                     header.last_offset,

@@ -1,7 +1,7 @@
-"""Refuses records that do not carry the id of a schema, for topics with `strom.schema.validation=true`.
+"""Validation of schema ids in records, for topics with `strom.schema.validation=true`.
 
-The broker follows its own topic `_schemas`, when a topic needs it: what the registry has committed is
-known here before any client can have heard of it.
+The broker reads its own topic `_schemas` on demand: a schema that the registry has committed is known
+here before any client can use it.
 """
 
 import struct
@@ -23,7 +23,7 @@ _READ_BYTES = 1 << 20
 
 
 class SchemaIds:
-    """The ids that the registry has given, and the check of batches against them."""
+    """The ids of registered schemas, and the validation of batches."""
 
     def __init__(self, find_topic: Callable[[str], HostedTopic | None]) -> None:
         self._find_topic = find_topic
@@ -32,15 +32,15 @@ class SchemaIds:
         self._next = 0
 
     def check(self, batch: Buffer) -> None:
-        """Raise INVALID_RECORD, with the records to blame, unless all carry the id of a schema."""
+        """Raise INVALID_RECORD, with the invalid records, unless all begin with the id of a schema."""
         header = read_header(batch)
         if header.is_control or not has_valid_checksum(batch, 0, header):
-            return  # markers have no schema; and damage is told by whoever checks the batch as such
+            return  # markers have no schema, and validation reports damage
         try:
             records = read_records(batch, 0, header)
         except CorruptData as error:
             raise ApiError(
-                ErrorCode.INVALID_RECORD, f"The records cannot be read: {error}."
+                ErrorCode.INVALID_RECORD, f"The records cannot be decoded: {error}."
             ) from None
         self._follow()
         wrong = {
@@ -59,19 +59,19 @@ class SchemaIds:
             return None
         if len(value) < _HEAD.size or value[0] != MAGIC:
             return (
-                "The topic has strom.schema.validation=true, and the value does not begin with the "
-                "id of a schema: serialize it with a schema registry."
+                "The topic has strom.schema.validation=true, but the value does not begin with a "
+                "schema id. Use a serializer with a schema registry."
             )
         schema_id = _HEAD.unpack_from(value)[1]
         if schema_id in self._known:
             return None
         return (
-            "The topic has strom.schema.validation=true, and no subject has a schema with id "
-            f"{schema_id}."
+            "The topic has strom.schema.validation=true, but no subject has a schema with id "
+            f"{schema_id}. Register it first."
         )
 
     def _follow(self) -> None:
-        """Read what has been committed to the topic since the last time."""
+        """Read new committed records of the topic."""
         hosted = self._find_topic(SCHEMAS_TOPIC)
         if hosted is None or hosted.topic.id != self._topic:
             self._known, self._next = KnownIds(), 0
@@ -83,7 +83,7 @@ class SchemaIds:
         while self._next < log.last_stable_offset:
             chunk = log.read(max(self._next, log.start_offset), _READ_BYTES, committed_only=True)
             records, after = committed_records(chunk, self._next, log.partition)
-            if after == self._next:  # compaction has taken the rest
+            if after == self._next:  # compaction has removed the rest
                 after = log.last_stable_offset
             self._next = after
             for record in records:

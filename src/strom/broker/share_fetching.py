@@ -1,4 +1,4 @@
-"""Share fetches: acquire now if there is anything, else wait until there is, or until time is up."""
+"""Share fetches with long polling: acquire now if possible, else wait for records or the timeout."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from strom.storage.region import Region
 
 @dataclass(frozen=True)
 class ShareFetched:
-    """One partition of an answer: what was acquired, or why nothing was."""
+    """One partition of a response: acquired records, or an error."""
 
     partition: TopicIdPartition
     acquired: list[Acquired] = field(default_factory=list)
@@ -25,7 +25,7 @@ class ShareFetched:
 
 @dataclass(frozen=True)
 class ShareLimits:
-    """What the client asked for as a whole."""
+    """The limits of the whole request."""
 
     max_wait_ms: int
     min_bytes: int
@@ -35,25 +35,25 @@ class ShareLimits:
 
 @dataclass
 class ShareFetch:
-    """A share fetch at work."""
+    """A share fetch in progress."""
 
     session: ShareSession
     limits: ShareLimits
     find: Callable[[TopicIdPartition], SharedPartition]
-    """The partition for what is wanted, or ApiError."""
+    """Finds the share partition, or raises ApiError."""
     memory_free: Callable[[], int]
-    """How many bytes an answer may take now."""
+    """The bytes that a response may take now."""
 
     def poll(self) -> list[ShareFetched] | None:
-        """What there is now, if it is enough to answer."""
-        if not self._has_something() or (self.limits.min_bytes > 1 and not self._is_enough()):
+        """The response, if there is enough for one now."""
+        if not self._has_records() or (self.limits.min_bytes > 1 and not self._is_enough()):
             return None
         return self.read() or None
 
-    def _has_something(self) -> bool:
-        """Whether there may be anything to acquire, or an error to tell."""
+    def _has_records(self) -> bool:
+        """Whether there may be records to acquire, or an error."""
         try:
-            return any(self.find(one).has_something() for one in self.session.partitions)
+            return any(self.find(one).has_records() for one in self.session.partitions)
         except ApiError:
             return True
 
@@ -69,9 +69,9 @@ class ShareFetch:
         return False
 
     def read(self) -> list[ShareFetched]:
-        """Acquire what there is, within the limits; the first batch is sent whatever its size."""
+        """Acquire within the limits; the first batch is sent regardless of its size."""
         if not self.session.is_open:
-            return []  # whatever it acquired would be locked for nobody
+            return []  # acquired records would stay locked without a client
         memory_free = self.memory_free()
         budget = min(self.limits.max_bytes, memory_free)
         acquire = self.limits.acquire
@@ -115,33 +115,33 @@ class ShareFetch:
 
 
 class WaitingShareFetch:
-    """A share fetch that waits for records; the future gives its answer."""
+    """A share fetch that waits for records; the future has its response."""
 
     def __init__(self, fetch: ShareFetch, loop: asyncio.AbstractEventLoop) -> None:
         self._fetch = fetch
         self._waiting_on: list[SharedPartition] = []
         self.answer: asyncio.Future[list[ShareFetched]] = loop.create_future()
-        self.answer.add_done_callback(self._let_go)
-        self._timer = loop.call_later(fetch.limits.max_wait_ms / 1000, self._time_is_up)
+        self.answer.add_done_callback(self._on_done)
+        self._timer = loop.call_later(fetch.limits.max_wait_ms / 1000, self._on_timeout)
         for partition in fetch.session.partitions:
-            with suppress(ApiError):  # what is not there cannot change
+            with suppress(ApiError):  # a missing partition has no changes
                 shared = fetch.find(partition)
                 shared.wait(self)
                 self._waiting_on.append(shared)
 
     def partition_changed(self) -> None:
-        """A partition grew, somebody gave records back, or it went away."""
+        """Check again: records were appended or released, or the partition was deleted."""
         if not self.answer.done():
             found = self._fetch.poll()
             if found is not None:
                 self.answer.set_result(found)
 
-    def _time_is_up(self) -> None:
+    def _on_timeout(self) -> None:
         if not self.answer.done():
             self.answer.set_result(self._fetch.read())
 
-    def _let_go(self, _: object) -> None:
-        # Also called when the connection went away and cancelled the future.
+    def _on_done(self, _: object) -> None:
+        # Also called when the connection was closed and the future cancelled.
         self._timer.cancel()
         for shared in self._waiting_on:
             shared.stop_waiting(self)

@@ -1,8 +1,7 @@
-"""Share groups at work: their partitions, their sessions, what is written down of them.
+"""Share groups: their partitions, sessions and stored state.
 
-What a member acknowledges is written to `__share_group_state`, and the member is answered when that is
-on disk. So an accepted record is never delivered again, whatever happens; one of which nothing was
-heard is.
+Acknowledgements are written to `__share_group_state`, and the response is sent when they are durable.
+So an accepted record is never redelivered, not even after a crash; one without acknowledgement is.
 """
 
 import asyncio
@@ -11,12 +10,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from strom.broker.broker import Broker
-from strom.broker.dead_letters import DeadLetters, Origin
+from strom.broker.dead_letters import DeadLetterOrigin, DeadLetterWriter
 from strom.broker.groups import Groups
 from strom.broker.partition import Partition
 from strom.broker.share_sessions import ShareSession, ShareSessions, TopicIdPartition
 from strom.broker.share_state_log import ShareStateLog
-from strom.broker.shared_partition import SharedPartition, WhenDone
+from strom.broker.shared_partition import OnDone, SharedPartition
 from strom.coordination.groups.share.partitions.records import ShareKey, ShareStateDeleted
 from strom.coordination.groups.share.partitions.share_partition import NOT_BEGUN, DeadRecords
 from strom.coordination.groups.share.partitions.share_states import SharedState, ShareStates
@@ -33,18 +32,18 @@ log = logging.getLogger(__name__)
 BURY_RETRY = RetryPolicy(first_s=1.0)
 MOST_KEPT_SETTINGS = 10_000
 LONG_FROM_RECORDS = 20_000
-"""A log of so many records is pruned before its time; each share partition needs a few in any case."""
+"""A state log with more records is pruned early; each share partition needs a few in any case."""
 COLD_AFTER_RECORDS = 1000
-"""A snapshot that lies so far back in the log is written anew, so that the log can be cut off."""
+"""A snapshot this many records back is written again, so that the log before it can be deleted."""
 
 
-class Place(NamedTuple):
-    """Where a group is in a partition."""
+class SharePosition(NamedTuple):
+    """The position of a group in a partition."""
 
     start_offset: int
     leader_epoch: int
     lag: int
-    """How many records have not come to their end."""
+    """How many records are not final."""
 
 
 class ShareGroups:
@@ -59,34 +58,34 @@ class ShareGroups:
         self._groups = groups
         self._states = ShareStates()
         self._partitions: dict[ShareKey, SharedPartition] = {}
-        self._dead_letters = DeadLetters(broker)
+        self._dead_letters = DeadLetterWriter(broker)
         self._tasks: set[asyncio.Task[None]] = set()
         self._settings: dict[str, tuple[BrokerSettings, Mapping[str, str], GroupSettings]] = {}
-        broker.when_topic_is_deleted.append(self._topic_is_deleted)
+        broker.on_topic_deleted.append(self._on_topic_deleted)
 
-    # --- life ----------------------------------------------------------------------------------
+    # --- lifecycle -----------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Bring every share partition to what the log says."""
+        """Restore all share partitions from the log."""
         for record, offset in self.state_log.read():
             self._states.replay(record, offset)
         for shared in self._states:
             source = self._find_source(shared.key)
             if source is not None:
                 self._partitions[shared.key] = SharedPartition(self, shared, source)
-        self._forget_lost_topics()  # a crash may have come just after their deletion
+        self._forget_lost_topics()  # a crash may have interrupted their deletion
 
     def stop(self) -> None:
-        """Begin nothing more: locks and dead letters wait for the next start."""
+        """Stop: locks and dead letters are left to the next start."""
         for task in self._tasks:
             task.cancel()
         for shared in self._partitions.values():
             shared.close()
 
-    # --- what partitions work with -------------------------------------------------------------
+    # --- context of partitions -----------------------------------------------------------------
 
     def settings_of(self, group: str) -> GroupSettings:
-        """The settings that hold for a group; kept, for they are asked for with every record."""
+        """The effective settings of a group; cached, because every record needs them."""
         broker = self._broker
         own = broker.metadata.group_configs(group)
         kept = self._settings.get(group)
@@ -102,16 +101,16 @@ class ShareGroups:
         """After how many updates a snapshot is due."""
         return self._broker.settings.share_state_updates_per_snapshot
 
-    def bury(self, partition: SharedPartition, dead: list[DeadRecords], done: WhenDone) -> None:
-        """Write dead records to the dead letter topic, then archive them, and say so."""
+    def bury(self, partition: SharedPartition, dead: list[DeadRecords], done: OnDone) -> None:
+        """Write dead records to the dead letter topic, archive them, then call `done`."""
         task = self.loop.create_task(self._bury(partition, dead, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _bury(
-        self, partition: SharedPartition, dead: list[DeadRecords], done: WhenDone
+        self, partition: SharedPartition, dead: list[DeadRecords], done: OnDone
     ) -> None:
-        origin = Origin(partition.shared.key.group, partition.source)
+        origin = DeadLetterOrigin(partition.shared.key.group, partition.source)
 
         async def write() -> None:
             if settings := self._with_dead_letters(partition):
@@ -125,7 +124,7 @@ class ShareGroups:
                 partition.log.partition,
                 error,
             )
-            done(ErrorCode.NONE)  # the consumer that rejected them need not wait for it
+            done(ErrorCode.NONE)  # the member that rejected them need not wait
             done = _ignore
 
         await retry_async(write, BURY_RETRY, ApiError, on_failure=on_failure)
@@ -139,14 +138,14 @@ class ShareGroups:
             done(error.code)
 
     def _with_dead_letters(self, partition: SharedPartition) -> GroupSettings | None:
-        """The group's settings, unless it wants no dead letters any more or the topic is gone."""
+        """The group's settings, None if it has no dead letter topic any more or the topic was deleted."""
         settings = self.settings_of(partition.shared.key.group)
         return settings if settings.dead_letter_topic and not partition.source.deleted else None
 
     # --- partitions ----------------------------------------------------------------------------
 
     def partition(self, group: str, topic_id: Uuid, index: int) -> SharedPartition:
-        """A partition as a group reads it; UNKNOWN_TOPIC_OR_PARTITION if it does not."""
+        """A share partition; UNKNOWN_TOPIC_OR_PARTITION if the group has no such topic."""
         key = ShareKey(group, topic_id, index)
         found = self._partitions.get(key)
         if found is not None:
@@ -155,9 +154,10 @@ class ShareGroups:
         known = self._groups.look().find_share(group)
         if known is None or topic_id not in known.known_topics:
             raise ApiError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The share group {group} does not read it."
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"The share group {group} does not have this partition.",
             )
-        self.state_log.place_of(key)
+        self.state_log.partition_of(key)
         return self._make(key, source)
 
     def _make(self, key: ShareKey, source: Partition) -> SharedPartition:
@@ -166,7 +166,7 @@ class ShareGroups:
         return shared
 
     def find(self, group: str, topic_id: Uuid, index: int) -> SharedPartition | None:
-        """A partition as a group reads it, if it has begun to."""
+        """A share partition, None if the group has not started in it."""
         return self._partitions.get(ShareKey(group, topic_id, index))
 
     def _find_source(self, key: ShareKey) -> Partition | None:
@@ -178,14 +178,13 @@ class ShareGroups:
     # --- sessions ------------------------------------------------------------------------------
 
     def session_ended(self, session: ShareSession) -> None:
-        """What the member has not acknowledged may go to others."""
+        """Release the records that the member has not acknowledged."""
         for partition in session.touched:
             shared = self._partitions.get(ShareKey(session.key.group, *partition))
             if shared is not None and not shared.source.deleted:
                 shared.release(session.key.member)
 
     def connection_lost(self, session: ShareSession) -> None:
-        """The connection of a session is gone."""
         if self.sessions.drop(session):
             self.session_ended(session)
 
@@ -193,22 +192,22 @@ class ShareGroups:
         """Every partition that a share group has begun to read, in no order."""
         return tuple(self._partitions.values())
 
-    # --- by hand -------------------------------------------------------------------------------
+    # --- administration ------------------------------------------------------------------------
 
     async def places(
         self, group: str, partitions: Iterable[TopicIdPartition]
-    ) -> dict[TopicIdPartition, Place]:
-        """Where a group is in those of the partitions that it has begun to read; told when safe."""
+    ) -> dict[TopicIdPartition, SharePosition]:
+        """The positions of a group in the partitions that it has started, when they are durable."""
         found = {}
         for partition in partitions:
             shared = self._partitions.get(ShareKey(group, *partition))
             if shared is not None and shared.shared.partition.start_offset != NOT_BEGUN:
                 found[partition] = _place(shared)
-        await self._safe(ShareKey(group, *partition) for partition in found)
+        await self._wait_until_durable(ShareKey(group, *partition) for partition in found)
         return found
 
     async def move(self, group: str, offsets: Mapping[TopicIdPartition, int]) -> None:
-        """Have a group go on from other offsets, for good when this returns."""
+        """Reset the start offsets of a group, durably."""
         for (topic_id, index), offset in offsets.items():
             source = self._broker.topic_by_id(topic_id).partition(index)
             key = ShareKey(group, topic_id, index)
@@ -216,10 +215,10 @@ class ShareGroups:
             shared.shared.reset(offset)
             shared.append_snapshot()
             shared.wake()
-        await self._safe(ShareKey(group, *partition) for partition in offsets)
+        await self._wait_until_durable(ShareKey(group, *partition) for partition in offsets)
 
     async def forget(self, group: str, topic_ids: Iterable[Uuid] | None = None) -> None:
-        """Forget where a group is, in some topics or in all, for good when this returns."""
+        """Delete the state of a group, in some topics or in all, durably."""
         gone = None if topic_ids is None else set(topic_ids)
         keys = [
             shared.key
@@ -228,17 +227,17 @@ class ShareGroups:
         ]
         for key in keys:
             self._forget(key)
-        await self._safe(keys)
+        await self._wait_until_durable(keys)
 
     def _forget(self, key: ShareKey) -> None:
         self.state_log.append(key, ShareStateDeleted(key))
         self._states.forget(key)
-        self.state_log.forget_place(key)
+        self.state_log.forget_partition(key)
         shared = self._partitions.pop(key, None)
         if shared is not None:
             shared.close()
 
-    async def _safe(self, keys: Iterable[ShareKey]) -> None:
+    async def _wait_until_durable(self, keys: Iterable[ShareKey]) -> None:
         for key in keys:
             safe: asyncio.Future[ErrorCode] = self.loop.create_future()
             self.state_log.on_durable(key, safe.set_result)
@@ -246,9 +245,9 @@ class ShareGroups:
             if code is not ErrorCode.NONE:
                 raise ApiError(code)
 
-    # --- topics that go ------------------------------------------------------------------------
+    # --- deleted topics ------------------------------------------------------------------------
 
-    def _topic_is_deleted(self, topic: str) -> None:
+    def _on_topic_deleted(self, topic: str) -> None:
         if topic == SHARE_STATE_TOPIC:
             for shared in self._partitions.values():
                 shared.close()
@@ -265,38 +264,40 @@ class ShareGroups:
                     self._forget(shared.key)
                 except ApiError as error:
                     log.warning(
-                        "What %s knew of a deleted topic stays: %s", shared.key.group, error
+                        "The state of group %s in a deleted topic is kept: %s",
+                        shared.key.group,
+                        error,
                     )
 
     # --- housekeeping --------------------------------------------------------------------------
 
     async def prune(self) -> None:
-        """Cut the log off before the oldest snapshot, after writing those anew that lie far back."""
+        """Delete the log before the oldest snapshot, after writing old snapshots again."""
         oldest: dict[Partition, int] = {}
         for shared in list(self._states):
-            place = self.state_log.place_of(shared.key)
+            place = self.state_log.partition_of(shared.key)
             if place.log.end_offset - shared.snapshot_offset > COLD_AFTER_RECORDS:
-                self._write_anew(shared)
+                self._write_snapshot(shared)
             needed = min(oldest.get(place, place.log.end_offset), shared.snapshot_offset)
             oldest[place] = needed
-        self.state_log.cut_off(oldest)
+        self.state_log.delete_before(oldest)
 
     async def prune_if_long(self) -> None:
-        """Prune ahead of time if the next start would have much to read."""
+        """Prune early if the next start would have to read much."""
         most = max(LONG_FROM_RECORDS, 4 * len(self._states))
         if self.state_log.record_count > most:
             await self.prune()
 
-    def _write_anew(self, shared: SharedState) -> None:
+    def _write_snapshot(self, shared: SharedState) -> None:
         partition = self._partitions.get(shared.key)
         if partition is not None and shared.snapshot_offset >= 0:
             partition.append_snapshot()
 
 
-def _place(shared: SharedPartition) -> Place:
+def _place(shared: SharedPartition) -> SharePosition:
     state = shared.shared.partition
-    return Place(state.start_offset, shared.source.leader_epoch, shared.lag)
+    return SharePosition(state.start_offset, shared.source.leader_epoch, shared.lag)
 
 
 def _ignore(_: ErrorCode) -> None:
-    """Nobody waits for it any more."""
+    """No request waits for it."""

@@ -1,7 +1,7 @@
-"""Share sessions: a member names the partitions that it fetches from once, then only changes.
+"""Share sessions (KIP-932): a member sends its partitions once, then only changes.
 
-A session belongs to one connection. When that is gone, whatever the member has not acknowledged goes
-to others. Pure.
+A session belongs to one connection. When that closes, the records that the member has not acknowledged
+are released. Pure.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ TopicIdPartition: TypeAlias = tuple[Uuid, int]
 
 
 class SessionKey(NamedTuple):
-    """Whose session it is."""
+    """The group and member of a session."""
 
     group: str
     member: str
@@ -27,33 +27,33 @@ class SessionKey(NamedTuple):
 
 @dataclass(eq=False)
 class ShareSession:
-    """The partitions of one member, in the order in which they were named."""
+    """The partitions of one member, in the order of the requests."""
 
     key: SessionKey
     epoch: int = 1
     is_open: bool = True
     partitions: dict[TopicIdPartition, None] = field(default_factory=dict)
     touched: dict[TopicIdPartition, None] = field(default_factory=dict)
-    """Where it may have records, partitions that it has forgotten included."""
+    """Partitions where it may have acquired records, including forgotten ones."""
 
     def change(
         self, wanted: Iterable[TopicIdPartition], forgotten: Iterable[TopicIdPartition]
     ) -> None:
-        """Take in what a request adds and drops."""
+        """Apply the partitions that a request adds and forgets."""
         for partition in wanted:
             self.partitions[partition] = None
         for partition in forgotten:
             self.partitions.pop(partition, None)
 
     def turn(self) -> list[TopicIdPartition]:
-        """Its partitions, beginning with another one each time."""
+        """Its partitions, starting with another one each time, for fairness."""
         every = list(self.partitions)
         first = self.epoch % len(every) if every else 0
         return every[first:] + every[:first]
 
 
 class ShareSessions:
-    """All share sessions of a broker, a bounded number."""
+    """All share sessions of a broker, with a limit."""
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
@@ -63,7 +63,9 @@ class ShareSessions:
         return len(self._sessions)
 
     def begin(self, key: SessionKey) -> ShareSession:
-        """A new session in place of the one there may have been; SHARE_SESSION_LIMIT_REACHED."""
+        """A new session, which replaces an earlier one; SHARE_SESSION_LIMIT_REACHED if there are too
+        many.
+        """
         old = self._sessions.pop(key, None)
         if len(self._sessions) >= self._slots:
             raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
@@ -74,7 +76,7 @@ class ShareSessions:
         return session
 
     def go_on(self, key: SessionKey, epoch: int) -> ShareSession:
-        """The session of a request, or the error that makes the client start anew."""
+        """The session of a request, or the error that makes the client start a new one."""
         session = self._sessions.get(key)
         if session is None:
             raise ApiError(ErrorCode.SHARE_SESSION_NOT_FOUND)
@@ -92,7 +94,7 @@ class ShareSessions:
         return session
 
     def drop(self, session: ShareSession) -> bool:
-        """Its connection is gone; False if it was closed or replaced before."""
+        """Drop a session whose connection was closed; False if it was closed or replaced before."""
         if self._sessions.get(session.key) is not session:
             return False
         self.end(session.key)

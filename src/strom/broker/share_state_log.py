@@ -1,7 +1,7 @@
-"""The topic `__share_group_state`: where the states of share partitions are written down.
+"""The topic `__share_group_state`, which stores the state of share partitions.
 
-Every share partition has its place in one partition of the topic. A snapshot makes everything before
-it superfluous, so now and then the log is cut off before the oldest snapshot.
+The records of a share partition are in one partition of the topic. A snapshot supersedes everything
+before it, so the log before the oldest snapshot is deleted from time to time.
 """
 
 import base64
@@ -18,12 +18,12 @@ from strom.model.topics import SHARE_STATE_TOPIC
 from strom.wire.kafka.records import Record, build_batch
 
 CLOSED_FROM_BYTES = MIB
-"""A segment of this size is closed when the log is cut off: only closed ones are deleted, and after a
-crash the whole active one is checked."""
+"""A segment of this size is closed when the log is pruned: only closed segments are deleted, and
+recovery checks the whole active one."""
 
 
 class ShareStateLog:
-    """Appends records of share partitions, and reads them all at the start."""
+    """Appends records of share partitions, and reads all of them at start."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -43,17 +43,19 @@ class ShareStateLog:
         self._names: dict[ShareKey, str] = {}
 
     async def ensure_topic(self) -> None:
-        """Create the topic if it is not there yet."""
+        """Create the topic unless it exists."""
         if self._broker.find_topic(SHARE_STATE_TOPIC) is None:
             await self._topic.ensure()
 
     def read(self) -> Iterator[tuple[ShareRecord, int]]:
-        """Every record with its offset; what lies in a damaged partition is left out as a whole."""
+        """Every record with its offset, except those of damaged partitions."""
         for _, records in self._topic.read(_decoded, lambda _: False):
             yield from records
 
-    def place_of(self, key: ShareKey) -> Partition:
-        """Where the records of a share partition are; COORDINATOR_NOT_AVAILABLE if they cannot be."""
+    def partition_of(self, key: ShareKey) -> Partition:
+        """The partition of a share partition's records; COORDINATOR_NOT_AVAILABLE if it is not
+        available.
+        """
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = _text(key)
@@ -63,42 +65,41 @@ class ShareStateLog:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE) from error
 
     def append(self, key: ShareKey, record: ShareRecord) -> int:
-        """Write a record; the offset that it got. Whether it is on disk tells `on_durable`."""
+        """Append a record; returns its offset. Use `on_durable` to wait for the disk."""
         now_ms = self._broker.clock.now_ms()
         batch = build_batch([Record(0, now_ms, *encode(record))])
-        return self._topic.append(self.place_of(key), batch).last_offset
+        return self._topic.append(self.partition_of(key), batch).last_offset
 
     def on_durable(self, key: ShareKey, callback: Callable[[ErrorCode], None]) -> None:
-        """Call back when everything that was appended so far for this place is safe."""
-        self._topic.on_durable(self.place_of(key), callback)
+        """Call back when everything appended so far to this partition is durable."""
+        self._topic.on_durable(self.partition_of(key), callback)
 
     @property
     def record_count(self) -> int:
-        """How many records a start would have to read."""
+        """How many records a start must read."""
         hosted = self._broker.find_topic(SHARE_STATE_TOPIC)
         logs = [] if hosted is None else [partition.log for partition in hosted.partitions]
         return sum(log.end_offset - log.start_offset for log in logs)
 
-    def cut_off(self, oldest_needed: dict[Partition, int]) -> None:
-        """Let go of what lies before the oldest record that is needed, once that one is safe."""
+    def delete_before(self, oldest_needed: dict[Partition, int]) -> None:
+        """Delete records before the oldest needed one, when that one is durable."""
         for partition, offset in oldest_needed.items():
             if partition.log.start_offset < offset <= partition.log.flushed_offset:
                 partition.delete_before(offset)
                 if partition.log.roll_if_larger(CLOSED_FROM_BYTES, self._broker.clock.now_ms()):
                     partition.sync_soon()
 
-    def forget_place(self, key: ShareKey) -> None:
-        """There will be no more records of a share partition."""
+    def forget_partition(self, key: ShareKey) -> None:
+        """Drop the cached location of a share partition."""
         self._names.pop(key, None)
 
     def forget(self) -> None:
-        """The topic is gone."""
         self._topic.forget()
         self._names.clear()
 
 
 def _text(key: ShareKey) -> str:
-    """By the hash of this Kafka finds the partition."""
+    """The text whose hash gives the partition, as in Kafka."""
     topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
     return f"{key.group}:{topic_id}:{key.partition}"
 

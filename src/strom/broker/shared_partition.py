@@ -1,4 +1,4 @@
-"""One partition as one share group reads it, at work: log, locks, what is written down, who waits."""
+"""A share partition with its log, acquisition locks, stored state and waiting fetches."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -29,58 +29,57 @@ from strom.storage.region import Region
 from strom.wire.kafka.batch import BatchHeader
 
 MOST_BYTES = 1024 * 1024
-"""Of one partition in one answer, if its first batch is not larger: so much is read at once."""
+"""The limit of bytes of one partition in one response, unless its first batch is larger."""
 MOST_JUNK_BYTES = 64 * 1024
-"""Batches that are not for the member are sent along if they lie between ones that are, up to here."""
+"""The limit of bytes between acquired batches that are sent along."""
 MOST_SEGMENTS = 16
-"""Looked through for one answer, where there is nothing but markers and aborted records."""
+"""The limit of bytes scanned for one response, among markers and aborted records."""
 
-WhenDone: TypeAlias = Callable[[ErrorCode], None]
+OnDone: TypeAlias = Callable[[ErrorCode], None]
 
 
-class Around(Protocol):
-    """What all share partitions of a broker work with."""
+class SharePartitionContext(Protocol):
+    """What all share partitions of a broker share."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
     state_log: ShareStateLog
 
     def settings_of(self, group: str) -> GroupSettings:
-        """The settings that hold for a group."""
+        """The effective settings of a group."""
         ...
 
     def most_updates(self) -> int:
         """After how many updates a snapshot is due."""
         ...
 
-    def bury(self, partition: "SharedPartition", dead: list[DeadRecords], done: WhenDone) -> None:
-        """Write dead records to the dead letter topic, then archive them, and say so."""
+    def bury(self, partition: "SharedPartition", dead: list[DeadRecords], done: OnDone) -> None:
+        """Write dead records to the dead letter topic, archive them, then call `done`."""
         ...
 
 
-class Handout(NamedTuple):
-    """What a member gets from one partition."""
+class AcquiredBatches(NamedTuple):
+    """The batches that a member gets from one partition."""
 
     acquired: list[Acquired]
     records: bytes | Region = b""
 
 
-NOTHING = Handout([])
+NOTHING = AcquiredBatches([])
 
 
 class SharedPartition:
-    """A share partition with the log that it reads."""
-
-    def __init__(self, around: Around, shared: SharedState, source: Partition) -> None:
+    def __init__(
+        self, around: SharePartitionContext, shared: SharedState, source: Partition
+    ) -> None:
         self.shared = shared
         self.source = source
-        self._around = around
+        self._context = around
         self._waiting: dict[RecordsWaiter, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def log(self) -> Log:
-        """The log that it reads."""
         return self.source.log
 
     @property
@@ -90,11 +89,9 @@ class SharedPartition:
         return self.log.high_watermark - state.start_offset - state.finished_count
 
     def settings(self) -> GroupSettings:
-        """The settings of its group."""
-        return self._around.settings_of(self.shared.key.group)
+        return self._context.settings_of(self.shared.key.group)
 
     def rules(self) -> Rules:
-        """How its group treats its records."""
         settings = self.settings()
         return Rules(
             delivery_limit=settings.share_delivery_count_limit,
@@ -106,8 +103,8 @@ class SharedPartition:
 
     # --- fetching ------------------------------------------------------------------------------
 
-    def has_something(self) -> bool:
-        """Whether it is worth a look: for whoever is woken together with many others."""
+    def has_records(self) -> bool:
+        """Whether there may be records to acquire: a cheap check for many waiting fetches."""
         state = self.shared.partition
         return bool(
             state.ranges.available
@@ -118,8 +115,8 @@ class SharedPartition:
         )
 
     def bytes_waiting(self, limit: int) -> int:
-        """How many bytes a member could get now, at most, counted up to a limit."""
-        self._look_at_the_log()
+        """An upper bound of the bytes that a member can get now, up to a limit."""
+        self._follow_log()
         offset = self.shared.partition.next_fetch_offset(self.rules().max_in_flight)
         if offset is None:
             return 0
@@ -127,9 +124,9 @@ class SharedPartition:
 
     def acquire(
         self, member: str, limits: AcquireLimits, max_bytes: int, *, at_least_one: bool
-    ) -> Handout:
-        """Give a member what is available, within its limits."""
-        self._look_at_the_log()
+    ) -> AcquiredBatches:
+        """Acquire available records for a member, within its limits."""
+        self._follow_log()
         rules = self.rules()
         state = self.shared.partition
         for _ in range(MOST_SEGMENTS):
@@ -144,7 +141,7 @@ class SharedPartition:
                 begin = max(first.base_offset, self.log.start_offset)
                 chunk = self.log.read_lazily(begin, length, committed_only=False, at_least_one=True)
                 self.source.bytes_out += len(chunk.data)
-                return Handout(acquired, chunk.data)
+                return AcquiredBatches(acquired, chunk.data)
             if state.next_fetch_offset(rules.max_in_flight) == offset:
                 break
         return NOTHING
@@ -152,7 +149,7 @@ class SharedPartition:
     def _offer_batches(
         self, taking: Acquisition, offset: int, max_bytes: int, at_least_one: bool
     ) -> tuple[BatchHeader | None, int]:
-        """Offer batches until enough is taken; the first taken, and the bytes up to the last."""
+        """Offer batches until enough is acquired; returns the first one and the bytes up to the last."""
         most = min(max_bytes, MOST_BYTES)
         first, length, junk = None, 0, 0
         is_aborted = self._aborted_from(offset)
@@ -180,7 +177,7 @@ class SharedPartition:
         return self.settings().share_isolation_level == READ_COMMITTED
 
     def _aborted_from(self, offset: int) -> Callable[[BatchHeader], bool] | None:
-        """Whether a batch belongs to an aborted transaction; None if nobody cares."""
+        """Whether a batch belongs to an aborted transaction; None with read_uncommitted."""
         if not self._committed_only():
             return None
         aborted = self.log.aborted_between(offset, self.log.last_stable_offset)
@@ -190,14 +187,14 @@ class SharedPartition:
             for one in aborted
         )
 
-    def _look_at_the_log(self) -> None:
-        """Begin where the group's settings say; follow the log where it has lost records."""
+    def _follow_log(self) -> None:
+        """Initialize the start offset by the group's settings, and follow the log start and end."""
         if self.source.deleted:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         state = self.shared.partition
         if state.start_offset == NOT_BEGUN:
             state.begin_at(self._first_offset())
-            self._append(StateChanges())  # or a crash could make the group begin somewhere else
+            self._append(StateChanges())  # otherwise the group could start elsewhere after a crash
         state.on_log_changed(self.log.start_offset, self.log.end_offset)
 
     def _first_offset(self) -> int:
@@ -206,7 +203,7 @@ class SharedPartition:
             return self.log.start_offset
         age_ms = settings.reset_age_ms
         if age_ms is not None:
-            found = self.log.find_timestamp(self._around.clock.now_ms() - age_ms)
+            found = self.log.find_timestamp(self._context.clock.now_ms() - age_ms)
             if found is not None:
                 return found.offset
         return self.log.high_watermark
@@ -214,29 +211,29 @@ class SharedPartition:
     # --- acknowledging -------------------------------------------------------------------------
 
     def acknowledge(
-        self, member: str, acknowledgements: Sequence[Acknowledgement], done: WhenDone
+        self, member: str, acknowledgements: Sequence[Acknowledgement], done: OnDone
     ) -> None:
-        """Take in what a member says of its records; ApiError if it may not say it.
+        """Apply acknowledgements of a member; ApiError if they are invalid.
 
-        `done` is called when it is written down for good.
+        `done` is called when they are durable.
         """
         rules = self.rules()
         changes = self.shared.partition.acknowledge(member, acknowledgements, rules, self._now_ms())
         self.write(changes, done)
 
     def release(self, member: str) -> None:
-        """Whatever the member has may go to others."""
-        self.write(self.shared.partition.release(member, self.rules()), _nobody_waits)
+        """Release all records of a member."""
+        self.write(self.shared.partition.release(member, self.rules()), _ignore_result)
 
-    def write(self, changes: StateChanges, done: WhenDone) -> None:
-        """Write down what has changed, and bury what is dead; then say that it is done."""
+    def write(self, changes: StateChanges, done: OnDone) -> None:
+        """Write the changes and dead letters, then call `done`."""
         try:
             if changes.need_writing:
                 self._append(changes)
             if changes.dead:
-                self._around.bury(self, changes.dead, done)
+                self._context.bury(self, changes.dead, done)
             elif changes.need_writing:
-                self._around.state_log.on_durable(self.shared.key, done)
+                self._context.state_log.on_durable(self.shared.key, done)
             else:
                 done(ErrorCode.NONE)
         except ApiError as error:
@@ -246,45 +243,44 @@ class SharedPartition:
     def _append(self, changes: StateChanges) -> None:
         record = self.shared.record_of(
             changes,
-            now_ms=self._around.clock.now_ms(),
+            now_ms=self._context.clock.now_ms(),
             leader_epoch=self.source.leader_epoch,
-            most_updates=self._around.most_updates(),
+            most_updates=self._context.most_updates(),
         )
         self.append_record(record)
 
     def append_snapshot(self) -> None:
-        """Write down everything anew."""
         self.append_record(
             self.shared.snapshot(
-                now_ms=self._around.clock.now_ms(), leader_epoch=self.source.leader_epoch
+                now_ms=self._context.clock.now_ms(), leader_epoch=self.source.leader_epoch
             )
         )
 
     def append_record(self, record: ShareSnapshot | ShareUpdate) -> None:
-        """Write a record that was made from the state."""
-        self.shared.on_written(record, self._around.state_log.append(self.shared.key, record))
+        """Append a record of the current state."""
+        self.shared.on_written(record, self._context.state_log.append(self.shared.key, record))
 
     # --- locks ---------------------------------------------------------------------------------
 
     def _now_ms(self) -> int:
-        return int(self._around.loop.time() * 1000)
+        return int(self._context.loop.time() * 1000)
 
     def _watch_locks(self, after_ms: int) -> None:
         if self._timer is None:
-            self._timer = self._around.loop.call_later(after_ms / 1000, self._locks_time_out)
+            self._timer = self._context.loop.call_later(after_ms / 1000, self._on_lock_timeout)
 
-    def _locks_time_out(self) -> None:
+    def _on_lock_timeout(self) -> None:
         self._timer = None
         if self.source.deleted:
             return
         now_ms = self._now_ms()
-        self.write(self.shared.partition.on_lock_timeout(now_ms, self.rules()), _nobody_waits)
+        self.write(self.shared.partition.on_lock_timeout(now_ms, self.rules()), _ignore_result)
         deadline_ms = self.shared.partition.next_deadline_ms()
         if deadline_ms is not None:
             self._watch_locks(max(1, deadline_ms - now_ms))
 
     def close(self) -> None:
-        """Nobody reads it any more."""
+        """Cancel the timer and wake waiting fetches."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -293,20 +289,18 @@ class SharedPartition:
     # --- waiting -------------------------------------------------------------------------------
 
     def wait(self, waiter: RecordsWaiter) -> None:
-        """Tell the waiter whenever there may be something to acquire."""
+        """Notify the waiter when there may be records to acquire."""
         self._waiting[waiter] = None
         self.source.wait_for_records(waiter)
 
     def stop_waiting(self, waiter: RecordsWaiter) -> None:
-        """Tell the waiter no more."""
         self._waiting.pop(waiter, None)
         self.source.stop_waiting(waiter)
 
     def wake(self) -> None:
-        """Somebody who waits may find something now."""
         for waiter in tuple(self._waiting):
             waiter.partition_changed()
 
 
-def _nobody_waits(_: ErrorCode) -> None:
-    """What nobody asked for needs no answer."""
+def _ignore_result(_: ErrorCode) -> None:
+    """No request waits for the result."""

@@ -1,8 +1,8 @@
-"""Which partitions of the broker's own topics are compacted now.
+"""Which partitions of internal topics are compacted now.
 
-A start reads these topics whole, so what matters is how much of them is uncompacted, all together. Their
-segments do not bound that: `segment.bytes` (100 MiB as in Kafka, and stored with the topic when it was
-created) holds for each of some 150 partitions, and the active segment of each is never compacted.
+A start reads these topics completely, so their total uncompacted size matters. Segments do not limit it:
+`segment.bytes` (100 MiB as in Kafka, and stored with the topic when it was created) applies to each of
+some 150 partitions, and active segments are never compacted.
 """
 
 from collections.abc import Iterable
@@ -19,16 +19,16 @@ from strom.model.topics import (
 COMPACTED_STATE_TOPICS = frozenset(
     {CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, QUEUE_TOPOLOGY_TOPIC, METADATA_TOPIC}
 )
-"""Read whole at every start, the last value per key counts."""
+"""Compacted topics that every start reads."""
 
 MAX_DIRTY_BYTES = 8 * MIB
-"""How much of all these topics may be uncompacted: some 60,000 commits, half a second of a start."""
+"""The limit of uncompacted bytes in all these topics: some 60,000 commits, half a second of a start."""
 
 
 def partitions_to_compact(partitions: Iterable[Partition], max_dirty_bytes: int) -> list[Partition]:
-    """Those whose compaction brings what is dirty below the limit again, the dirtiest first.
+    """The partitions to compact to get below the limit, the dirtiest first.
 
-    A log with many keys is left alone until enough of it is dirty (`min.cleanable.dirty.ratio`), because
+    A log with many keys is skipped until enough of it is dirty (`min.cleanable.dirty.ratio`), because
     compaction rewrites all of it. So a start reads about the limit and, by default, twice the live keys.
     """
     of_state = [one for one in partitions if one.log.partition.topic in COMPACTED_STATE_TOPICS]

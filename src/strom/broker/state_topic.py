@@ -1,9 +1,8 @@
-"""An internal topic in which a coordinator keeps what it knows.
+"""An internal topic with the state of a coordinator.
 
-What belongs to one key (a group, a transactional id, a share partition) is in one partition, found by the
-key's hash as Kafka does it. Whoever appends is told when it is on disk: before that, nobody may be told
-of it. A partition that cannot be read to its end is not served at all, for half of it would be a state
-that went back.
+The records of one key (a group, a transactional id, a share partition) are in one partition, by the
+key's hash as in Kafka. The coordinator must not expose a change before it is durable (`on_durable`). A
+partition that cannot be read to its end is not served, because a part of it would be an outdated state.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from strom.broker.broker import Broker
-from strom.broker.partition import Partition, WhenFlushed
+from strom.broker.partition import OnDurable, Partition
 from strom.broker.replaying import Replayed, last_batches_of
 from strom.model.errors import ApiError, CorruptData, DirectoryOffline, ErrorCode
 from strom.storage.log import Appended
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 class StateTopic:
-    """One such topic; it is created when the first key needs it."""
+    """An internal topic, created when it is first needed."""
 
     def __init__(
         self, broker: Broker, name: str, partitions: int, configs: Mapping[str, str]
@@ -37,23 +36,23 @@ class StateTopic:
         self._unreadable: set[Partition] = set()
         self._last_appended: dict[Partition, Appended] = {}
 
-    # --- life ----------------------------------------------------------------------------------
+    # --- lifecycle -----------------------------------------------------------------------------
 
     async def ensure(self) -> None:
-        """Create the topic if it is not there yet."""
+        """Create the topic unless it exists."""
         async with self._creating:
             if self._broker.find_topic(self.name) is None:
                 await self._broker.create_topic(self.name, self._count, self._configs)
 
     async def complete(self, setting: str) -> None:
-        """Give the topic a setting that it would be created with today, unless it has another value."""
+        """Set a setting that newly created topics get, unless the topic has another value."""
         hosted = self._broker.find_topic(self.name)
         if hosted is None or setting in hosted.topic.configs:
             return
         configs = {**hosted.topic.configs, setting: self._configs[setting]}
         try:
             await self._broker.set_topic_configs(self.name, configs)
-        except ApiError as error:  # no reason not to serve; the next start tries again
+        except ApiError as error:  # not fatal; the next start retries
             log.warning("%s keeps its default of %s: %s", self.name, setting, error)
 
     def read(
@@ -61,7 +60,7 @@ class StateTopic:
     ) -> Iterator[tuple[Partition, T]]:
         """Every batch of every partition that can be read, and decoded, to its end.
 
-        Records of keys for which only the last value counts may be left out if a later one follows.
+        Superseded records of keys for which only the last value matters may be skipped.
         """
         hosted = self._broker.find_topic(self.name)
         for partition in hosted.partitions if hosted is not None else ():
@@ -69,25 +68,24 @@ class StateTopic:
                 decoded = [decode(one) for one in last_batches_of(partition.log, counts_last)]
             except CorruptData as error:
                 self._unreadable.add(partition)
-                log.error("What is in %s is not served: %s", partition.log.partition, error)
+                log.error("Partition %s is not served: %s", partition.log.partition, error)
                 continue
             for one in decoded:
                 yield partition, one
 
     @property
-    def is_whole(self) -> bool:
-        """Whether everything could be read."""
+    def is_complete(self) -> bool:
+        """Whether all partitions could be read."""
         return not self._unreadable
 
     def forget(self) -> None:
-        """The topic was deleted."""
         self._unreadable.clear()
         self._last_appended.clear()
 
     # --- partitions ----------------------------------------------------------------------------
 
     def partition_of(self, key: str) -> Partition:
-        """Where a key's records are; NOT_COORDINATOR while that cannot be used."""
+        """The partition of a key's records; NOT_COORDINATOR while it is not available."""
         hosted = self._broker.find_topic(self.name)
         if hosted is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
@@ -97,7 +95,7 @@ class StateTopic:
         return partition
 
     def append(self, partition: Partition, batch: bytearray) -> Appended:
-        """Append a batch; whether it is on disk tells `on_durable`."""
+        """Append a batch; use `on_durable` to wait for the disk."""
         try:
             appended = partition.append(batch, self._broker.clock.now_ms(), from_client=False)
         except DirectoryOffline as error:
@@ -107,12 +105,12 @@ class StateTopic:
         return appended
 
     def is_durable(self, partition: Partition) -> bool:
-        """Whether everything that was appended so far is on disk."""
+        """Whether everything appended so far is durable."""
         last = self._last_appended.get(partition)
         return last is None or partition.is_durable(last)
 
-    def on_durable(self, partition: Partition, callback: WhenFlushed) -> None:
-        """Call back when everything that was appended so far is on disk, or never will be."""
+    def on_durable(self, partition: Partition, callback: OnDurable) -> None:
+        """Call back when everything appended so far is durable, or with the error if it cannot be."""
         last = self._last_appended.get(partition)
         if last is None or partition.is_durable(last):
             callback(ErrorCode.NONE)
@@ -129,13 +127,13 @@ _TOLD_AS = {
 }
 
 
-def told_as(code: ErrorCode) -> ErrorCode:
-    """How a failure to write is put to clients, who know nothing of the coordinator's log."""
+def to_client_error(code: ErrorCode) -> ErrorCode:
+    """The error for clients when the coordinator's log cannot be written, as in Kafka."""
     return _TOLD_AS.get(code, code)
 
 
 def java_hash(text: str) -> int:
-    """Java's hash of a text without its sign: by it Kafka finds a key's partition."""
+    """Java's String.hashCode without its sign, which Kafka uses to find a key's partition."""
     number = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for unit in struct.unpack(f">{len(units) // 2}H", units):

@@ -1,4 +1,4 @@
-"""A topic that this broker hosts: what the cluster knows of it, with its partitions at work."""
+"""A topic that this broker hosts: its metadata and partitions."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,6 @@ class HostedTopic:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def change(self, topic: TopicMetadata, settings: TopicSettings) -> None:
-        """Take on what the metadata now says."""
         self.topic = topic
         self.settings = settings
         for partition in self.partitions:
@@ -34,7 +33,6 @@ class HostedTopic:
 
     @property
     def facts(self) -> TopicInfo:
-        """What groups need to know of it."""
         return TopicInfo(self.topic.name, self.topic.id.bytes, len(self.partitions))
 
 
@@ -48,15 +46,12 @@ class HostedTopics:
         self._by_id = by_id
 
     def find(self, name: str) -> TopicInfo | None:
-        """The topic of that name."""
         hosted = self._by_name.get(name)
         return None if hosted is None else hosted.facts
 
     def find_id(self, topic_id: Uuid) -> TopicInfo | None:
-        """The topic with that id."""
         hosted = self._by_id.get(topic_id)
         return None if hosted is None else hosted.facts
 
     def __iter__(self) -> Iterator[TopicInfo]:
-        """Every topic."""
         return (hosted.facts for hosted in self._by_name.values())

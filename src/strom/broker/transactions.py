@@ -1,13 +1,13 @@
-"""Runs the coordinator of transactions: writes its records, then the markers, then gives its answers.
+"""Runs the transaction coordinator: writes its records, then the markers, then sends its responses.
 
-The records of a transactional id go to one partition of `__transaction_state`. How a transaction ends is
-decided when that record is on disk, and only then is the first marker written; when all markers are on
-disk, the transaction is complete. A crash at any point leaves either no decision, and the transaction
-times out, or a decision that the next start carries out.
+The records of a transactional id go to one partition of `__transaction_state`. A transaction is
+committed or aborted when that record is durable, and only then is the first marker written; when all
+markers are durable, the transaction is complete. A crash at any point leaves either no decision, and
+the transaction times out, or a decision that the next start completes.
 
-That a transaction is complete, and that a partition is part of the next one, is written down before the
-first of its batches is appended; but all this may reach the disk in any order. So batches of a
-transaction that nobody knows of can be found after a loss of power. They were never acknowledged, and
+The completion of a transaction, and the partitions of the next one, are written before its first batch
+is appended; but all of this may reach the disk in any order. So after a power failure a partition may
+hold batches of a transaction that the coordinator does not know. They were never acknowledged, and
 `load` aborts them.
 """
 
@@ -17,9 +17,9 @@ import logging
 from strom.broker.broker import Broker
 from strom.broker.groups import Groups
 from strom.broker.markers import MarkerWriter
-from strom.broker.partition import Partition, WhenFlushed
+from strom.broker.partition import OnDurable, Partition
 from strom.broker.replaying import Replayed
-from strom.broker.state_topic import StateTopic, told_as
+from strom.broker.state_topic import StateTopic, to_client_error
 from strom.coordination.transactions.commands import AddPartitions, TransactionCommand
 from strom.coordination.transactions.coordinator import SERVER_VERSION, TransactionCoordinator
 from strom.coordination.transactions.outcome import TransactionOutcome, TransactionResponse
@@ -39,12 +39,10 @@ from strom.wire.kafka.records import Record, build_batch
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-"""After a refusal that may pass, such as a full disk."""
+"""The retry interval after a temporary failure, such as a full disk."""
 
 
 class Transactions:
-    """All transactions of this broker, at work."""
-
     def __init__(self, broker: Broker, groups: Groups) -> None:
         self._broker = broker
         self._groups = groups
@@ -64,39 +62,39 @@ class Transactions:
             },
         )
         self._same_epoch_next: dict[str, Appended] = {}
-        """Ends after which a client goes on with its epoch, until they are safe."""
+        """Ends after which a client keeps its epoch, until they are durable."""
         self._stopped = False
         self.ended = {"commit": 0, "abort": 0}
         """How many transactions have ended since the broker started, for metrics."""
         self.timed_out = 0
-        broker.when_topic_is_deleted.append(self._topic_is_deleted)
+        broker.on_topic_deleted.append(self._on_topic_deleted)
 
-    # --- life ----------------------------------------------------------------------------------
+    # --- lifecycle -----------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Bring every transactional id to what the log says, and finish what was decided."""
+        """Restore all transactional ids from the log, and complete ending transactions."""
         for _, records in self._topic.read(_decoded, lambda _: True):
             for record in records:
                 self._coordinator.replay(record)
-        if self._topic.is_whole:
+        if self._topic.is_complete:
             self._abort_orphans()
         for outcome in self._coordinator.resume():
             self._carry_out(outcome)
 
     def stop(self) -> None:
-        """Let everyone who waits go; what is decided is carried out by the next start."""
+        """Fail all waiting requests; the next start completes ending transactions."""
         self._stopped = True
         self.markers.stop()
-        self._refuse_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._fail_waiting(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     async def ensure_topic(self) -> None:
-        """Create `__transaction_state` if it is not there yet."""
+        """Create `__transaction_state` unless it exists."""
         await self._topic.ensure()
 
     # --- requests ------------------------------------------------------------------------------
 
     def submit(self, command: TransactionCommand) -> "asyncio.Future[TransactionResponse]":
-        """Do what is asked; the answer comes when it is safe."""
+        """Run a command; its response comes when its records are durable."""
         ticket: asyncio.Future[TransactionResponse] = self._loop.create_future()
         try:
             if command.transactional_id:
@@ -118,15 +116,15 @@ class Transactions:
         *,
         adds: bool,
     ) -> None:
-        """Let a producer write to a partition, or raise why not; with `adds` it becomes part of it.
+        """Verify that a producer may write to a partition (KIP-890); with `adds` the partition is added.
 
-        The partition counts as added at once, but the write may be acknowledged only `on_durable`.
+        The partition is added at once, but the write may be acknowledged only `on_durable`.
         """
         home = self._partition_of(transactional_id)
         code = self._coordinator.check_part_of(transactional_id, producer_id, epoch, partition)
         is_new = code is ErrorCode.TRANSACTION_ABORTABLE
         if code is ErrorCode.NONE or (is_new and adds):
-            self._check_end_is_safe(home, transactional_id)
+            self._check_end_is_durable(home, transactional_id)
         if is_new and adds:
             command = AddPartitions(
                 transactional_id=transactional_id,
@@ -142,8 +140,10 @@ class Transactions:
         if code is not ErrorCode.NONE:
             raise ApiError(code)
 
-    def _check_end_is_safe(self, home: Partition, transactional_id: str) -> None:
-        """After a crash, a batch of the same epoch could be taken for one of the transaction before."""
+    def _check_end_is_durable(self, home: Partition, transactional_id: str) -> None:
+        """Reject a batch until the previous end is durable: after a crash it could join that
+        transaction.
+        """
         end = self._same_epoch_next.get(transactional_id)
         if end is not None:
             if not home.is_durable(end):
@@ -151,15 +151,16 @@ class Transactions:
             del self._same_epoch_next[transactional_id]
 
     def is_durable(self, transactional_id: str) -> bool:
-        """Whether all that was written down of a transactional id is on disk."""
+        """Whether all records of a transactional id are durable."""
         return self._topic.is_durable(self._partition_of(transactional_id))
 
-    def on_durable(self, transactional_id: str, callback: WhenFlushed) -> None:
-        """Call back when all that was written down of a transactional id is on disk, or never will be."""
+    def on_durable(self, transactional_id: str, callback: OnDurable) -> None:
+        """Call back when all records of a transactional id are durable, or with the error if they
+        cannot be.
+        """
         self._topic.on_durable(self._partition_of(transactional_id), callback)
 
     def look(self) -> TransactionCoordinator:
-        """All transactions, as they are now."""
         return self._coordinator
 
     def check_serving(self, transactional_id: str) -> None:
@@ -167,7 +168,7 @@ class Transactions:
         self._partition_of(transactional_id)
 
     async def new_producer_id(self, command: TransactionCommand) -> int | None:
-        """An id that nobody has, if the command will need one."""
+        """An unused producer id, if the command needs one."""
         if not self._coordinator.needs_producer_id(command):
             return None
         return await self._broker.next_producer_id()
@@ -175,21 +176,21 @@ class Transactions:
     # --- background work -----------------------------------------------------------------------
 
     async def abort_timed_out(self) -> None:
-        """Abort what was left open for too long."""
+        """Abort transactions past their timeout."""
         for outcome in self._coordinator.abort_timed_out(self._broker.clock.now_ms()):
             log.info("Transaction %r has timed out and is aborted", outcome.transactional_id)
             self.timed_out += 1
             self._carry_out(outcome)
 
     async def expire(self) -> None:
-        """Forget transactional ids that nobody has used for long."""
+        """Delete expired transactional ids."""
         for outcome in self._coordinator.expire(self._broker.clock.now_ms()):
             self._carry_out(outcome)
 
-    # --- inside --------------------------------------------------------------------------------
+    # --- outcomes ------------------------------------------------------------------------------
 
     def _partition_of(self, transactional_id: str) -> Partition:
-        """Where its records are; NOT_COORDINATOR while that cannot be used."""
+        """The partition of its records; NOT_COORDINATOR while it is not available."""
         if self._stopped:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return self._topic.partition_of(transactional_id)
@@ -197,7 +198,7 @@ class Transactions:
     def _carry_out(self, outcome: TransactionOutcome) -> None:
         try:
             if not outcome.records and outcome.markers is None:
-                _give(outcome.responses)
+                _respond(outcome.responses)
                 return
             partition = self._partition_of(outcome.transactional_id)
             appended = self._write(partition, outcome.records)
@@ -206,7 +207,7 @@ class Transactions:
             return
         if outcome.is_durable:
             self._note_end(outcome, appended)
-            _give(outcome.responses)
+            _respond(outcome.responses)
         else:
             self._topic.on_durable(
                 partition, lambda code: self._is_written(partition, outcome, code)
@@ -224,8 +225,8 @@ class Transactions:
     def _is_written(
         self, partition: Partition, outcome: TransactionOutcome, code: ErrorCode
     ) -> None:
-        """The records are on disk, or (with a code) not yet: then a decision is tried again."""
-        _give(outcome.responses, code)
+        """Continue when the records are durable; with an error code, retry an end."""
+        _respond(outcome.responses, code)
         markers = outcome.markers
         if markers is None or self._stopped:
             return
@@ -249,13 +250,13 @@ class Transactions:
     def _not_written(self, outcome: TransactionOutcome, error: ApiError) -> None:
         name = outcome.transactional_id
         log.warning("A change to transaction %r was not written: %s", name, error)
-        _give(outcome.responses, error.code)
+        _respond(outcome.responses, error.code)
         if outcome.is_durable:
             if not self._stopped:
                 self._loop.call_later(RETRY_S, self._complete, name)
             return
-        refused = TransactionResponse(code=told_as(error.code))
-        _give([(ticket, refused) for ticket in self._coordinator.abandon(name)])
+        refused = TransactionResponse(code=to_client_error(error.code))
+        _respond([(ticket, refused) for ticket in self._coordinator.abandon(name)])
 
     def _write(self, partition: Partition, records: list[TransactionRecord]) -> Appended | None:
         if not records:
@@ -272,18 +273,18 @@ class Transactions:
             self._coordinator.replay(record)
         return appended
 
-    def _refuse_waiting(self, code: ErrorCode) -> None:
-        _give([(ticket, TransactionResponse(code=code)) for ticket in list(self._waiting)])
+    def _fail_waiting(self, code: ErrorCode) -> None:
+        _respond([(ticket, TransactionResponse(code=code)) for ticket in list(self._waiting)])
 
-    def _topic_is_deleted(self, topic: str) -> None:
+    def _on_topic_deleted(self, topic: str) -> None:
         if topic == TRANSACTION_STATE_TOPIC:
             self._coordinator = TransactionCoordinator(self._broker.settings)
             self._topic.forget()
             self._same_epoch_next.clear()
-            self._refuse_waiting(ErrorCode.NOT_COORDINATOR)
+            self._fail_waiting(ErrorCode.NOT_COORDINATOR)
 
     def _abort_orphans(self) -> None:
-        """End transactions that a log holds open, but that nobody knows of (see above)."""
+        """Abort open transactions that the coordinator does not know (see above)."""
         known = self._coordinator.open_partitions()
         for partition in self._broker.all_partitions():
             if partition.log.quarantined or not partition.log.has_open_transactions:
@@ -293,29 +294,32 @@ class Transactions:
                 if producer.transaction_first_offset is None:
                     continue
                 if producer.producer_epoch > known.get((producer.producer_id, name), NO_EPOCH):
-                    log.warning("An unfinished transaction of nobody in %s is aborted", name)
+                    log.warning(
+                        "An open transaction in %s that the coordinator does not know is aborted",
+                        name,
+                    )
                     self._abort_orphan(partition, producer)
 
     def _abort_orphan(self, partition: Partition, producer: ProducerInfo) -> None:
         if producer not in partition.log.producers():
-            return  # it was ended in another way meanwhile
+            return  # it has ended meanwhile
         try:
             self.markers.abort_orphan(partition, producer)
         except ApiError as error:
             log.warning(
-                "The abort marker of %s is written later: %s", partition.log.partition, error
+                "The abort marker of %s will be retried: %s", partition.log.partition, error
             )
-            self.markers.try_again(lambda: self._abort_orphan(partition, producer))
+            self.markers.retry_later(lambda: self._abort_orphan(partition, producer))
 
 
-def _give(
+def _respond(
     responses: list[tuple["asyncio.Future[TransactionResponse]", TransactionResponse]],
     code: ErrorCode = ErrorCode.NONE,
 ) -> None:
     for ticket, response in responses:
         if not ticket.done():
             failed = code is not ErrorCode.NONE
-            ticket.set_result(response.with_error(told_as(code)) if failed else response)
+            ticket.set_result(response.with_error(to_client_error(code)) if failed else response)
 
 
 def _decoded(batch: Replayed) -> list[TransactionRecord]:

@@ -1,1 +1,1 @@
-"""Pure state machines: commands in, records and answers out; only `replay` changes state."""
+"""Pure state machines: commands in, records and responses out; only `replay` changes state."""

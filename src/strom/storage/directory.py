@@ -142,7 +142,7 @@ class DataDirectory:
         settings: TopicSettings,
         leader_epoch: int,
     ) -> Log:
-        """Create an empty log, durably. Thread-safe."""
+        """Create an empty log, durably. May run on any thread."""
         folder, files = self.folder(partition), self._disk.files
         with self._disk.writing():
             if files.exists(folder):
@@ -269,7 +269,7 @@ class DataDirectory:
     # Checkpoints
 
     def checkpoint(self, logs: Iterable[Log]) -> None:
-        """Store the recovery point and start offset of each log. Thread-safe.
+        """Store the recovery point and start offset of each log. May run on any thread.
 
         ApiError for a shortage: the old checkpoint stays, and recovery has more to check.
         """
@@ -309,7 +309,7 @@ class DataDirectory:
         return points
 
     def remove_deleted_files(self, now_ms: int) -> None:
-        """Remove files of deleted and replaced segments that are due. Thread-safe."""
+        """Remove files of deleted and replaced segments that are due. May run on any thread."""
         self._disk.remove_garbage(now_ms)
 
     def close(self, logs: Iterable[Log], *, clean: bool = True) -> None:

@@ -92,7 +92,7 @@ class Disk:
         self._garbage = [each for each in self._garbage if each.folder != folder]
 
     def remove_garbage(self, now_ms: int) -> None:
-        """Remove what is due. Thread-safe, because removing large files blocks."""
+        """Remove what is due. May run on any thread, because removing large files blocks."""
         for garbage in [each for each in self._garbage if each.due_ms <= now_ms]:
             with self.writing(), suppress(FileNotFoundError):
                 # The renames must be durable first: if a crash undid one after the removal of a later

@@ -61,7 +61,7 @@ class Flush:
         self._state = state
 
     def sync(self) -> None:
-        """Return when all of it is on the disk; DirectoryOffline if the disk failed. Thread-safe.
+        """Return when all of it is on the disk; DirectoryOffline if the disk failed. Any thread.
 
         Without space for an index the data is still synced. A log that was deleted meanwhile has
         nothing to sync. ApiError for a shortage that prevented the attempt to sync.

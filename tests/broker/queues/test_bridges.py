@@ -392,11 +392,11 @@ def test_a_topic_that_was_created_again_during_a_stop_is_read_from_its_first_rec
             world.produce("t", b"1", b"2")
             await world.until(lambda: world.waiting("q"), [b"1", b"2"])
             await world.hub.bridges.note_positions()
-            world.hub.broker.when_topics_change.clear()
+            world.hub.broker.on_topics_changed.clear()
             await world.broker.delete_topic("t")
         async with queue_world(files, clock) as world:
             assert world.broker.find_topic("t") is None, "an exchange does not bring a topic back"
-            world.hub.broker.when_topics_change.clear()
+            world.hub.broker.on_topics_changed.clear()
             await world.topic("t")
             world.produce("t", b"3", b"4", b"5")
             await world.broker.commit.finish_all()

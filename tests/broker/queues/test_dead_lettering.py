@@ -97,7 +97,7 @@ def test_a_record_that_was_delivered_too_often_is_copied():
             (letter,) = letters(it)
             assert letter.value == b"poison"
             assert notes(letter)["delivery.count"] == "2"
-            assert "often" in notes(letter)["message"]
+            assert "delivery limit" in notes(letter)["message"]
             assert await it.acknowledge(1, 1, ACCEPT) is ErrorCode.NONE
             assert it.acquired() == []
             assert len(letters(it)) == 1

@@ -51,7 +51,7 @@ class Bridges:
         self._queues = queues
         self._feeds: dict[Exchange, TopicFeed] = {}
         self._joined: dict[Exchange, JoinedTopic] = {}
-        queues.broker.when_topics_change.append(self._topics_changed)
+        queues.broker.on_topics_changed.append(self._topics_changed)
 
     async def declared(self, vhost: VirtualHost, exchange: Exchange) -> None:
         """Join a new exchange to its topics, which are made if they are not there."""

@@ -1,6 +1,4 @@
-"""The records of share groups, and their bytes in `__consumer_offsets`; a value of None is a
-tombstone.
-"""
+"""The records of share groups, and their bytes in `__consumer_offsets`; None is a tombstone."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

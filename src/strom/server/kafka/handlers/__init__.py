@@ -1,4 +1,4 @@
-"""One module per api key, named after it. Importing a module registers its handler."""
+"""One module per API key, named after it. Importing a module registers its handler."""
 
 import importlib
 import pkgutil

@@ -1,12 +1,11 @@
 """Produce, api key 0: append record batches.
 
-Behaviour: every partition is answered on its own. With acks=0 there is no answer at all; an error then
-closes the connection, as Kafka does, for a client has no other way to notice. With acks=1 and acks=all
-the answer waits until the records are as safe as the topic promises.
-Nobody writes to the broker's own topics.
-A transactional batch is taken only into an open transaction of its producer, and acknowledged when that
-is safe too. Versions: 11 TRANSACTION_ABORTABLE, 12 the partition becomes part of the transaction with its
-first batch (KIP-890); before, AddPartitionsToTxn had to come first.
+Behaviour: every partition has its own result. With acks=0 there is no response; an error then closes the
+connection, as in Kafka, because the client has no other way to notice. With acks=1 and acks=all the
+response waits until the records are as durable as the topic's `flush` requires. Clients cannot write to
+internal topics. A transactional batch is accepted only in an open transaction of its producer, and
+acknowledged when that is durable too. Versions: 11 TRANSACTION_ABORTABLE, 12 the first batch adds the
+partition to the transaction (KIP-890); before, AddPartitionsToTxn is needed.
 """
 
 import asyncio
@@ -54,7 +53,7 @@ class _PendingAcks:
 
     def __init__(self, response: ProduceResponse) -> None:
         self.answer: asyncio.Future[ProduceResponse] | None = None
-        """Made only when something has to be waited for."""
+        """Created only if a partition is not durable at once."""
         self._response = response
         self._left = 1
 
@@ -73,7 +72,7 @@ class _PendingAcks:
 
 
 class _AckOnDurable:
-    """Called when one partition's records are on disk, or never will be."""
+    """Called when one partition's records are durable, or with the error if they cannot be."""
 
     __slots__ = ("_partition", "_pending")
 
@@ -94,7 +93,6 @@ class _AckOnDurable:
     Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID),
 )
 def produce(request: ProduceRequest, context: Context) -> Outcome:
-    """Append, then answer when it is safe."""
     response = ProduceResponse()
     pending = _PendingAcks(response)
     now_ms = context.broker.clock.now_ms()
@@ -155,7 +153,7 @@ def _append(
 def _admit(
     request: ProduceRequest, partition: Partition, records: memoryview, context: Context
 ) -> None:
-    """Let the batch into its transaction, or raise what a producer of this version understands."""
+    """Verify that the batch belongs to an open transaction; ApiError with a code for this version."""
     adds = context.version >= FIRST_VERSION_THAT_ADDS
     if not adds and not context.broker.settings.transaction_partition_verification:
         return
@@ -173,7 +171,7 @@ def _admit(
     except ApiError as error:
         raise ApiError(_told_to_producers(error.code, context.version)) from error
     if adds and header.base_sequence and not partition.log.has_producer(header.producer_id):
-        # Each transaction begins at 0 here, so what came before it has got lost on its way.
+        # Sequences begin at 0 with each transaction here, so earlier batches were lost in flight.
         raise ApiError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 
 
@@ -183,9 +181,7 @@ def _told_to_producers(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
     if code in _PASSES_SOON and version < FIRST_VERSION_THAT_ADDS:
-        return (
-            ErrorCode.NOT_ENOUGH_REPLICAS
-        )  # of all that such clients try again, it costs them least
+        return ErrorCode.NOT_ENOUGH_REPLICAS  # of the errors that such clients retry, the cheapest
     return code
 
 
@@ -195,7 +191,7 @@ def _wait_for_transaction(
     context: Context,
     pending: _PendingAcks,
 ) -> None:
-    """Hold the answer back until it is safe that the partition is part of the transaction."""
+    """Delay the response until the partition is durably part of the transaction."""
     transactions, name = context.transactions, request.transactional_id or ""
     if request.acks != ACKS_NONE and not transactions.is_durable(name):
         transactions.on_durable(name, pending.add(answer, context.services.loop))
@@ -218,7 +214,7 @@ def _checked_records(
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     records = data.records
     if records is None or len(records) < HEADER_BYTES:
-        raise ApiError(ErrorCode.INVALID_RECORD, "There is no whole record batch.")
+        raise ApiError(ErrorCode.INVALID_RECORD, "The data has no complete record batch.")
     if records[_LOW_ATTRIBUTES_BYTE] & TRANSACTIONAL_BIT and request.transactional_id is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     zstd_is_too_new = version < FIRST_VERSION_WITH_ZSTD

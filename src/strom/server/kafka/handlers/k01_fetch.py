@@ -1,14 +1,21 @@
-"""Fetch, api key 1: read record batches, waiting for them if need be.
+"""Fetch, api key 1: read record batches, with long polling.
 
-Behaviour: long polling (max wait, min bytes), limits per partition and in all, isolation level, fetch
-sessions (KIP-227). The first record found is sent whatever its size, so that a consumer always gets on.
-Versions: 7 sessions, 9 leader epochs, 12 flexible, 13 topic ids.
+Behaviour: long polling (max wait, min bytes), limits per partition and in total, isolation level, fetch
+sessions (KIP-227). The first batch is sent regardless of its size, so that consumers make progress
+(KIP-74). Versions: 7 sessions, 9 leader epochs, 12 flexible, 13 topic ids.
 """
 
 from collections.abc import Callable
 
 from strom.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session
-from strom.broker.fetching import Fetch, Fetched, Limits, TopicKey, WaitingFetch, Wanted
+from strom.broker.fetching import (
+    Fetch,
+    Fetched,
+    FetchLimits,
+    TopicKey,
+    WaitingFetch,
+    WantedPartition,
+)
 from strom.broker.partition import Partition
 from strom.model.errors import ApiError, ErrorCode
 from strom.server.kafka.context import Context
@@ -30,7 +37,7 @@ READ_COMMITTED = 1
 
 @handler(FetchRequest, Needs(Operation.READ, Resource.TOPIC))
 def fetch(request: FetchRequest, context: Context) -> Outcome:
-    """Answer at once if there is enough to send, else when there is or when time is up."""
+    """Respond at once if there is enough to send, else when there is or at the timeout."""
     try:
         session, full = _session(request, context)
     except ApiError as error:
@@ -38,8 +45,8 @@ def fetch(request: FetchRequest, context: Context) -> Outcome:
     wanted = session.wanted() if session else _wanted(request, context)
     if _comes_from_a_replica(request):
         refused = [Fetched(item, error=ErrorCode.NOT_LEADER_OR_FOLLOWER) for item in wanted]
-        return _response(refused, NO_SESSION, Limits(0, 0, 0))
-    limits = Limits(
+        return _response(refused, NO_SESSION, FetchLimits(0, 0, 0))
+    limits = FetchLimits(
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
         max_bytes=min(request.max_bytes, context.broker.settings.fetch_max_bytes),
@@ -73,7 +80,7 @@ def _later(waiting: WaitingFetch, answer: Callable[[list[Fetched]], FetchRespons
 
 
 def _session(request: FetchRequest, context: Context) -> tuple[Session | None, bool]:
-    """The session this request belongs to, and whether all of it is to be told."""
+    """The session of this request, and whether the response must be full."""
     sessions = context.services.fetch_sessions
     now_ms = context.broker.clock.now_ms()
     if context.version < FIRST_VERSION_WITH_SESSIONS:
@@ -97,7 +104,7 @@ def _session(request: FetchRequest, context: Context) -> tuple[Session | None, b
 
 
 def _comes_from_a_replica(request: FetchRequest) -> bool:
-    """Whether another broker asks, to copy a partition: none is a replica of one here."""
+    """Whether a follower fetches: this broker has none."""
     state = request.replica_state
     return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
 
@@ -108,13 +115,13 @@ def _topic_key(name: str, topic_id: bytes, context: Context) -> TopicKey:
     return TopicKey(name, None)
 
 
-def _wanted(request: FetchRequest, context: Context) -> list[Wanted]:
-    """What is asked for; of a partition that is named twice the last counts, as in Kafka."""
-    wanted: dict[tuple[TopicKey, int], Wanted] = {}
+def _wanted(request: FetchRequest, context: Context) -> list[WantedPartition]:
+    """The requested partitions; of duplicates the last one wins, as in Kafka."""
+    wanted: dict[tuple[TopicKey, int], WantedPartition] = {}
     for topic in request.topics:
         key = _topic_key(topic.topic, topic.topic_id, context)
         for partition in topic.partitions:
-            wanted[key, partition.partition] = Wanted(
+            wanted[key, partition.partition] = WantedPartition(
                 key,
                 partition.partition,
                 partition.fetch_offset,
@@ -124,14 +131,14 @@ def _wanted(request: FetchRequest, context: Context) -> list[Wanted]:
     return list(wanted.values())
 
 
-def _partition(wanted: Wanted, context: Context) -> Partition:
+def _partition(wanted: WantedPartition, context: Context) -> Partition:
     name, topic_id = wanted.topic
     broker = context.broker
     hosted = broker.topic(name) if name is not None else broker.topic_by_id(topic_id or NO_UUID)
     return hosted.partition(wanted.partition)
 
 
-def _response(fetched: list[Fetched], session_id: int, limits: Limits) -> FetchResponse:
+def _response(fetched: list[Fetched], session_id: int, limits: FetchLimits) -> FetchResponse:
     topics: dict[TopicKey, FetchableTopicResponse] = {}
     for item in fetched:
         key = item.wanted.topic
@@ -144,7 +151,7 @@ def _response(fetched: list[Fetched], session_id: int, limits: Limits) -> FetchR
     return FetchResponse(session_id=session_id, responses=list(topics.values()))
 
 
-def _partition_data(item: Fetched, limits: Limits) -> PartitionData:
+def _partition_data(item: Fetched, limits: FetchLimits) -> PartitionData:
     aborted = None
     if limits.committed_only and item.error is ErrorCode.NONE:
         aborted = [

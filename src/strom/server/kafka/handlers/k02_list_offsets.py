@@ -1,7 +1,7 @@
-"""ListOffsets, api key 2: where a partition begins and ends, or what offset a time has.
+"""ListOffsets, api key 2: offsets by timestamp, and the start and end of partitions.
 
-Behaviour: the special times are latest (-1), earliest (-2), the record with the largest timestamp (-3),
-earliest on local disk (-4), and two that concern tiered storage (-5, -6), which holds nothing here.
+Behaviour: the special timestamps are latest (-1), earliest (-2), the record with the largest timestamp
+(-3), earliest on local disk (-4), and two for tiered storage (-5, -6), which is empty here.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ FIRST_VERSIONS = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-"""A special time is understood from this version on."""
+"""The first version of each special timestamp."""
 FIRST_VERSION_WITH_EPOCHS = 4
 READ_COMMITTED = 1
 NOTHING = FoundOffset(-1, -1, -1)
@@ -39,7 +39,6 @@ NOTHING = FoundOffset(-1, -1, -1)
 
 @handler(ListOffsetsRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
 def list_offsets(request: ListOffsetsRequest, context: Context) -> Outcome:
-    """Answer for every partition on its own."""
     committed_only = request.isolation_level == READ_COMMITTED
     times = Counter(
         (topic.name, partition.partition_index)

@@ -1,8 +1,8 @@
-"""Metadata, api key 3: which topics there are, and which broker leads their partitions.
+"""Metadata, api key 3: topics, and the leaders of their partitions.
 
-Behaviour: a topic that does not exist is created on the way if both the client and
-`auto.create.topics.enable` allow it, and is ready in the same answer.
-Versions: 0 an empty list means all topics, 1+ null does; 10 topic ids, 12 topics by id.
+Behaviour: a topic that does not exist is created if both the client and `auto.create.topics.enable`
+allow it, and is ready in the same response. Versions: 0 an empty list means all topics, 1+ null does;
+10 topic ids, 12 topics by id.
 """
 
 from strom.broker.topics import HostedTopic
@@ -30,7 +30,7 @@ FIRST_VERSION_BY_ID = 12
     Needs(Operation.CREATE, Resource.TOPIC),
 )
 def metadata(request: MetadataRequest, context: Context) -> Outcome:
-    """Answer at once, unless a topic has to be created first."""
+    """Respond at once, unless a topic must be created first."""
     if context.version < FIRST_VERSION_BY_ID and any(map(_is_by_id, request.topics or ())):
         return _refuse(request)
     missing = _to_create(request, context)
@@ -44,7 +44,7 @@ def _is_by_id(topic: MetadataRequestTopic) -> bool:
 
 
 def _refuse(request: MetadataRequest) -> MetadataResponse:
-    """Some versions can carry ids, but not yet ask by them; their answers must have names."""
+    """Some versions have ids in responses, but not in requests; their responses must have names."""
     return MetadataResponse(
         topics=[
             MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "")
@@ -81,7 +81,7 @@ async def _create_and_answer(
         try:
             await broker.create_topic(name, broker.settings.num_partitions, {})
         except ApiError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # someone else was faster
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another client was faster
                 failed[name] = error.code
     return _answer(request, context, failed)
 

@@ -1,8 +1,8 @@
-"""OffsetCommit, api key 8: remember how far a group has read.
+"""OffsetCommit, api key 8: commit the offsets of a group.
 
-Behaviour: the answer waits until the offsets are on disk. Only members of the present generation may
-commit; without a generation anyone may, while the group is empty. Versions: up to 4 with a retention
-time, 6 leader epochs, 7 static members, 9 GROUP_ID_NOT_FOUND for a group that is gone, 10 topic ids.
+Behaviour: the response waits until the offsets are durable. Only members of the current generation may
+commit; without a generation any client may, while the group is empty. Versions: up to 4 with a retention
+time, 6 leader epochs, 7 static members, 9 GROUP_ID_NOT_FOUND for a deleted group, 10 topic ids.
 """
 
 from strom.broker.topics import HostedTopic
@@ -37,7 +37,7 @@ NO_RETENTION = -1
 def offset_commit(
     request: OffsetCommitRequest, context: Context
 ) -> PendingResponse[OffsetCommitResponse]:
-    """Commit what names partitions that exist; the rest is refused on its own."""
+    """Commit the offsets of existing partitions; the others get errors."""
     response = OffsetCommitResponse()
     offsets: list[tuple[TopicPartition, CommittedOffset]] = []
     answers: dict[TopicPartition, OffsetCommitResponsePartition] = {}
@@ -74,7 +74,7 @@ def offset_commit(
 def _topic(
     topic: OffsetCommitRequestTopic, context: Context
 ) -> tuple[HostedTopic | None, ErrorCode]:
-    """The topic, and what to say of partitions that it has not."""
+    """The topic, and the error for partitions that it does not have."""
     try:
         if context.version >= FIRST_VERSION_WITH_IDS:
             hosted = context.broker.topic_by_id(topic.topic_id)

@@ -1,9 +1,10 @@
-"""OffsetFetch, api key 9: how far groups have read; null topics stand for all of them.
+"""OffsetFetch, api key 9: the committed offsets of groups; null topics stand for all.
 
-Behaviour: nothing is told that a crash could take back. What was never committed is -1, without an error.
-With `require_stable`, what an open transaction is about to change is UNSTABLE_OFFSET_COMMIT.
-Versions: 2 all topics of a group, 7 `require_stable`, 8 several groups, 9 members of consumer groups
-tell their epoch, 10 topic ids.
+Behaviour: only durable offsets are returned. A partition without an offset is -1, without an error. With
+`require_stable`, an offset that an open transaction may change is UNSTABLE_OFFSET_COMMIT.
+Versions: 2 all topics of a group, 7 `require_stable`, 8 several groups, 9 member epochs of consumer
+groups,
+10 topic ids.
 """
 
 from collections.abc import Mapping
@@ -41,7 +42,6 @@ Committed = Mapping[TopicPartition, CommittedOffset]
     Needs(Operation.DESCRIBE, Resource.TOPIC),
 )
 async def offset_fetch(request: OffsetFetchRequest, context: Context) -> OffsetFetchResponse:
-    """Answer for every group on its own."""
     if context.version >= FIRST_VERSION_WITH_MANY:
         return OffsetFetchResponse(
             groups=[
@@ -109,7 +109,7 @@ def _everything(committed: Committed) -> list[OffsetFetchRequestTopics]:
 def _topic(
     topic: OffsetFetchRequestTopics, committed: Committed, context: Context, code: ErrorCode
 ) -> OffsetFetchResponseTopics | None:
-    """One topic's offsets; None for a topic that is gone and so has no id to be named by."""
+    """One topic's offsets; None for a deleted topic, which has no id."""
     name, topic_id = topic.name, topic.topic_id
     if context.version >= FIRST_VERSION_WITH_IDS:
         try:
@@ -144,7 +144,7 @@ def _partition(
 
 
 def _for_one(answer: OffsetFetchResponseGroup, version: int) -> OffsetFetchResponse:
-    """The answer in its old form, where the first version tells errors with the partitions only."""
+    """The response before version 8; version 1 has errors only per partition."""
     return OffsetFetchResponse(
         error_code=answer.error_code if version >= FIRST_VERSION_WITH_A_GROUP_ERROR else 0,
         topics=[

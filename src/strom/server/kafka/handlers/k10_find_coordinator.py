@@ -1,9 +1,9 @@
-"""FindCoordinator, api key 10: which broker looks after a group or a transaction.
+"""FindCoordinator, api key 10: the coordinator of a group or a transaction.
 
-Behaviour: there is one broker, so it is this one. The first search for a group's coordinator creates
-`__consumer_offsets`, that for a transaction's `__transaction_state`, that for a share partition's
-`__share_group_state`; the answer waits for it.
-Versions: 1 transactions, 4 several keys at once, 6 share groups.
+Behaviour: there is one broker, so it is this one. The first lookup of a group's coordinator creates
+`__consumer_offsets`, that of a transaction's `__transaction_state`, that of a share partition's
+`__share_group_state`; the response waits for it. Versions: 1 transactions, 4 several keys at once, 6
+share groups.
 """
 
 from strom.model.errors import ApiError, ErrorCode
@@ -36,7 +36,7 @@ async def find_coordinator(
         request.key_type == SHARE and context.version >= FIRST_VERSION_WITH_SHARE
     )
     code = ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST
-    text = "" if known else f"There is no coordinator of type {request.key_type}."
+    text = "" if known else f"Unknown coordinator type {request.key_type}."
     if known:
         try:
             await _ensure_topic(request.key_type, context)

@@ -1,8 +1,8 @@
 """JoinGroup, api key 11: become a member of a classic group.
 
-Behaviour: the answer waits until all members have joined, or their time is up. Versions: 1 a timeout for
-rebalances of its own, 4 a new member is first told its id (MEMBER_ID_REQUIRED), 5 static members, 9 a
-leader that came back is told to leave the shares as they are.
+Behaviour: the response waits until all members have joined, or until the rebalance timeout. Versions: 1 a
+rebalance timeout, 4 a new member first gets its id (MEMBER_ID_REQUIRED, KIP-394), 5 static members, 9 a
+returning static leader skips the assignment (KIP-814).
 """
 
 import uuid
@@ -25,7 +25,6 @@ FIRST_VERSION_WITH_SKIPPING = 9
 
 @handler(JoinGroupRequest, Needs(Operation.READ, Resource.GROUP))
 def join_group(request: JoinGroupRequest, context: Context) -> PendingResponse[JoinGroupResponse]:
-    """Join, and wait for the others."""
     rebalance_timeout_ms = request.rebalance_timeout_ms
     command = JoinGroup(
         group=request.group_id,

@@ -9,7 +9,7 @@ from strom.wire.kafka.messages.k12_heartbeat import HeartbeatRequest, HeartbeatR
 
 @handler(HeartbeatRequest, Needs(Operation.READ, Resource.GROUP))
 def heartbeat(request: HeartbeatRequest, context: Context) -> PendingResponse[HeartbeatResponse]:
-    """Renew the member's session, or tell it that it has to join again."""
+    """Renew the member's session; REBALANCE_IN_PROGRESS if it must rejoin."""
     command = Heartbeat(
         group=request.group_id,
         generation=request.generation_id,

@@ -1,4 +1,4 @@
-"""LeaveGroup, api key 13: take members out of a group. Versions: 3 several, or by instance id."""
+"""LeaveGroup, api key 13: remove members from a group. Versions: 3 several, or by instance id."""
 
 from strom.coordination.groups.commands import LeaveGroup, LeavingMember
 from strom.coordination.groups.outcome import LeaveResponse
@@ -16,7 +16,6 @@ FIRST_VERSION_WITH_MANY = 3
 
 @handler(LeaveGroupRequest, Needs(Operation.READ, Resource.GROUP))
 async def leave_group(request: LeaveGroupRequest, context: Context) -> LeaveGroupResponse:
-    """Take each one out on its own."""
     leavers = request.members
     if context.version < FIRST_VERSION_WITH_MANY:
         leavers = [MemberIdentity(member_id=request.member_id)]

@@ -1,7 +1,7 @@
-"""SyncGroup, api key 14: the share of a member; the leader brings those of all.
+"""SyncGroup, api key 14: fetch the assignment of a member; the leader submits all.
 
-Behaviour: the answer waits for the leader, and until the shares are on disk. Versions: 3 static members,
-5 the protocol is checked.
+Behaviour: the response waits for the leader, and until the assignments are durable. Versions: 3 static
+members, 5 the protocol is checked.
 """
 
 from strom.coordination.groups.commands import SyncGroup
@@ -16,7 +16,6 @@ FIRST_VERSION_WITH_PROTOCOL = 5
 
 @handler(SyncGroupRequest, Needs(Operation.READ, Resource.GROUP))
 def sync_group(request: SyncGroupRequest, context: Context) -> PendingResponse[SyncGroupResponse]:
-    """Wait for the share."""
     command = SyncGroup(
         group=request.group_id,
         generation=request.generation_id,

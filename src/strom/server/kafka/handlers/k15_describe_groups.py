@@ -1,7 +1,7 @@
-"""DescribeGroups, api key 15: state, members and shares of classic groups.
+"""DescribeGroups, api key 15: state, members and assignments of classic groups.
 
-Behaviour: a group that is not there is described as dead; from version 6 on as GROUP_ID_NOT_FOUND. What
-members said of themselves is told only while the group is stable.
+Behaviour: an unknown group is described as dead; since version 6 as GROUP_ID_NOT_FOUND. Subscriptions are
+returned only while the group is stable.
 """
 
 from strom.coordination.groups.classic.group import ClassicGroup, ClassicMember
@@ -25,7 +25,6 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 async def describe_groups(
     request: DescribeGroupsRequest, context: Context
 ) -> DescribeGroupsResponse:
-    """Describe every group on its own."""
     groups = [await _describe(name, context) for name in request.groups]
     if request.include_authorized_operations:
         for group in groups:

@@ -15,7 +15,7 @@ from strom.wire.kafka.messages.k16_list_groups import (
     Needs(Operation.DESCRIBE, Resource.GROUP),
 )
 def list_groups(request: ListGroupsRequest, context: Context) -> Outcome:
-    """List what passes both filters; an empty filter lets everything pass."""
+    """The groups that match both filters; an empty filter matches all."""
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = [

@@ -1,9 +1,9 @@
-"""ApiVersions, api key 18: what this broker offers, built from what is registered.
+"""ApiVersions, api key 18: the supported requests, from the registered handlers.
 
-Behaviour: a version that is not offered is answered in version 0 with UNSUPPORTED_VERSION, so that the
-client can try a lower one. Produce is listed from version 0 on, as Kafka lists it: some clients look
-for that before they use newer versions, though none of them sends it. Clients of version 3 cannot
-read features whose first level is 0, so they are told only of the others.
+Behaviour: the response to an unsupported version has version 0 and UNSUPPORTED_VERSION, so that the
+client can downgrade (KIP-511). Produce is listed from version 0 on, as in Kafka: some clients check for
+that before they use newer versions, though none of them sends it. Clients of version 3 cannot decode
+features whose first level is 0, so they get only the others.
 """
 
 import re
@@ -28,7 +28,6 @@ _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 @handler(ApiVersionsRequest)
 def api_versions(request: ApiVersionsRequest, context: Context) -> Outcome:
-    """List every registered api with its versions."""
     if context.version >= FIRST_VERSION_WITH_SOFTWARE and not (
         _LEGAL_SOFTWARE.fullmatch(request.client_software_name)
         and _LEGAL_SOFTWARE.fullmatch(request.client_software_version)
@@ -50,7 +49,7 @@ def api_versions(request: ApiVersionsRequest, context: Context) -> Outcome:
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The answer to a version that is not offered."""
+    """The response to an unsupported version."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[_offer(ApiVersionsRequest.SCHEMA.api_key)],

@@ -1,8 +1,8 @@
 """CreateTopics, api key 19.
 
-Behaviour: every topic is answered on its own; a name given twice is refused for both. The answer comes
-when the topic can be written. Replication is the cluster's job: here every partition has one replica.
-Versions: 4 default counts (-1), 5 the settings in the answer, 7 topic ids.
+Behaviour: every topic has its own result; duplicates are rejected. The response comes when the topic
+can be written. Every partition has one replica here. Versions: 4 default counts (-1), 5 the settings in
+the response, 7 topic ids.
 """
 
 from collections import Counter
@@ -29,7 +29,6 @@ DEFAULT = -1
     Needs(Operation.CREATE, Resource.TOPIC),
 )
 async def create_topics(request: CreateTopicsRequest, context: Context) -> CreateTopicsResponse:
-    """Create one after the other."""
     times = Counter(topic.name for topic in request.topics)
     results = [
         await _create(topic, request.validate_only, context)
@@ -85,7 +84,7 @@ async def _create(
 
 
 def _own_configs(topic: CreatableTopic) -> dict[str, str]:
-    """What is set for the topic; of two values for one setting the last counts."""
+    """The configs of the topic; of two values for one setting the last wins."""
     own = {}
     for config in topic.configs:
         if config.value is None:

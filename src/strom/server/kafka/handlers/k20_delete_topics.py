@@ -17,7 +17,6 @@ from strom.wire.kafka.schema import NO_UUID
 
 @handler(DeleteTopicsRequest, Needs(Operation.DELETE, Resource.TOPIC))
 async def delete_topics(request: DeleteTopicsRequest, context: Context) -> DeleteTopicsResponse:
-    """Delete one after the other."""
     wanted = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     times = Counter((topic.name, topic.topic_id) for topic in wanted)
     return DeleteTopicsResponse(
@@ -37,7 +36,9 @@ async def _delete(
         if not broker.settings.delete_topics:
             raise ApiError(ErrorCode.TOPIC_DELETION_DISABLED)
         if (name is None) == (topic_id == NO_UUID):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "Name a topic by its name, or by its id.")
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, "Give either the name or the id of a topic, not both."
+            )
         if asked_twice:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic.")
         hosted = broker.topic(name) if name is not None else broker.topic_by_id(topic_id)

@@ -1,6 +1,6 @@
-"""DeleteRecords, api key 21: move the beginning of a partition up; -1 means up to its end.
+"""DeleteRecords, api key 21: advance the log start offset; -1 means the high watermark.
 
-Behaviour: the new beginnings are on disk before they are answered, so that no crash brings records back.
+Behaviour: the new start offsets are durable before the response, so that a crash brings no record back.
 """
 
 from strom.model.errors import ApiError, ErrorCode
@@ -18,7 +18,6 @@ from strom.wire.kafka.messages.k21_delete_records import (
 
 @handler(DeleteRecordsRequest, Needs(Operation.DELETE, Resource.TOPIC))
 async def delete_records(request: DeleteRecordsRequest, context: Context) -> DeleteRecordsResponse:
-    """Answer for every partition on its own."""
     response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(

@@ -1,10 +1,10 @@
 """InitProducerId, api key 22: an id and an epoch for an idempotent or transactional producer.
 
-Behaviour: without a transactional id every call gives a new id with epoch 0; ids are never given twice,
-crashes included. With one, whoever had the transactional id before is fenced by a new epoch; what it
-left open is aborted first, and the caller told to try again (CONCURRENT_TRANSACTIONS).
-Versions: 3 with the id and epoch that the caller had before, 4 PRODUCER_FENCED. Version 6, for commits in
-two phases, is not offered, as Kafka does not offer it yet.
+Behaviour: without a transactional id every call returns a new id with epoch 0; ids are never reused,
+not even after a crash. With one, the previous producer is fenced by a bumped epoch; its open
+transaction is aborted first, and the caller must retry (CONCURRENT_TRANSACTIONS). Versions: 3 with the
+id and epoch of the caller (KIP-360), 4 PRODUCER_FENCED. Version 6, for two-phase commit (KIP-939), is
+not advertised, as in Kafka.
 """
 
 import dataclasses
@@ -30,7 +30,6 @@ FIRST_VERSION_WITH_FENCED = 4
 async def init_producer_id(
     request: InitProducerIdRequest, context: Context
 ) -> InitProducerIdResponse:
-    """Hand out a producer id, or the next epoch of one."""
     half_a_producer = (request.producer_id == NO_PRODUCER) != (
         request.producer_epoch == NO_PRODUCER
     )

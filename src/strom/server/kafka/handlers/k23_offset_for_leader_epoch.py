@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, api key 23: where a leader's epoch ended, so that a client sees a cut-off log."""
+"""OffsetForLeaderEpoch, api key 23: the end of a leader epoch, to detect truncation (KIP-320)."""
 
 from strom.model.errors import ApiError
 from strom.server.kafka.context import Context
@@ -14,7 +14,6 @@ from strom.wire.kafka.messages.k23_offset_for_leader_epoch import (
 
 @handler(OffsetForLeaderEpochRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
 def offset_for_leader_epoch(request: OffsetForLeaderEpochRequest, context: Context) -> Outcome:
-    """Answer for every partition on its own."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn, api key 24: name the partitions that a transaction will write to.
+"""AddPartitionsToTxn, api key 24: register the partitions that a transaction writes to.
 
-Behaviour: all or nothing; if one partition does not exist, the others are not attempted. The answer waits
-until it is on disk. Versions: 2 PRODUCER_FENCED, 4 several transactions at once, and a check instead of
-an addition if asked for (brokers send it to each other). Nobody adds the broker's own topics.
+Behaviour: all or nothing; if one partition does not exist, the others are not attempted. The response
+waits until it is durable. Versions: 2 PRODUCER_FENCED, 4 several transactions, optionally only verified
+(between brokers, KIP-890). Internal topics cannot be added.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,6 @@ Codes = dict[TopicPartition, ErrorCode]
 async def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, context: Context
 ) -> AddPartitionsToTxnResponse:
-    """Add, and answer for every partition."""
     if context.version >= FIRST_VERSION_WITH_MANY:
         return AddPartitionsToTxnResponse(
             results_by_transaction=[

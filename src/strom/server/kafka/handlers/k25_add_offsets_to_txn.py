@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn, api key 25: make the offsets of a group part of a transaction.
+"""AddOffsetsToTxn, api key 25: add the offsets of a group to a transaction.
 
-Behaviour: what becomes part of it is the partition of `__consumer_offsets` that holds the group. Newer
-clients leave it out: their TxnOffsetCommit does the same. Versions: 2 PRODUCER_FENCED.
+Behaviour: adds the partition of `__consumer_offsets` that holds the group. Newer clients do not send it:
+their TxnOffsetCommit does the same (KIP-890). Versions: 2 PRODUCER_FENCED.
 """
 
 from strom.coordination.transactions.commands import AddPartitions

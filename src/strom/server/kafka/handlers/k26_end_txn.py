@@ -1,9 +1,9 @@
 """EndTxn, api key 26: commit or abort a transaction.
 
-Behaviour: answered when the decision is on disk and every partition has its marker, so what was committed
-can be read at once, and the next transaction can begin at once. (Kafka answers with the decision; its
-clients may have to try again.) Versions: 2 PRODUCER_FENCED, 5 the producer goes on with the epoch in the
-answer (KIP-890), so that nothing late gets into its next transaction.
+Behaviour: the response comes when the decision is durable and every partition has its marker, so that
+committed records are visible and the next transaction can begin at once. (Kafka responds after the
+decision; its clients may have to retry.) Versions: 2 PRODUCER_FENCED, 5 the response has a bumped epoch
+(KIP-890), so that no late batch becomes part of the next transaction.
 """
 
 import dataclasses
@@ -20,7 +20,6 @@ FIRST_VERSION_THAT_BUMPS = 5
 
 @handler(EndTxnRequest, Needs(Operation.WRITE, Resource.TRANSACTIONAL_ID))
 async def end_txn(request: EndTxnRequest, context: Context) -> EndTxnResponse:
-    """End it, and tell the producer who it is from now on."""
     command = EndTransaction(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,

@@ -1,8 +1,8 @@
-"""WriteTxnMarkers, api key 27: tell partitions how transactions ended.
+"""WriteTxnMarkers, api key 27: write commit and abort markers.
 
-Behaviour: this broker writes its own markers without it; operators send it (`kafka-transactions abort`)
-to end a transaction in one partition by hand. The answer waits for the disk. Versions: 2 with the version
-of transactions; where that is 2 or later, a marker must bring a new epoch.
+Behaviour: this broker writes its own markers without it; administrators use it (`kafka-transactions
+abort`) to end a hanging transaction in one partition. The response waits for the disk. Versions: 2 with
+the transactions version; with 2 or later, a marker must have a bumped epoch.
 """
 
 import asyncio
@@ -29,7 +29,6 @@ FIRST_TRANSACTIONS_WITH_BUMPS = 2
 async def write_txn_markers(
     request: WriteTxnMarkersRequest, context: Context
 ) -> WriteTxnMarkersResponse:
-    """Write them, and answer for every partition on its own."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(

@@ -1,8 +1,9 @@
-"""TxnOffsetCommit, api key 28: remember how far a group has read, if the transaction commits.
+"""TxnOffsetCommit, api key 28: commit the offsets of a group in a transaction.
 
-Behaviour: until then the offsets are pending: readers see the old ones, or (if they ask for stable ones)
-UNSTABLE_OFFSET_COMMIT. Versions: 3 with the member and its generation, 4 TRANSACTION_ABORTABLE, 5 the
-group becomes part of the transaction by itself (KIP-890); before, AddOffsetsToTxn had to come first.
+Behaviour: until the transaction commits the offsets are pending: OffsetFetch returns the old ones, or
+(with `require_stable`) UNSTABLE_OFFSET_COMMIT. Versions: 3 with the member and its generation
+(KIP-447), 4 TRANSACTION_ABORTABLE, 5 adds the group to the transaction (KIP-890); before,
+AddOffsetsToTxn is needed.
 """
 
 from strom.coordination.groups.commands import CommitOffsets, ProducerEpoch
@@ -35,7 +36,7 @@ Offsets = list[tuple[TopicPartition, CommittedOffset]]
 async def txn_offset_commit(
     request: TxnOffsetCommitRequest, context: Context
 ) -> TxnOffsetCommitResponse:
-    """Commit what names partitions that exist; the rest is refused on its own."""
+    """Commit the offsets of existing partitions; the others get errors."""
     offsets: Offsets = []
     answers: dict[TopicPartition, TxnOffsetCommitResponsePartition] = {}
     response = TxnOffsetCommitResponse()
@@ -101,14 +102,14 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.STALE_MEMBER_EPOCH:
-        return ErrorCode.ILLEGAL_GENERATION  # no version of this request knows the other
+        return ErrorCode.ILLEGAL_GENERATION  # no version of this request supports the other code
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_WITH_ABORTABLE:
         return ErrorCode.INVALID_TXN_STATE
     return code
 
 
 async def _safe(transactional_id: str, context: Context) -> ErrorCode:
-    """Wait until it is safe that the group is part of the transaction."""
+    """Wait until the group is durably part of the transaction."""
     safe = context.services.loop.create_future()
     try:
         context.transactions.on_durable(transactional_id, safe.set_result)

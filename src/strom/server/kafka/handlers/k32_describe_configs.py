@@ -1,7 +1,7 @@
-"""DescribeConfigs, api key 32: the settings of topics, groups and brokers, from their one definition."""
+"""DescribeConfigs, api key 32: the settings of topics, groups and brokers."""
 
 from strom.broker.configs import (
-    Entry,
+    ConfigEntry,
     ResourceType,
     describe_broker,
     describe_group,
@@ -28,8 +28,7 @@ from strom.wire.kafka.messages.k32_describe_configs import (
     Needs(Operation.DESCRIBE_CONFIGS, Resource.CLUSTER),
 )
 def describe_configs(request: DescribeConfigsRequest, context: Context) -> Outcome:
-    """Answer for every resource on its own."""
-    # Once each, however often it is asked for: otherwise a small request could have a huge answer.
+    # Each only once: otherwise a small request could have a huge response.
     resources = {(each.resource_type, each.resource_name): each for each in request.resources}
     return DescribeConfigsResponse(
         results=[_describe(resource, request, context) for resource in resources.values()]
@@ -59,7 +58,7 @@ def _describe(
     return result
 
 
-def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]:
+def _entries(resource: DescribeConfigsResource, context: Context) -> list[ConfigEntry]:
     if resource.resource_type == ResourceType.TOPIC:
         check_topic_name(resource.resource_name)
         return describe_topic(context.broker, resource.resource_name)
@@ -72,7 +71,7 @@ def _entries(resource: DescribeConfigsResource, context: Context) -> list[Entry]
     )
 
 
-def _entry(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _entry(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else []
     secret = entry.definition.is_secret
     return DescribeConfigsResourceResult(

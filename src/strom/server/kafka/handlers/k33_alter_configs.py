@@ -1,4 +1,4 @@
-"""AlterConfigs, api key 33: replace all settings of a topic or broker (the older call)."""
+"""AlterConfigs, api key 33: replace all configs of a topic or broker; deprecated."""
 
 from strom.broker.configs import change_settings
 from strom.server.kafka.config_changes import change_each
@@ -19,7 +19,6 @@ from strom.wire.kafka.messages.k33_alter_configs import (
     Needs(Operation.ALTER_CONFIGS, Resource.CLUSTER),
 )
 async def alter_configs(request: AlterConfigsRequest, context: Context) -> AlterConfigsResponse:
-    """Change one resource after the other."""
 
     async def change(resource: AlterConfigsResource) -> None:
         await change_settings(

@@ -1,4 +1,4 @@
-"""DescribeLogDirs, api key 35: how much every partition takes on disk."""
+"""DescribeLogDirs, api key 35: the sizes of partitions on disk."""
 
 from strom.broker.topics import HostedTopic
 from strom.model.errors import ErrorCode
@@ -15,7 +15,7 @@ from strom.wire.kafka.messages.k35_describe_log_dirs import (
 
 @handler(DescribeLogDirsRequest, Needs(Operation.DESCRIBE, Resource.CLUSTER))
 def describe_log_dirs(request: DescribeLogDirsRequest, context: Context) -> Outcome:
-    """List the one data directory, with the topics asked for, or all."""
+    """The only data directory, with the requested topics or all."""
     directory = context.broker.directory
     if directory.offline is not None:
         result = DescribeLogDirsResult(

@@ -1,4 +1,4 @@
-"""CreatePartitions, api key 37: more partitions for a topic; never fewer."""
+"""CreatePartitions, api key 37: add partitions to topics."""
 
 from collections import Counter
 
@@ -18,7 +18,6 @@ from strom.wire.kafka.messages.k37_create_partitions import (
 async def create_partitions(
     request: CreatePartitionsRequest, context: Context
 ) -> CreatePartitionsResponse:
-    """Grow one topic after the other."""
     times = Counter(topic.name for topic in request.topics)
     results = [
         await _grow(topic, request.validate_only, context)
@@ -56,7 +55,7 @@ def _check_assignments(topic: CreatePartitionsTopic, context: Context) -> None:
     if added > 0 and len(topic.assignments) != added:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"{added} partitions are added, but {len(topic.assignments)} are assigned.",
+            f"{added} partitions are added, but {len(topic.assignments)} have replica assignments.",
         )
     node = context.services.endpoint.node_id
     if any(assigned.broker_ids != [node] for assigned in topic.assignments):

@@ -1,4 +1,4 @@
-"""DeleteGroups, api key 42: forget groups that have no members, with their offsets."""
+"""DeleteGroups, api key 42: delete groups without members, with their offsets."""
 
 from strom.coordination.groups.commands import DeleteGroup
 from strom.model.errors import ApiError, ErrorCode
@@ -13,7 +13,7 @@ from strom.wire.kafka.messages.k42_delete_groups import (
 
 @handler(DeleteGroupsRequest, Needs(Operation.DELETE, Resource.GROUP))
 async def delete_groups(request: DeleteGroupsRequest, context: Context) -> DeleteGroupsResponse:
-    """Delete each one on its own; of a name that comes twice, once."""
+    """Delete each group once; duplicates have the same result."""
     return DeleteGroupsResponse(
         results=[
             DeletableGroupResult(group_id=name, error_code=await _delete(name, context))

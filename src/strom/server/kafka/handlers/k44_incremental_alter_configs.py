@@ -21,7 +21,6 @@ from strom.wire.kafka.messages.k44_incremental_alter_configs import (
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, context: Context
 ) -> IncrementalAlterConfigsResponse:
-    """Change one resource after the other."""
 
     async def change(resource: AlterConfigsResource) -> None:
         await change_settings(

@@ -1,6 +1,6 @@
-"""OffsetDelete, api key 47: forget how far a group has read some partitions.
+"""OffsetDelete, api key 47: delete committed offsets of a group.
 
-Behaviour: what a member of the group is subscribed to stays (GROUP_SUBSCRIBED_TO_TOPIC).
+Behaviour: offsets of subscribed topics cannot be deleted (GROUP_SUBSCRIBED_TO_TOPIC).
 """
 
 from strom.coordination.groups.commands import DeleteOffsets
@@ -23,7 +23,6 @@ from strom.wire.kafka.messages.k47_offset_delete import (
     Needs(Operation.READ, Resource.TOPIC),
 )
 async def offset_delete(request: OffsetDeleteRequest, context: Context) -> OffsetDeleteResponse:
-    """Answer for every partition on its own, unless the group itself is in the way."""
     wanted = {
         TopicPartition(topic.name, one.partition_index): _known(
             topic.name, one.partition_index, context

@@ -16,14 +16,13 @@ CONTROLLERS = 2
 
 @handler(DescribeClusterRequest, Needs(Operation.DESCRIBE, Resource.CLUSTER))
 def describe_cluster(request: DescribeClusterRequest, context: Context) -> Outcome:
-    """Name the one broker there is."""
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS
         return DescribeClusterResponse(
             error_code=(
                 ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
             ),
-            error_message="This address serves brokers only; ask with endpoint type 1.",
+            error_message="This listener serves brokers only; use endpoint type 1.",
             endpoint_type=request.endpoint_type,
         )
     endpoint = context.services.endpoint

@@ -1,4 +1,4 @@
-"""DescribeProducers, api key 61: who has written to partitions of late."""
+"""DescribeProducers, api key 61: the active producers of partitions."""
 
 from strom.model.errors import ApiError
 from strom.server.kafka.context import Context
@@ -17,7 +17,6 @@ NONE = -1
 
 @handler(DescribeProducersRequest, Needs(Operation.READ, Resource.TOPIC))
 def describe_producers(request: DescribeProducersRequest, context: Context) -> Outcome:
-    """Answer for every partition on its own."""
     return DescribeProducersResponse(
         topics=[
             TopicResponse(

@@ -14,7 +14,6 @@ from strom.wire.kafka.messages.k65_describe_transactions import (
 
 @handler(DescribeTransactionsRequest, Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID))
 def describe_transactions(request: DescribeTransactionsRequest, context: Context) -> Outcome:
-    """Answer for every transactional id on its own."""
     return DescribeTransactionsResponse(
         transaction_states=[_describe(name, context) for name in request.transactional_ids]
     )

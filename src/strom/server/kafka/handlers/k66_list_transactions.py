@@ -1,8 +1,8 @@
-"""ListTransactions, api key 66: the transactional ids that pass the filters.
+"""ListTransactions, api key 66: the transactional ids that match the filters.
 
 Behaviour: a pattern has RE2's syntax and is matched in time that cannot explode; as with topics, it
-finds names of letters, digits, `.`, `_` and `-` only.
-Versions: 1 open for longer than so many ms, 2 names that fit a pattern.
+finds names of letters, digits, `.`, `_` and `-` only. Versions: 1 filter by duration (KIP-994), 2
+filter by pattern.
 """
 
 from strom.coordination.groups.consumer.topic_pattern import TopicPattern
@@ -18,12 +18,12 @@ from strom.wire.kafka.messages.k66_list_transactions import (
 )
 
 NEVER_HERE = frozenset({"Dead", "PrepareEpochFence"})
-"""States of Kafka's that pass too quickly to be seen; a filter may name them."""
+"""States of Kafka that never occur here; a filter may name them."""
 
 
 @handler(ListTransactionsRequest, Needs(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID))
 def list_transactions(request: ListTransactionsRequest, context: Context) -> Outcome:
-    """List what passes all filters that are given."""
+    """The transactions that match all given filters."""
     known_states = {state.value for state in State} | NEVER_HERE
     known = list(context.transactions.look().transactions())
     if request.transactional_id_pattern:

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat, api key 68: join, stay in and leave a consumer group, all in one.
+"""ConsumerGroupHeartbeat, api key 68: join, stay in and leave a consumer group (KIP-848).
 
-Behaviour: never waits for other members. The answer says what the member shall have, if that has changed
-or the member has said everything of itself. Versions: 1 members bring their own ids, topics by pattern.
+Behaviour: never waits for other members. The response has the assignment if it has changed, or if the
+request is a full one. Versions: 1 client-generated member ids (KIP-1082), topics by pattern.
 """
 
 import uuid
@@ -30,7 +30,6 @@ FIRST_VERSION_WITH_OWN_IDS = 1
 def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, context: Context
 ) -> PendingResponse[ConsumerGroupHeartbeatResponse]:
-    """Pass it on, and say what came of it."""
     names = request.subscribed_topic_names
     command = ConsumerHeartbeat(
         group=request.group_id,

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe, api key 69: epochs, members and assignments of consumer groups.
 
-Behaviour: groups of other kinds are not found. Versions: 1 tells which protocol a member speaks.
+Behaviour: groups of other types are not found. Versions: 1 the protocol of each member.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,6 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 async def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: Context
 ) -> ConsumerGroupDescribeResponse:
-    """Describe every group on its own."""
     groups = [await _describe(name, context) for name in request.group_ids]
     if request.include_authorized_operations:
         for group in groups:
@@ -85,7 +84,7 @@ def _member(member: ConsumerMember, group: ConsumerGroup, context: Context) -> M
         client_host=subscription.client_host,
         subscribed_topic_names=sorted(subscription.topics),
         subscribed_topic_regex=subscription.pattern,
-        # What it has not given up yet is still its own.
+        # Partitions that are not revoked yet are still assigned.
         assignment=_assignment({**member.current.assigned, **member.current.revoking}, context),
         target_assignment=_assignment(group.target(member.id), context),
         member_type=CONSUMER_MEMBER if subscription.classic is None else CLASSIC_MEMBER,
@@ -93,7 +92,7 @@ def _member(member: ConsumerMember, group: ConsumerGroup, context: Context) -> M
 
 
 def _assignment(partitions: Iterable[TopicIdPartition], context: Context) -> Assignment:
-    """Partitions by topic; a topic that is gone has no name to be told by."""
+    """Partitions by topic; deleted topics have no name and are omitted."""
     found = [
         (context.broker.topics_image.find_id(topic_id), indexes)
         for topic_id, indexes in by_topic(partitions)

@@ -1,7 +1,7 @@
 """DescribeTopicPartitions, api key 75: topics with their partitions, page by page.
 
-Behaviour: at most `response_partition_limit` partitions in one answer; the cursor says where to go on.
-Topics come in the order of their names.
+Behaviour: at most `response_partition_limit` partitions in one response; the cursor is the start of the
+next page. Topics are ordered by name.
 """
 
 from strom.broker.topics import HostedTopic
@@ -23,7 +23,6 @@ MAX_PARTITIONS_IN_ANSWER = 2000
 
 @handler(DescribeTopicPartitionsRequest, Needs(Operation.DESCRIBE, Resource.TOPIC))
 def describe_topic_partitions(request: DescribeTopicPartitionsRequest, context: Context) -> Outcome:
-    """Fill one page."""
     room = max(1, min(request.response_partition_limit, MAX_PARTITIONS_IN_ANSWER))
     response = DescribeTopicPartitionsResponse()
     cursor = request.cursor

@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat, api key 76: join, stay in and leave a share group.
 
-Behaviour: the member chooses its id. It is told which partitions it may fetch from whenever they change.
+Behaviour: the member generates its id. The response has the assignment whenever it has changed.
 """
 
 from strom.coordination.groups.share.group import NEW_EPOCH
@@ -25,7 +25,6 @@ from strom.wire.kafka.messages.k76_share_group_heartbeat import (
 async def share_group_heartbeat(
     request: ShareGroupHeartbeatRequest, context: Context
 ) -> ShareGroupHeartbeatResponse:
-    """Take the member in, keep it, or let it go."""
     try:
         _check(request)
         await context.shares.state_log.ensure_topic()

@@ -24,7 +24,6 @@ from strom.wire.kafka.messages.k77_share_group_describe import (
 async def share_group_describe(
     request: ShareGroupDescribeRequest, context: Context
 ) -> ShareGroupDescribeResponse:
-    """Describe every group on its own."""
     groups = [await _describe(name, context) for name in dict.fromkeys(request.group_ids)]
     if request.include_authorized_operations:
         for group in groups:

@@ -1,9 +1,9 @@
 """ShareFetch, api key 78: acquire records of a share group, and acknowledge earlier ones.
 
-Behaviour: long polling (max wait, min bytes), at most `max_records`, which whole batches may exceed
-unless the client wants it strictly; share sessions. What is acknowledged is written down for good before
-the answer. What is acquired belongs to the member until its lock times out or its connection ends.
-Versions: 2 strict limits and renewing.
+Behaviour: long polling (max wait, min bytes), at most `max_records`, which batches may exceed unless the
+client requires a strict limit; share sessions. Acknowledgements are durable before the response. Acquired
+records belong to the member until their lock times out or its connection closes.
+Versions: 2 strict limits (KIP-1206) and lock renewal (KIP-1222).
 """
 
 import asyncio
@@ -40,14 +40,16 @@ STRICTLY = 1
     Needs(Operation.READ, Resource.TOPIC),
 )
 def share_fetch(request: ShareFetchRequest, context: Context) -> Outcome:
-    """Acknowledge, then acquire; answer when the one is written and the other has found something."""
+    """Acknowledge, then acquire; respond when acknowledgements are durable and records were found."""
     try:
         _check_renewing(request)
         session = _session(request, context)
     except ApiError as error:
         refused = ShareFetchResponse(error_code=error.code, error_message=error.message)
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED:
-            return _after(request.max_wait_ms, refused)  # or the client would ask without a pause
+            return _after(
+                request.max_wait_ms, refused
+            )  # otherwise the client would retry in a busy loop
         return refused
     acknowledged = Acknowledgements(request, session.key, context)
     if request.share_session_epoch == FINAL_EPOCH:
@@ -63,7 +65,7 @@ def share_fetch(request: ShareFetchRequest, context: Context) -> Outcome:
 
 
 class _Answering:
-    """An answer that waits for the disk, for records, or for both."""
+    """A response that waits for the disk, for records, or for both."""
 
     def __init__(
         self, session: ShareSession, acknowledged: Acknowledgements, context: Context
@@ -75,7 +77,7 @@ class _Answering:
         self._context = context
 
     def look(self) -> None:
-        """Answer if nothing is missing any more."""
+        """Respond if nothing is missing any more."""
         if self.fetched is None or not self.acknowledged.are_done or self.answer.done():
             return
         self.answer.set_result(
@@ -90,12 +92,12 @@ def _later(
     if fetched is None:
         waiting = WaitingShareFetch(work, answering.answer.get_loop())
 
-        def has_found(_: object) -> None:
+        def on_found(_: object) -> None:
             if not waiting.answer.cancelled():
                 answering.fetched = waiting.answer.result()
                 answering.look()
 
-        waiting.answer.add_done_callback(has_found)
+        waiting.answer.add_done_callback(on_found)
         answering.answer.add_done_callback(lambda _: waiting.answer.cancel())
     answering.acknowledged.when_done(answering.look)
     return answering.answer
@@ -110,12 +112,15 @@ def _after(wait_ms: int, answer: ShareFetchResponse) -> Outcome:
 
 
 def _check_renewing(request: ShareFetchRequest) -> None:
-    """Whoever asks for more time does not fetch at the same time."""
+    """A request that renews locks cannot fetch."""
     asks_for_more = (
         request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
     )
     if request.is_renew_ack and asks_for_more:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "To renew, all limits of the fetch must be zero.")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "A request that renews locks must have all fetch limits set to zero.",
+        )
 
 
 def _session(request: ShareFetchRequest, context: Context) -> ShareSession:
@@ -125,7 +130,8 @@ def _session(request: ShareFetchRequest, context: Context) -> ShareSession:
     if request.share_session_epoch == INITIAL_EPOCH:
         if has_acknowledgements(request):
             raise ApiError(
-                ErrorCode.INVALID_REQUEST, "There is nothing to acknowledge in a new session."
+                ErrorCode.INVALID_REQUEST,
+                "The first request of a session cannot acknowledge records.",
             )
         session = sessions.begin(key)
         shares = context.shares

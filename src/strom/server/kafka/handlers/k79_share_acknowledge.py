@@ -1,7 +1,7 @@
-"""ShareAcknowledge, api key 79: say what became of acquired records, without fetching more.
+"""ShareAcknowledge, api key 79: acknowledge acquired records without fetching more.
 
-Behaviour: each partition is answered on its own, all of it or nothing, when it is written down for good.
-The last request of a session gives back what is left. Versions: 2 renewing.
+Behaviour: each partition has its own result, all or nothing, when it is durable. The last request of a
+session releases the remaining records. Versions: 2 lock renewal (KIP-1222).
 """
 
 import asyncio
@@ -30,7 +30,6 @@ from strom.wire.kafka.messages.k79_share_acknowledge import (
     Needs(Operation.READ, Resource.TOPIC),
 )
 def share_acknowledge(request: ShareAcknowledgeRequest, context: Context) -> Outcome:
-    """Answer when everything is written down for good."""
     try:
         session = _session(request, context)
     except ApiError as error:
@@ -54,7 +53,7 @@ def _session(request: ShareAcknowledgeRequest, context: Context) -> ShareSession
     key, sessions = session_key(request), context.shares.sessions
     if request.share_session_epoch == INITIAL_EPOCH:
         raise ApiError(
-            ErrorCode.INVALID_SHARE_SESSION_EPOCH, "A session cannot begin with an acknowledgement."
+            ErrorCode.INVALID_SHARE_SESSION_EPOCH, "A share session must be opened by ShareFetch."
         )
     if request.share_session_epoch == FINAL_EPOCH:
         return sessions.end(key)

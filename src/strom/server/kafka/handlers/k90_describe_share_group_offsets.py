@@ -1,9 +1,9 @@
-"""DescribeShareGroupOffsets, api key 90: where share groups are in their partitions.
+"""DescribeShareGroupOffsets, api key 90: the start offsets of share groups.
 
-Behaviour: a partition that the group has not begun to read is at -1. Versions: 1 lag.
+Behaviour: a partition without state has offset -1. Versions: 1 lag.
 """
 
-from strom.broker.share_groups import Place
+from strom.broker.share_groups import SharePosition
 from strom.broker.share_sessions import TopicIdPartition
 from strom.coordination.groups.share.group import ShareGroup
 from strom.model.errors import ApiError, ErrorCode
@@ -20,7 +20,7 @@ from strom.wire.kafka.messages.k90_describe_share_group_offsets import (
 )
 from strom.wire.kafka.schema import NO_UUID
 
-NOWHERE = Place(start_offset=-1, leader_epoch=0, lag=-1)
+NOWHERE = SharePosition(start_offset=-1, leader_epoch=0, lag=-1)
 
 
 @handler(
@@ -31,7 +31,6 @@ NOWHERE = Place(start_offset=-1, leader_epoch=0, lag=-1)
 async def describe_share_group_offsets(
     request: DescribeShareGroupOffsetsRequest, context: Context
 ) -> DescribeShareGroupOffsetsResponse:
-    """Describe every group on its own."""
     return DescribeShareGroupOffsetsResponse(
         groups=[await _describe(group, context) for group in request.groups]
     )
@@ -69,7 +68,7 @@ async def _topic(
     group: str, topic: DescribeShareGroupOffsetsRequestTopic, context: Context
 ) -> DescribeShareGroupOffsetsResponseTopic:
     facts = context.broker.topics_image.find(topic.topic_name)
-    places: dict[TopicIdPartition, Place] = {}
+    places: dict[TopicIdPartition, SharePosition] = {}
     if facts is not None:
         wanted = [(facts.id, index) for index in topic.partitions]
         places = await context.shares.places(group, wanted)
@@ -83,7 +82,7 @@ async def _topic(
     )
 
 
-def _partition(index: int, place: Place) -> DescribeShareGroupOffsetsResponsePartition:
+def _partition(index: int, place: SharePosition) -> DescribeShareGroupOffsetsResponsePartition:
     return DescribeShareGroupOffsetsResponsePartition(
         partition_index=index,
         start_offset=place.start_offset,

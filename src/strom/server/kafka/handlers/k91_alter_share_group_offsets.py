@@ -1,7 +1,7 @@
-"""AlterShareGroupOffsets, api key 91: have a share group without members go on from other offsets.
+"""AlterShareGroupOffsets, api key 91: reset the start offsets of an empty share group.
 
-Behaviour: all that was delivered after the new offset is forgotten, and delivered again. A group that is
-not there yet comes to be.
+Behaviour: the delivery state after the new offset is dropped, and records are delivered again. A group
+that does not exist is created.
 """
 
 from strom.broker.share_sessions import TopicIdPartition
@@ -28,7 +28,6 @@ from strom.wire.kafka.schema import NO_UUID
 async def alter_share_group_offsets(
     request: AlterShareGroupOffsetsRequest, context: Context
 ) -> AlterShareGroupOffsetsResponse:
-    """Answer for every partition on its own, unless the group itself is in the way."""
     if not request.group_id:
         return AlterShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     offsets: dict[TopicIdPartition, int] = {}

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets, api key 92: have a share group without members forget topics."""
+"""DeleteShareGroupOffsets, api key 92: delete the state of topics in an empty share group."""
 
 from strom.coordination.groups.share.protocol import DeleteShareTopics
 from strom.model.errors import ApiError, ErrorCode
@@ -19,7 +19,6 @@ from strom.wire.kafka.messages.k92_delete_share_group_offsets import (
 async def delete_share_group_offsets(
     request: DeleteShareGroupOffsetsRequest, context: Context
 ) -> DeleteShareGroupOffsetsResponse:
-    """Answer for every topic on its own, unless the group itself is in the way."""
     if not request.group_id:
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     topics = [
