@@ -93,7 +93,11 @@ def test_odd_types_keep_their_values_there_and_back(postgres_side: PostgresSide)
             GRID,
             r"array of 2 dimensions, .* declared with 1 dimension\. .* with \[\]\[\] after",
         ),
-        ("integer[][]", "'{1}'", r"array of 1 dimension, but the column is declared with 2 dimensions"),
+        (
+            "integer[][]",
+            "'{1}'",
+            r"array of 1 dimension, but the column is declared with 2 dimensions",
+        ),
         ("numeric(5, 2)", "'NaN'", r"contains NaN, .* numeric\.mapping=best_fit"),
         ("numeric(5, 2)[]", "'{NaN}'", r"contains NaN, .* numeric\.mapping=best_fit"),
     ],
@@ -147,7 +151,9 @@ def test_what_is_no_number_is_refused_by_its_column(sqlite_side: SqliteSide, lit
     sqlite_side.run(
         f"CREATE TABLE t (id INTEGER PRIMARY KEY, v DECIMAL(8, 2)); INSERT INTO t VALUES (3, {literal});"
     )
-    with pytest.raises(ConnectError, match=r"row with id=3, column v \(DECIMAL\(8, 2\)\): .*contains an invalid"):
+    with pytest.raises(
+        ConnectError, match=r"row with id=3, column v \(DECIMAL\(8, 2\)\): .*contains an invalid"
+    ):
         read_all(sqlite_side, 1)
 
 

@@ -265,7 +265,9 @@ def test_a_user_who_may_not_make_tables_is_told(postgres_side: PostgresSide) -> 
     postgres_side.run("CREATE ROLE reader LOGIN PASSWORD 'reader-word';")
     texts = {"connection.user": "reader", "connection.password": "reader-word"}
     driver = SinkDriver(JdbcSink, {**postgres_side.settings, **texts})
-    with pytest.raises(ConnectError, match=r"strom_connect_positions.*cannot be created: .*responded"):
+    with pytest.raises(
+        ConnectError, match=r"strom_connect_positions.*cannot be created: .*responded"
+    ):
         driver.start([PEOPLE])
     driver.stop()
 

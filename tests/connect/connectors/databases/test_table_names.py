@@ -70,7 +70,9 @@ def test_a_name_of_tables_in_several_schemas_has_to_say_which() -> None:
     tables = [TableId("archive", "orders"), TableId("public", "orders")]
     assert find_table("public.orders", tables) == tables[1]
     assert find_table("people", tables) is None
-    with pytest.raises(ConnectError, match=r"The table name orders is ambiguous: archive\.orders, public\.ord"):
+    with pytest.raises(
+        ConnectError, match=r"The table name orders is ambiguous: archive\.orders, public\.ord"
+    ):
         find_table("orders", tables)
 
 
