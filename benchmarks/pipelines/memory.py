@@ -12,7 +12,7 @@ from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
 from strom.pipelines.layers.compiled_views import compile_view
 from strom.pipelines.layers.replay import begin_version
-from strom.pipelines.layers.speed import SpeedLayer, Target
+from strom.pipelines.layers.speed import SpeedLayer, SpeedTarget
 
 _CHUNK = 50_000
 
@@ -47,7 +47,7 @@ def _by_strom(stage: Stage, topic: str) -> None:
     layer = SpeedLayer(
         stage.spark, stage.kafka, manifests, stream, group="bench", max_records=250_000
     )
-    layer.targets = [Target(feed, number)]
+    layer.targets = [SpeedTarget(feed, number)]
     while layer.step():
         pass
 

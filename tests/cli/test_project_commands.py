@@ -76,7 +76,7 @@ def test_what_was_not_computed_is_told(strom, tmp_path):
     for arguments in (["views", "versions", "shop"], ["views", "rollback", "shop"]):
         result = strom(*arguments, "-p", str(tmp_path / "shop"))
         assert result.exit_code == 1
-        assert "Nothing was computed" in result.stderr
+        assert "has no data yet" in result.stderr
     batch = strom("batch", "nothing", "-p", str(tmp_path / "shop"))
     assert "defines a view 'nothing'" in batch.stderr
 

@@ -10,7 +10,7 @@ from strom.pipelines import Stream, View, count, distinct, top_k, window
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.partials import partial_statement
-from strom.pipelines.views.chain import Segment
+from strom.pipelines.views.chain import ViewSegment
 from strom.pipelines.views.fold import bind
 from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.versions import new_version
@@ -68,7 +68,7 @@ def compute(manifests, rows):
     for start, end in ((0, 6), (6, 10)):
         file = f"v1/{start}.parquet"
         pq.write_table(states(rows[start:end]), manifests.view_folder("page_minutes") / file)
-        append(manifests, Segment(Offsets((start,)), Offsets((end,)), (file,)))
+        append(manifests, ViewSegment(Offsets((start,)), Offsets((end,)), (file,)))
 
 
 def get(address, path, **parameters):

@@ -12,7 +12,7 @@ from strom.pipelines.layers.compaction import Compactor
 from strom.pipelines.layers.compiled_views import compile_view, dead_letter_feed
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.replay import begin_version, replay
-from strom.pipelines.layers.speed import SpeedLayer, Target
+from strom.pipelines.layers.speed import SpeedLayer, SpeedTarget
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.views.manifests import Manifests
@@ -48,8 +48,10 @@ class World:
         """The version that is there already, as after a crash, or a new one."""
         manifest = self.manifests.read(feed.name)
         if manifest is None:
-            return Target(feed, begin_version(self.spark, self.manifests, feed, Offsets()).number)
-        return Target(feed, manifest.active)
+            return SpeedTarget(
+                feed, begin_version(self.spark, self.manifests, feed, Offsets()).number
+            )
+        return SpeedTarget(feed, manifest.active)
 
     def send(self, rows):
         send(self.kafka.servers, self.stream, rows)

@@ -13,7 +13,7 @@ from strom.cli.printing import human_count
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from strom.pipelines.layers.speed import Progress
+    from strom.pipelines.layers.speed import SpeedProgress
 
 _EVERY_S = 0.5
 _LINE_EVERY_S = 10.0
@@ -21,7 +21,7 @@ _LINE_EVERY_S = 10.0
 
 @contextlib.contextmanager
 def live_table(
-    ask: Callable[[str], list[dict[str, Any]]], progress: "Progress"
+    ask: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress"
 ) -> Iterator[Callable[[], None]]:
     """Gives a function that waits a moment and draws; on a pipe, a line every ten seconds."""
     began = time.monotonic()
@@ -42,7 +42,7 @@ def live_table(
 
 class _Lines:
     def __init__(
-        self, ask: Callable[[str], list[dict[str, Any]]], progress: "Progress", began: float
+        self, ask: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress", began: float
     ) -> None:
         self._ask, self._progress, self._began = ask, progress, began
         self._told = began
@@ -66,7 +66,7 @@ class _Lines:
 
 
 def _table(
-    ask: Callable[[str], list[dict[str, Any]]], progress: "Progress", began: float
+    ask: Callable[[str], list[dict[str, Any]]], progress: "SpeedProgress", began: float
 ) -> "Table":
     from rich.table import Table
 

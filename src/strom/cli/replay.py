@@ -39,7 +39,7 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
     definition = project.defined_view(view)
     with log_of(project) as kafka:
         from strom.pipelines.layers.building import sole_builder
-        from strom.pipelines.layers.replay import Step, replay, starting_point
+        from strom.pipelines.layers.replay import ReplayProgress, replay, starting_point
         from strom.pipelines.spark.session import stop_session
 
         base = starting_point(kafka, definition.stream.topic, start)
@@ -47,11 +47,11 @@ def replay(view: str, start: str, no_switch: bool, folder: Path) -> None:
             pass  # a second replay is refused before it starts Spark, too
         spark = spark_of(project)
         total = kafka.ends(definition.stream.topic) - base
-        steps: list[Step] = []
+        steps: list[ReplayProgress] = []
         try:
             with towards(total, f"replay {view}") as report:
 
-                def tell(step: Step) -> None:
+                def tell(step: ReplayProgress) -> None:
                     if not steps and step.done:
                         notice(f"Resuming version {step.version} after {step.done:,} records.")
                     if step.outpaced is not None:

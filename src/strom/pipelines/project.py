@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.definition_files import definition_files, python_files_beside
-from strom.pipelines.definitions.place import DefinitionError, Place, raised_at
+from strom.pipelines.definitions.place import DefinitionError, SourceLocation, raised_at
 from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
@@ -192,8 +192,8 @@ def _run(path: Path) -> ModuleType:
     except UserError:
         raise
     except SyntaxError as error:
-        raise DefinitionError(Place(str(path), error.lineno or 0), error.msg) from None
+        raise DefinitionError(SourceLocation(str(path), error.lineno or 0), error.msg) from None
     except Exception as error:  # noqa: BLE001 - the user's file may raise anything
-        place = raised_at(error, Place(str(path), 0))
+        place = raised_at(error, SourceLocation(str(path), 0))
         raise DefinitionError(place, without_session(error)) from None
     return module

@@ -20,7 +20,7 @@ from strom.pipelines.layers.compaction import Compactor
 from strom.pipelines.layers.compiled_views import CompiledView, compile_view, dead_letter_feed
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.replay import begin_version, switch
-from strom.pipelines.layers.speed import SpeedLayer, Target
+from strom.pipelines.layers.speed import SpeedLayer, SpeedTarget
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.outages import BACKOFF, Outage
 from strom.pipelines.plan import Mode
@@ -181,15 +181,15 @@ class Runner:
         master.sweep()
         self.masters[stream.topic] = master
 
-    def _target(self, feed: CompiledView) -> Target:
+    def _target(self, feed: CompiledView) -> SpeedTarget:
         """The version to feed: the active one, by the definition that it was made by."""
         manifest = self._manifests.read(feed.name)
         active = manifest.active_version if manifest else None
         if active is None:
             active = self._first_version(feed)
-            target = Target(feed, active.number)
+            target = SpeedTarget(feed, active.number)
         elif is_made_by(active, feed.view):
-            target = Target(feed, active.number)
+            target = SpeedTarget(feed, active.number)
         else:
             target = self._by_stored_definition(feed.name, active)
         self._first_batch(target, active)
@@ -202,7 +202,7 @@ class Runner:
         incarnation = self._kafka.incarnation(topic)
         return begin_version(self._spark, self._manifests, feed, base, incarnation)
 
-    def _first_batch(self, target: Target, version: Version) -> None:
+    def _first_batch(self, target: SpeedTarget, version: Version) -> None:
         """Where records have been archived, an empty version begins with a batch of them.
 
         The log may no longer hold them, so what a run did not finish, the next one repeats.
@@ -236,7 +236,7 @@ class Runner:
             stream,
             group=self._group(),
             max_records=self.project.settings.batch_records,
-            dead_letters=Target(feed, version.number),
+            dead_letters=SpeedTarget(feed, version.number),
         )
 
     def _can_go_on(self, topic: str, version: Version) -> bool:
@@ -255,7 +255,7 @@ class Runner:
         switch(self._manifests, feed, version.number)
         return version
 
-    def _refuse_other_logs(self, targets: Sequence[Target]) -> None:
+    def _refuse_other_logs(self, targets: Sequence[SpeedTarget]) -> None:
         """Raise LogTruncated if views cannot go on where they are; one message names all of them."""
         stuck = []
         for target in targets:
@@ -280,18 +280,20 @@ class Runner:
         rest = self.project.settings.trigger_s - (time.monotonic() - began)
         self._stopping.wait(max(rest, 0 if taken else IDLE_S))
 
-    def _not_dropped(self, layer: SpeedLayer) -> list[Target]:
+    def _not_dropped(self, layer: SpeedLayer) -> list[SpeedTarget]:
         """The views that are still there: another process may have dropped one."""
         return [one for one in layer.targets if not self._is_dropped(one)]
 
-    def _is_dropped(self, target: Target) -> bool:
+    def _is_dropped(self, target: SpeedTarget) -> bool:
         return self._manifests.read(target.feed.name) is None
 
     def _renew_dead_letters(self, layer: SpeedLayer) -> None:
         """Begin a new version where the view of dead letters was dropped, as on a new start."""
         letters = layer.dead_letters
         if letters and self._is_dropped(letters):
-            layer.dead_letters = Target(letters.feed, self._new_dead_letters(letters.feed).number)
+            layer.dead_letters = SpeedTarget(
+                letters.feed, self._new_dead_letters(letters.feed).number
+            )
 
     @contextlib.contextmanager
     def _unless_dropped(self, layer: SpeedLayer) -> Iterator[None]:
@@ -302,7 +304,7 @@ class Runner:
             if not any(map(self._is_dropped, layer.everyone)):
                 raise
 
-    def _followed(self, target: Target) -> Target:
+    def _followed(self, target: SpeedTarget) -> SpeedTarget:
         """The version that is active now: another process may have switched it."""
         manifest = self._manifests.existing(target.feed.name)
         if manifest.active in {None, target.number}:
@@ -311,7 +313,7 @@ class Runner:
         assert active is not None  # noqa: S101 - just checked
         return self._by_stored_definition(target.feed.name, active)
 
-    def _followed_if_possible(self, layer: SpeedLayer, target: Target) -> Target:
+    def _followed_if_possible(self, layer: SpeedLayer, target: SpeedTarget) -> SpeedTarget:
         """The same as before if the definition of the active version, which is set aside, is unusable."""
         try:
             return self._followed(target)
@@ -321,10 +323,10 @@ class Runner:
                 layer.states.set_aside(target.feed.name, manifest.active, str(reason))
             return target
 
-    def _by_stored_definition(self, name: str, version: Version) -> Target:
+    def _by_stored_definition(self, name: str, version: Version) -> SpeedTarget:
         view = definition_of(self._manifests, name, version, to_compute=True)
         log.info("view %s goes on with version %d", name, version.number)
-        return Target(compile_view(self._spark, view, self.project.folder), version.number)
+        return SpeedTarget(compile_view(self._spark, view, self.project.folder), version.number)
 
     def _archive(self) -> None:
         if self._speed_is_behind() and time.monotonic() < self._archive_by:
@@ -385,7 +387,7 @@ class Runner:
         if failed:
             raise failed[0]
 
-    def _batch_of(self, master: MasterDataset, target: Target) -> Published:
+    def _batch_of(self, master: MasterDataset, target: SpeedTarget) -> Published:
         return run_batch(
             self._spark,
             self._manifests,
@@ -396,7 +398,7 @@ class Runner:
             beside_speed=True,
         )
 
-    def _batch_if_possible(self, master: MasterDataset, target: Target) -> None:
+    def _batch_if_possible(self, master: MasterDataset, target: SpeedTarget) -> None:
         """A view without batches lives on its speed layer alone, and stays right."""
         try:
             self._batch_of(master, target)
@@ -418,7 +420,7 @@ class Runner:
                     if self._upkeep_rounds % SWEEP_EVERY == 0:
                         self._manifests.sweep(target.feed.name)
 
-    def _compact(self, target: Target) -> None:
+    def _compact(self, target: SpeedTarget) -> None:
         """Merge segments; what is left of a long backlog waits for the next round, after all others."""
         try:
             for _ in range(COMPACTIONS_PER_ROUND):

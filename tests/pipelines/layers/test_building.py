@@ -11,7 +11,7 @@ from strom.pipelines import Stream, View, count
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.building import building_version, is_being_built, resumed, sole_builder
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.views.chain import Segment, from_json, to_json
+from strom.pipelines.views.chain import ViewSegment, from_json, to_json
 from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.versions import new_version, rolled_back
 
@@ -54,7 +54,7 @@ def add(manifests, view, **options):
     )
     file = manifests.view_folder("pages") / f"v{made.number}" / "states.parquet"
     file.write_bytes(b"")
-    segment = Segment(START, POSITION, (f"v{made.number}/states.parquet",))
+    segment = ViewSegment(START, POSITION, (f"v{made.number}/states.parquet",))
     manifests.change(
         "pages",
         "clicks",
@@ -110,7 +110,9 @@ def test_ready_versions_are_neither_resumed_nor_dropped(manifests):
 def test_a_second_builder_is_refused_until_the_first_has_ended(manifests):
     with sole_builder(manifests, "pages"):
         assert is_being_built(manifests, "pages")
-        with pytest.raises(UserError, match="Another process computes a new version of view pages"):
+        with pytest.raises(
+            UserError, match="Another process is computing a new version of view pages"
+        ):
             enter(sole_builder(manifests, "pages"))
     assert not is_being_built(manifests, "pages")
     with sole_builder(manifests, "pages"):

@@ -18,7 +18,7 @@ from strom.pipelines.layers.handover import (
     switch_if_reached,
 )
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.views.chain import Manifest, Segment, Version
+from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 
 
@@ -138,7 +138,7 @@ def two_versions(manifests, active_at, building_at, *, incarnation=7):
 
 
 def version(number, at, **options):
-    segment = Segment(Offsets(), Offsets(at), ())
+    segment = ViewSegment(Offsets(), Offsets(at), ())
     return Version(number, "f", "d", (), Offsets(), 0, "identity", (segment,), **options)
 
 

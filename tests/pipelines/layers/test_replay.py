@@ -11,7 +11,7 @@ from strom.pipelines import Stream, View, atomic_files, count, window
 from strom.pipelines.layers import handover, replay
 from strom.pipelines.layers.batch import run_batch
 from strom.pipelines.layers.compiled_views import append_segment, compile_view
-from strom.pipelines.layers.speed import Target
+from strom.pipelines.layers.speed import SpeedTarget
 from strom.pipelines.views import manifests
 from strom.pipelines.views.versions import rolled_back
 from tests.pipelines.oracle import SCHEMA
@@ -88,7 +88,9 @@ def test_a_replay_switches_though_the_active_version_advances_in_every_round(wor
     seen.append(manifest.active_version.position)
     assert all(before <= after for before, after in pairwise(seen))
     # From here on the speed layer continues the new version, without a gap or a record twice.
-    world.targets["pages"] = Target(compile_view(world.spark, changed(world), world.folder), number)
+    world.targets["pages"] = SpeedTarget(
+        compile_view(world.spark, changed(world), world.folder), number
+    )
     world.speed().step()
     assert counted(world) == expected(sent)
 

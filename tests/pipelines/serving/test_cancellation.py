@@ -14,7 +14,7 @@ from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
-from strom.pipelines.views.chain import Segment
+from strom.pipelines.views.chain import ViewSegment
 from tests.pipelines.served import append, get, served_manifests
 
 ENDLESS = "SELECT count(*) FROM range(1000000000000) AS r(i), page_minutes"
@@ -123,7 +123,9 @@ def test_a_query_keeps_its_snapshot_while_states_are_refreshed(manifests, server
             server.query, f"SELECT pause(i::INT) + ({total}) AS n FROM range(1) AS r(i)"
         )
         began.wait()
-        append(manifests, Segment(Offsets((10,)), Offsets((20,)), ("v1/0.parquet", "v1/6.parquet")))
+        append(
+            manifests, ViewSegment(Offsets((10,)), Offsets((20,)), ("v1/0.parquet", "v1/6.parquet"))
+        )
         assert server.query(total).to_pylist() == [{"n": 20}]
         refreshed.set()
         assert asked.result().to_pylist() == [{"n": 10}]

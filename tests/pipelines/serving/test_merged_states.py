@@ -17,7 +17,7 @@ from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.serving.queries import QueryEngine
-from strom.pipelines.views.chain import Segment
+from strom.pipelines.views.chain import ViewSegment
 from strom.pipelines.views.fold import bind
 from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.versions import new_version
@@ -74,7 +74,7 @@ class Views:
     def segment(self, name, start, end, layer):
         file = f"v1/speed/{uuid.uuid4().hex}.parquet"
         pq.write_table(self.states(name, start, end), self.manifests.view_folder(name) / file)
-        return Segment(Offsets((start,)), Offsets((end,)), (file,), layer)
+        return ViewSegment(Offsets((start,)), Offsets((end,)), (file,), layer)
 
     def micro_batch(self, records):
         for name in self.folds:

@@ -15,7 +15,7 @@ from strom.pipelines import Project
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
-from strom.pipelines.views.chain import Segment
+from strom.pipelines.views.chain import ViewSegment
 from strom.pipelines.views.versions import new_version
 from tests.http.pages import check_foreign_pages_are_refused
 from tests.pipelines.served import ROWS, clicks, compute, get, served_manifests, states, view
@@ -85,8 +85,8 @@ def test_sql_over_http(address):
 @pytest.mark.parametrize(
     ("path", "parameters", "told"),
     [
-        ("/views/nothing", {}, "Nothing was computed of a view 'nothing'"),
-        ("/views/page_minutes", {"pag": "/"}, "There is no column 'pag'"),
+        ("/views/nothing", {}, "View 'nothing' has no data yet"),
+        ("/views/page_minutes", {"pag": "/"}, "Unknown column 'pag'"),
         ("/views/page_minutes", {"page.like": "/"}, "There is no comparison 'like'"),
         ("/views/page_minutes", {"limit": "x"}, "limit must be a number"),
         ("/views/page_minutes", {"views": "many"}, "Could not convert"),
@@ -120,7 +120,7 @@ def test_a_query_reads_no_other_files(manifests, sql):
 def test_a_reader_sees_all_of_a_change_or_nothing(manifests):
     server = QueryEngine(manifests)
     before = manifests.read("page_minutes").active_version
-    merged = Segment(Offsets((0,)), Offsets((10,)), before.files[1:], "batch")
+    merged = ViewSegment(Offsets((0,)), Offsets((10,)), before.files[1:], "batch")
     manifests.change(
         "page_minutes", "clicks", lambda m: m.with_version(m.version(1).spliced(merged))
     )

@@ -14,8 +14,8 @@ from strom.pipelines.offsets import Offsets
 from strom.pipelines.views.chain import (
     ChainConflict,
     Manifest,
-    Segment,
     Version,
+    ViewSegment,
     from_json,
     to_json,
 )
@@ -30,7 +30,7 @@ def version_of(moves, empty=(), pinned=None):
         at = version.position
         end = Offsets((at[0] + first, at[1] + second))
         files = () if number in empty else (f"{number}.parquet",)
-        version = version.appended(Segment(at, end, files))
+        version = version.appended(ViewSegment(at, end, files))
     return version
 
 
@@ -48,7 +48,7 @@ def test_splicing_keeps_the_chain_whole(moves, first, last):
     version = version_of(moves)
     bounds = version.boundaries
     start, end = sorted((first % len(bounds), last % len(bounds)))
-    new = Segment(bounds[start], bounds[end], ("new.parquet",))
+    new = ViewSegment(bounds[start], bounds[end], ("new.parquet",))
     spliced = version.spliced(new)
     check_whole(spliced, version.position)
     assert "new.parquet" in spliced.files
@@ -107,7 +107,7 @@ def test_a_long_backlog_is_merged_in_bounded_bites_and_few_changes(between):
             assert len(files) <= MAX_FILES
             read += len(files)
             start, end = run.segments[0].start, run.segments[-1].end
-            merged = Segment(start, end, (f"{changes}-{number}",), level=run.level)
+            merged = ViewSegment(start, end, (f"{changes}-{number}",), level=run.level)
             version = version.spliced(merged)
     check_whole(version, Offsets((count, 0)))
     assert len(version.segments) < 3 * FAN_IN
@@ -130,7 +130,7 @@ def test_a_batch_is_cut_where_the_chain_can_be(moves, archived, may_lead):
     cut = cut_of(version, Offsets(archived), may_lead=may_lead)
     assert cut <= Offsets(archived)
     assert may_lead or cut in version.boundaries
-    spliced = version.spliced(Segment(version.base, cut, ("batch.parquet",), "batch"))
+    spliced = version.spliced(ViewSegment(version.base, cut, ("batch.parquet",), "batch"))
     check_whole(spliced, max(version.position, cut, key=lambda one: one - version.base))
 
 
@@ -152,11 +152,11 @@ def test_a_compaction_never_swallows_a_pinned_position(moves, pinned):
 def test_what_does_not_fit_is_refused():
     version = version_of([(2, 2), (2, 2)])
     with pytest.raises(ChainConflict):
-        version.appended(Segment(Offsets((1, 1)), Offsets((9, 9)), ()))
+        version.appended(ViewSegment(Offsets((1, 1)), Offsets((9, 9)), ()))
     with pytest.raises(ChainConflict):
-        version.spliced(Segment(Offsets((1, 1)), Offsets((4, 4)), ()))
+        version.spliced(ViewSegment(Offsets((1, 1)), Offsets((4, 4)), ()))
     with pytest.raises(ChainConflict):
-        version.spliced(Segment(Offsets((0, 0)), Offsets((3, 3)), ()))
+        version.spliced(ViewSegment(Offsets((0, 0)), Offsets((3, 3)), ()))
 
 
 def test_a_new_partition_begins_at_zero():
@@ -164,7 +164,7 @@ def test_a_new_partition_begins_at_zero():
     assert Offsets((3,)) <= Offsets((3, 7))
     assert Offsets((3, 7)) - Offsets((3,)) == 7
     version = Version(1, "f", "d", (), Offsets((5,)), 0, "i")
-    version.appended(Segment(Offsets((5, 0)), Offsets((6, 2)), ()))
+    version.appended(ViewSegment(Offsets((5, 0)), Offsets((6, 2)), ()))
 
 
 partitions = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=4)

@@ -6,7 +6,7 @@ import pytest
 
 from strom.pipelines import Stream, View, count
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.views.chain import Manifest, Segment, Version
+from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.continuation import continuation
 from strom.pipelines.views.fingerprints import fingerprint
 
@@ -14,13 +14,16 @@ STREAM = Stream("clicks", schema="page STRING", partitions=1)
 PRESENT = View(reads=STREAM, keys=["page"], measures={"n": count()}, name="pages")
 EARLIER = View(reads=STREAM, keys=["page"], measures={"views": count()}, name="pages")
 
-REFUSED = ("refused", r"View pages is not the one that version 1 was.*strom replay pages")
+REFUSED = (
+    "refused",
+    r"View pages differs from the definition that version 1 was.*strom replay pages",
+)
 RESUME = r"unfinished\. Resume it with: strom replay pages$"
-GOES_ON = r"^View pages goes on with version {} and its stored definition\. "
+GOES_ON = r"^View pages continues version {} with its stored definition\. "
 
 
 def version(number, view, state="ready", at=10):
-    segment = Segment(Offsets(), Offsets((at,)), ())
+    segment = ViewSegment(Offsets(), Offsets((at,)), ())
     return Version(number, fingerprint(view), "d", (), Offsets(), 0, "i", (segment,), state=state)
 
 
@@ -79,7 +82,7 @@ def manifest(*versions, active=None, previous=None):
             False,
             "continues",
             GOES_ON.format(1)
-            + r"Version 2 of the present definition is ready\..*strom views rollback pages --to 2$",
+            + r"Version 2 of the current definition is ready\..*strom views rollback pages --to 2$",
         ),
         (
             manifest(version(1, EARLIER, at=30), version(2, PRESENT), active=1),
@@ -92,7 +95,7 @@ def manifest(*versions, active=None, previous=None):
             manifest(version(1, EARLIER), version(2, PRESENT), active=1, previous=2),
             False,
             "continues",
-            r"^View pages was rolled back\. View pages goes on with version 1 and its stored def\w+\.$",
+            r"^View pages was rolled back\. View pages continues version 1 with its stored def\w+\.$",
         ),
         # Replayed by another definition, and the file changed back: that is no rollback.
         (

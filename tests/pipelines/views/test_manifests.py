@@ -8,7 +8,7 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.views.chain import Manifest, Segment, Version
+from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 
 
@@ -38,7 +38,7 @@ def test_changes_at_once_are_made_one_after_the_other(manifests):
             version = before.version(1)
             end = Offsets((version.position[0] + 1,))
             return before.with_version(
-                version.appended(Segment(version.position, end, (f"{number}",)))
+                version.appended(ViewSegment(version.position, end, (f"{number}",)))
             )
 
         Manifests(manifests.folder).change("v", "t", append)
@@ -50,9 +50,9 @@ def test_changes_at_once_are_made_one_after_the_other(manifests):
 
 def test_replaced_files_stay_for_a_while(manifests):
     old = written(manifests, "a.parquet")
-    spliced(manifests, Segment(Offsets(), Offsets((5,)), old))
+    spliced(manifests, ViewSegment(Offsets(), Offsets((5,)), old))
     new = written(manifests, "b.parquet")
-    spliced(manifests, Segment(Offsets(), Offsets((5,)), new, "batch"))
+    spliced(manifests, ViewSegment(Offsets(), Offsets((5,)), new, "batch"))
     assert manifests.sweep("v") == 0
     assert (manifests.view_folder("v") / old[0]).exists()
     assert manifests.sweep("v", grace_s=0) == 1
@@ -89,7 +89,7 @@ def test_a_half_written_manifest_is_nobodys(manifests):
 
 
 def test_an_unknown_view_is_told(manifests):
-    with pytest.raises(UserError, match="There is: v"):
+    with pytest.raises(UserError, match="Known views: v"):
         manifests.existing("w")
 
 
@@ -97,9 +97,9 @@ def test_nothing_is_left_of_what_spark_wrote_when_its_states_are_replaced(manife
     """Spark puts a marker and checksums beside its files; a row view would pile them up."""
     names = "part-0.parquet", ".part-0.parquet.crc", "_SUCCESS", "._SUCCESS.crc"
     (old, *_) = written(manifests, *(f"speed/a/{name}" for name in names))
-    spliced(manifests, Segment(Offsets(), Offsets((5,)), (old,)))
+    spliced(manifests, ViewSegment(Offsets(), Offsets((5,)), (old,)))
     new = written(manifests, "speed/b/part-0.parquet", "speed/b/_SUCCESS", "speed/c.parquet")
-    spliced(manifests, Segment(Offsets(), Offsets((5,)), new[:1], "batch"))
+    spliced(manifests, ViewSegment(Offsets(), Offsets((5,)), new[:1], "batch"))
     manifests.sweep("v")
     folder = manifests.view_folder("v") / "v1" / "speed"
     assert len(list((folder / "a").iterdir())) == len(names)

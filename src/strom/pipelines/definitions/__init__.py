@@ -1,1 +1,1 @@
-"""What a user writes down: streams, tables, views. Plain frozen values; nothing here needs Java."""
+"""What users define: streams, tables, views. Plain frozen values that need no Java."""

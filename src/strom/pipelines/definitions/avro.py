@@ -1,4 +1,4 @@
-"""Avro schemas as columns: which types Spark gives to what a schema says. No Java, no registry."""
+"""Avro schemas as columns: the Spark types of a schema. Needs neither Java nor a registry."""
 
 import json
 from collections.abc import Mapping
@@ -27,13 +27,14 @@ _LOGICAL = {
 
 
 def parse_avro(text: str) -> dict[str, Any]:
-    """A record schema from its JSON; UserError if it is none."""
+    """Parse a record schema; UserError if it is invalid."""
     try:
         schema = json.loads(text)
     except ValueError:
         raise UserError(
-            "The schema of an Avro stream is Avro's JSON, or 'registry': without the schema that they "
-            "were written with, such records cannot be read."
+            "The schema of an Avro stream must be Avro's JSON, or 'registry': Avro records "
+            "cannot be read "
+            "without the schema that they were written with."
         ) from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise UserError(
@@ -43,13 +44,13 @@ def parse_avro(text: str) -> dict[str, Any]:
 
 
 def avro_columns(text: str) -> dict[str, str]:
-    """The columns of a record schema, with their types in Spark's spelling."""
+    """The columns of a record schema, with Spark's types."""
     schema = parse_avro(text)
     return {field["name"]: kind for field, kind in _Types().fields(schema)}
 
 
 class _Types:
-    """Types by their names: a schema may use what it has defined before."""
+    """Named types: a schema may refer to those that it has defined before."""
 
     def __init__(self) -> None:
         self._named: dict[str, str | None] = {}
@@ -59,13 +60,13 @@ class _Types:
     ) -> list[tuple[Mapping[str, Any], str]]:
         """The fields of a record with their types."""
         namespace, name = _full_name(record, outer)
-        self._named[name] = None  # until its fields are known: who names it now, repeats itself
+        self._named[name] = None  # until its fields are known: a reference to it now is recursive
         fields = [(field, self.of(field["type"], namespace)) for field in record["fields"]]
         self._named[name] = _struct([(field["name"], kind) for field, kind in fields])
         return fields
 
     def of(self, schema: Any, namespace: str) -> str:
-        """The type of any schema."""
+        """The Spark type of any schema."""
         if isinstance(schema, str):
             return _PLAIN.get(schema) or self._by_name(schema, namespace)
         if isinstance(schema, list):
@@ -109,9 +110,9 @@ class _Types:
             if full in self._named:
                 found = self._named[full]
                 if found is None:
-                    raise UserError(f"{name} contains itself: Spark has no columns for that.")
+                    raise UserError(f"{name} is recursive, which Spark's types do not support.")
                 return found
-        raise UserError(f"The schema names {name}, and does not say what that is.")
+        raise UserError(f"The schema refers to {name}, which is not defined.")
 
 
 def _struct(fields: list[tuple[str, str]]) -> str:
@@ -119,7 +120,7 @@ def _struct(fields: list[tuple[str, str]]) -> str:
 
 
 def _full_name(schema: Mapping[str, Any], outer: str) -> tuple[str, str]:
-    """The namespace that holds inside, and the whole name."""
+    """The namespace inside the type, and its full name."""
     name = str(schema["name"])
     if "." in name:
         return name.rpartition(".")[0], name

@@ -1,4 +1,4 @@
-"""Where in the user's files a definition stands, so that every message can say it."""
+"""The location of a definition in the user's files, for messages."""
 
 import sys
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ _OWN_CODE = str(Path(__file__).resolve().parents[2])
 
 
 @dataclass(frozen=True)
-class Place:
-    """A line of a file."""
+class SourceLocation:
+    """A line of a user's file."""
 
     file: str
     line: int
@@ -20,33 +20,37 @@ class Place:
         return f"{_short(self.file)}:{self.line}"
 
 
-class DefinitionError(UserError):
-    """A definition that cannot be; the text begins with its place."""
+Place = SourceLocation
+"""The name until 0.1.1: pickled functions of stored definitions may refer to it."""
 
-    def __init__(self, place: Place | None, text: str) -> None:
+
+class DefinitionError(UserError):
+    """An invalid definition; the message starts with its location."""
+
+    def __init__(self, place: SourceLocation | None, text: str) -> None:
         super().__init__(f"{place}: {text}" if place else text)
         self.place = place
 
 
-def calling_place() -> Place | None:
-    """The nearest line outside of strom's own code that led here."""
-    frame = sys._getframe(1)  # the traceback module would read source files; this only looks
+def calling_place() -> SourceLocation | None:
+    """The nearest line outside strom's code in the call stack."""
+    frame = sys._getframe(1)  # the traceback module would read source files
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith((_OWN_CODE, "<")) and "dataclasses" not in file:
-            return Place(file, frame.f_lineno)
+            return SourceLocation(file, frame.f_lineno)
         if frame.f_back is None:
             break
         frame = frame.f_back
     return None
 
 
-def raised_at(error: Exception, definition: Place | None) -> Place | None:
-    """The innermost line of the definition's own file that an error passed through."""
+def raised_at(error: Exception, definition: SourceLocation | None) -> SourceLocation | None:
+    """The innermost line of the definition's file in an error's traceback."""
     found, trace = definition, error.__traceback__
     while trace is not None and definition is not None:
         if trace.tb_frame.f_code.co_filename == definition.file:
-            found = Place(definition.file, trace.tb_lineno)
+            found = SourceLocation(definition.file, trace.tb_lineno)
         trace = trace.tb_next
     return found
 

@@ -1,4 +1,4 @@
-"""Single streams and views in SQL: they become the same values as those written in Python.
+"""Single streams and views in SQL, translated to the same values as those defined in Python.
 
 CREATE STREAM clicks (user STRING, page STRING, at TIMESTAMP) WITH (topic = 'clicks', time = 'at');
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 from strom.model.errors import UserError
 from strom.pipelines import measures
 from strom.pipelines.definitions.keys import Window, window
-from strom.pipelines.definitions.place import DefinitionError, Place
+from strom.pipelines.definitions.place import DefinitionError, SourceLocation
 from strom.pipelines.definitions.sql_checks import (
     check_clauses,
     check_expression,
@@ -36,8 +36,8 @@ from strom.pipelines.definitions.view import Key, View
 if TYPE_CHECKING:
     from sqlglot import exp
 
-# Words of SQL's own, which a parser would take for clauses, or for functions with other arguments; texts
-# and quoted names stay as they are.
+# Words that the parser would take for clauses, or for functions with other arguments; strings and quoted
+# names are not changed.
 _RENAMED = re.compile(
     r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|\b(window|rollup|first|last)(?=\s*\()",
     re.IGNORECASE | re.DOTALL,
@@ -60,13 +60,13 @@ _STREAM_OPTIONS = {
 
 @dataclass(frozen=True)
 class _Function:
-    """A measure as it is called in SQL."""
+    """A measure as an SQL function."""
 
     make: Callable[..., Any]
     further: tuple[str, ...] = ()
-    """The names that arguments after the column have in Python."""
+    """The Python names of the arguments after the column."""
     optional: bool = False
-    """Whether those may be left out."""
+    """Whether these arguments are optional."""
 
 
 _MEASURES = {
@@ -92,11 +92,11 @@ _MEASURES = {
 }
 
 
-def stream_of(name: str, schema: str | None, options: str | None, place: Place) -> Stream:
-    """A stream of the parts of its statement."""
+def stream_of(name: str, schema: str | None, options: str | None, place: SourceLocation) -> Stream:
+    """The stream of a CREATE STREAM statement."""
     given = _options(options or "")
     if schema and "schema" in given:
-        raise UserError("The stream has its columns twice: in parentheses, and as an option.")
+        raise UserError("The columns are given twice: in parentheses, and as an option.")
     return Stream(
         given.get("topic", name),
         schema=(schema or given.get("schema") or "").strip(),
@@ -111,28 +111,28 @@ def stream_of(name: str, schema: str | None, options: str | None, place: Place) 
 
 
 def _options(text: str) -> dict[str, str]:
-    """The options of WITH; UserError for whatever is none."""
+    """The options of WITH; UserError if they are invalid."""
     given: dict[str, str] = {}
     at = 0
     while text[at:].strip():
         found = _OPTION.match(text, at)
         if found is None:
-            raise UserError(f"WITH ({text[at:].strip()}) is not understood: write name = 'value'.")
+            raise UserError(f"WITH ({text[at:].strip()}) is invalid: use name = 'value'.")
         name, at = found[1].lower(), found.end()
         if name not in _STREAM_OPTIONS:
             known = ", ".join(sorted(_STREAM_OPTIONS))
-            raise UserError(f"A stream has no option {name}: {known}.")
+            raise UserError(f"Unknown option {name} of a stream. Options: {known}.")
         if name in given:
-            raise UserError(f"The option {name} is there twice.")
+            raise UserError(f"The option {name} is given twice.")
         if (name in _NUMBERS) != (found[3] is not None):
-            kind = "a number" if name in _NUMBERS else "a text in quotes"
-            raise UserError(f"The option {name} is {kind}.")
+            kind = "a number" if name in _NUMBERS else "a string in quotes"
+            raise UserError(f"The option {name} must be {kind}.")
         given[name] = found[3] or found[2].replace("''", "'")
     return given
 
 
-def parse_select(select: str, place: Place) -> "exp.Select":
-    """The SELECT of a view; DefinitionError with its line if it is none."""
+def parse_select(select: str, place: SourceLocation) -> "exp.Select":
+    """Parse the SELECT of a view; DefinitionError with its line if it is invalid."""
     import sqlglot
     from sqlglot import exp
 
@@ -143,11 +143,13 @@ def parse_select(select: str, place: Place) -> "exp.Select":
         first = error.errors[0] if error.errors else {}
         line = place.line + int(first.get("line") or 1) - 1
         told = str(first.get("description") or error)
-        raise DefinitionError(Place(place.file, line), told) from None
+        raise DefinitionError(SourceLocation(place.file, line), told) from None
     except sqlglot.errors.TokenError:
-        raise DefinitionError(place, "A text or a name that begins here does not end.") from None
+        raise DefinitionError(
+            place, "A string or quoted name that starts here is not closed."
+        ) from None
     if not isinstance(tree, exp.Select):
-        raise UserError("A view is a SELECT.")
+        raise UserError("A view must be a SELECT.")
     keep_formats(tree)
     check_nothing_dropped(text, tree)
     check_clauses(tree)
@@ -160,8 +162,8 @@ def source_name(tree: "exp.Select") -> str:
     return source.this.name if source is not None else ""
 
 
-def view_of(name: str, tree: "exp.Select", reads: Stream | View, place: Place) -> View:
-    """The view of a SELECT."""
+def view_of(name: str, tree: "exp.Select", reads: Stream | View, place: SourceLocation) -> View:
+    """The view that a SELECT defines."""
     without_qualifiers(tree)
     where = tree.args["where"].this if tree.args.get("where") else None
     if where is not None:
@@ -172,17 +174,20 @@ def view_of(name: str, tree: "exp.Select", reads: Stream | View, place: Place) -
 
 
 def _filtered(
-    reads: Stream | View, where: "exp.Expr | None", columns: Mapping[str, Any], place: Place
+    reads: Stream | View,
+    where: "exp.Expr | None",
+    columns: Mapping[str, Any],
+    place: SourceLocation,
 ) -> tuple[Stream | View, str | None]:
-    """WHERE sees columns as they were read, whatever SELECT calls by the same names."""
+    """WHERE refers to the columns of the source, even if SELECT uses the same names."""
     if where is None:
         return reads, None
     text = where.sql(dialect="spark")
     if isinstance(reads, View) and not reads.appends:
         if shadowed := sorted(names_in(where) & set(columns)):
             raise UserError(
-                f"WHERE reads {shadowed[0]}, and SELECT gives that name to something else: choose "
-                "another name there."
+                f"WHERE reads {shadowed[0]}, but SELECT gives that name to another expression: "
+                "choose another name in SELECT."
             )
         return reads, text
     if not columns:
@@ -191,7 +196,11 @@ def _filtered(
 
 
 def _rows(
-    name: str, tree: "exp.Select", reads: Stream | View, where: "exp.Expr | None", place: Place
+    name: str,
+    tree: "exp.Select",
+    reads: Stream | View,
+    where: "exp.Expr | None",
+    place: SourceLocation,
 ) -> View:
     """A view without measures."""
     names: list[str] = []
@@ -213,26 +222,28 @@ def _rows(
 
 
 def _aggregate(
-    name: str, tree: "exp.Select", reads: Stream | View, where: "exp.Expr | None", place: Place
+    name: str,
+    tree: "exp.Select",
+    reads: Stream | View,
+    where: "exp.Expr | None",
+    place: SourceLocation,
 ) -> View:
     """A view with keys and measures."""
     measured = {_name_of(one): one.unalias() for one in tree.expressions if _is_measure(one)}
     keys, columns = _keys(tree)
     _check_names([_name_of(one) for one in tree.expressions if not _is_window(one)])
     if (time := reads.time if isinstance(reads, View) else reads.event_time) in columns:
-        raise UserError(
-            f"{time} is the time by which windows are made: choose another name in SELECT."
-        )
+        raise UserError(f"{time} is the time column of the windows: choose another name in SELECT.")
     known = _known(reads)
     made = {one: columns[one].sql(dialect="spark") for one in in_order(columns, known)}
-    # Measures, too, see columns as they were read.
+    # Measures refer to the columns of the source, too.
     shadowed = {
         one: f"{one}_as_read"
         for one in sorted(set(columns) & _read_by(measured.values()))
         if known is None or one in known
     }
     if taken := set(shadowed.values()) & {*(known or ()), *made, *measured}:
-        raise UserError(f"There is a column {taken.pop()} already: choose another name in SELECT.")
+        raise UserError(f"The column {taken.pop()} exists already: choose another name in SELECT.")
     made = {new: one for one, new in shadowed.items()} | made
     found = {one: _measure(renamed(call, shadowed)) for one, call in measured.items()}
     reads, text = _filtered(reads, where, columns, place)
@@ -242,7 +253,7 @@ def _aggregate(
 
 
 def _keys(tree: "exp.Select") -> tuple[list[Key], dict[str, "exp.Expr"]]:
-    """What is grouped by, and the columns to be made for it."""
+    """The keys, and the columns to compute for them."""
     group = tree.args["group"].expressions if tree.args.get("group") else []
     selected: dict[str, Any] = {}
     for one in tree.expressions:
@@ -258,7 +269,9 @@ def _keys(tree: "exp.Select") -> tuple[list[Key], dict[str, "exp.Expr"]]:
         if one is None and (aliased := aliases.get(key.sql())) is not None:
             one = selected.pop(aliased.unalias().sql(), None)
         if one is None:
-            raise UserError(f"{_as_written(key)} is grouped by, and must be selected too, once.")
+            raise UserError(
+                f"{_as_written(key)} is in GROUP BY, and must be selected exactly once."
+            )
         keys.append(_key(one, columns))
     if selected:
         other = _as_written(next(iter(selected.values())))
@@ -279,7 +292,7 @@ def _key(one: "exp.Expr", columns: dict[str, "exp.Expr"]) -> Key:
 
 
 def _texts(call: "exp.Expr") -> list[str]:
-    """The arguments of window(): one or two time spans."""
+    """The arguments of window(): one or two durations."""
     from sqlglot import exp
 
     arguments = _arguments(call)
@@ -287,14 +300,14 @@ def _texts(call: "exp.Expr") -> list[str]:
         isinstance(one, exp.Literal) and one.is_string for one in arguments
     ):
         raise UserError(
-            f"{_as_written(call)}: a window has a length, and perhaps a step, as in "
+            f"{_as_written(call)}: a window has a length and an optional step, as in "
             "window('1 hour', '5 minutes')."
         )
     return [str(one.name) for one in arguments]
 
 
 def _measure(call: "exp.Expr") -> measures.Measure:
-    """The measure of a call; UserError if it says more than a measure can."""
+    """The measure of a function call; UserError if it is invalid."""
     from sqlglot import exp
 
     check_measure(call)
@@ -306,14 +319,14 @@ def _measure(call: "exp.Expr") -> measures.Measure:
     fewest = 1 if known.optional else 1 + len(known.further)
     if not fewest <= len(arguments) <= 1 + len(known.further):
         more = "".join(f", {name}" for name in known.further)
-        raise UserError(f"{written}: its arguments are (column{more}).")
+        raise UserError(f"{written}: the arguments must be (column{more}).")
     column, *rest = arguments
     values = {
         name: one.sql(dialect="spark") if name == "by" else _number(one, written)
         for name, one in zip(known.further, rest, strict=False)
     }
     if any(isinstance(one, exp.Boolean) for one in rest):
-        raise UserError(f"{written}: the second argument is the column to order by.")
+        raise UserError(f"{written}: the second argument must be the column to order by.")
     return cast("measures.Measure", known.make(column.sql(dialect="spark"), **values))
 
 
@@ -323,12 +336,10 @@ def _count(call: "exp.Expr", arguments: list[Any], written: str) -> measures.Mea
     if isinstance(call.this, exp.Distinct):
         of = call.this.expressions
         if len(of) != 1 or call.this.args.get("on") or len(arguments) != 1:
-            raise UserError(
-                f"{written} counts several columns: count one, such as a struct of them."
-            )
+            raise UserError(f"{written} has several columns: count one, such as a struct of them.")
         return measures.distinct(of[0].sql(dialect="spark"), exact=True)
     if len(arguments) != 1:
-        raise UserError(f"{written}: count has one argument.")
+        raise UserError(f"{written}: count takes one argument.")
     if isinstance(arguments[0], exp.Star):
         return measures.count()
     return measures.count(arguments[0].sql(dialect="spark"))
@@ -347,7 +358,7 @@ def _read_by(calls: Iterable["exp.Expr"]) -> set[str]:
 
 
 def _known(reads: Stream | View) -> set[str] | None:
-    """The columns that a SELECT can read; None where only Spark can tell."""
+    """The columns that a SELECT can read; None if only Spark knows them."""
     if isinstance(reads, Stream):
         return set(reads.columns) if reads.resolved else None
     columns = reads.known_columns if reads.appends else reads.key_columns
@@ -364,7 +375,7 @@ def _is_window(one: "exp.Expr") -> bool:
 
 
 def _is_measure(one: "exp.Expr") -> bool:
-    """Whether a part of SELECT is a measure, or one with additions that measures do not have."""
+    """Whether an item of SELECT is a measure, possibly with unsupported additions."""
     from sqlglot import exp
 
     call = one.unalias()
@@ -398,5 +409,5 @@ def _as_written(one: "exp.Expr") -> str:
 def _name_of(one: "exp.Expr") -> str:
     name = one.alias_or_name
     if not name or not is_plain_name(name):
-        raise UserError(f"{_as_written(one)} needs a name: … AS name.")
+        raise UserError(f"{_as_written(one)} needs a name: add AS name.")
     return name

@@ -1,7 +1,7 @@
-"""What a view's SELECT may consist of: whatever would be passed over in silence is refused.
+"""Validates the SELECT of a view: everything that would be silently ignored is rejected.
 
-Only the parts that a translation looks at are on the lists here; a parser that learns a new clause does
-not make views mean something else.
+The lists contain only what the translation reads, so that a new clause of the parser cannot change the
+meaning of views.
 """
 
 import re
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 _CLAUSES = {"expressions", "from_", "from", "where", "group"}
 _NOT_A_FOLD = (
-    "has no place in a view: it is no fold over single records. Use it in a query over the view; join "
-    "with tables in Python's `prepare`."
+    "is not supported in a view, because it is not a fold over single records. Use it in a query "
+    "over the "
+    "view; join with tables in Python's `prepare`."
 )
 _UNITS = {
     "microsecond",
@@ -32,16 +33,16 @@ _UNITS = {
     "quarter",
     "year",
 }
-"""Words that a parser keeps in the choice of a function."""
+"""Words that the parser keeps in the choice of a function."""
 _WORDS = {"VAR", "STRING", "NUMBER", "IDENTIFIER"}
 _TIME_ZONE = re.compile(r"\bAT\s+TIME\s+ZONE\b", re.IGNORECASE)
-"""Becomes a function."""
+"""Tokens that become functions."""
 _FRACTION = re.compile(r"^0\.(?=\d+$)")
-"""The tokenizer takes .5 for a dot and a number, and it is written as 0.5."""
+"""The tokenizer splits .5 into a dot and a number, which is printed as 0.5."""
 
 
 def check_clauses(tree: "exp.Select") -> None:
-    """Raise UserError for a clause, or a part of one, that a view does not have."""
+    """Raise UserError for an unsupported clause, or part of one."""
     from sqlglot import exp
 
     for clause, value in tree.args.items():
@@ -64,29 +65,27 @@ def _check_source(source: "exp.Expr") -> None:
 
     if not isinstance(source, exp.Table):
         raise UserError(
-            f"A view reads one stream or view by its name, and not {source.sql(dialect='spark')}."
+            f"A view must read one stream or view by its name, not {source.sql(dialect='spark')}."
         )
     extra = [part for part, value in source.args.items() if value and part not in {"this", "alias"}]
     alias = source.args.get("alias")
     if extra or (alias and alias.args.get("columns")):
         raise UserError(
-            f"FROM {source.sql(dialect='spark')} says more than a name, and a view cannot do that: "
-            "read one stream or view."
+            f"FROM {source.sql(dialect='spark')} is not supported in a view: "
+            "read one stream or view by its name."
         )
 
 
 def check_nothing_dropped(text: str, tree: "exp.Select") -> None:
-    """Raise UserError if the parser has left out a name or a value: it does so for some arguments."""
+    """Raise UserError if the parser has dropped a name or a value, as it does for some arguments."""
     missing = _words(text) - _words(tree.sql(dialect="spark")) - _defaults(tree)
     if missing:
         word = next(iter(missing))
-        raise UserError(
-            f"{word!r} is not understood where it stands. Write the expression differently."
-        )
+        raise UserError(f"{word!r} is not supported here. Rewrite the expression.")
 
 
 def keep_formats(tree: "exp.Select") -> None:
-    """Let TO_DATE keep the format 'yyyy-MM-dd': without one, Spark accepts other texts too."""
+    """Make TO_DATE keep the format 'yyyy-MM-dd': without one, Spark accepts other formats too."""
     from sqlglot import exp
 
     for call in list(tree.find_all(exp.TsOrDsToDate)):
@@ -98,7 +97,7 @@ def keep_formats(tree: "exp.Select") -> None:
 
 
 def _defaults(tree: "exp.Select") -> Counter[str]:
-    """Values that are written no more because they are the defaults of their functions."""
+    """Values that are omitted because they are the defaults of their functions."""
     from sqlglot import exp
 
     values: Counter[str] = Counter()
@@ -112,7 +111,7 @@ def _defaults(tree: "exp.Select") -> Counter[str]:
 
 
 def check_expression(one: "exp.Expr") -> None:
-    """Raise UserError if an expression of a row has measures, windows or subqueries in it."""
+    """Raise UserError if a row's expression contains measures, windows or subqueries."""
     from sqlglot import exp
 
     for part in one.walk():
@@ -122,39 +121,40 @@ def check_expression(one: "exp.Expr") -> None:
             )
         if isinstance(part, exp.AggFunc | exp.Window | exp.Filter | exp.WithinGroup):
             raise UserError(
-                f"{_shown(part)} stands inside an expression, or is no measure of a view. Give each "
-                "measure a name of its own, and compute with them in a query over the view."
+                f"{_shown(part)} is inside an expression, or is not a measure. Name each measure "
+                "by itself, "
+                "and compute with them in a query over the view."
             )
 
 
 def check_measure(call: "exp.Expr") -> None:
-    """Raise UserError if a measure has an addition that none has."""
+    """Raise UserError for an unsupported addition to a measure."""
     from sqlglot import exp
 
     if not isinstance(call, exp.Func):
         raise UserError(
-            f"{_shown(call)}: a measure has no FILTER, OVER or NULLS. Use CASE WHEN … END in its "
+            f"{_shown(call)}: a measure has no FILTER, OVER or NULLS. Use CASE WHEN … END in the "
             "argument."
         )
     for part in call.walk():
         inner = part is not call
         if isinstance(part, exp.Distinct) and not isinstance(call, exp.Count):
-            raise UserError(f"{_shown(call)}: DISTINCT is for count only.")
+            raise UserError(f"{_shown(call)}: DISTINCT is supported for count only.")
         if inner and isinstance(part, exp.Query | exp.Subquery | exp.AggFunc | exp.Window):
-            raise UserError(f"{_shown(call)}: a measure is made of the columns of single rows.")
+            raise UserError(f"{_shown(call)}: the argument of a measure must not contain measures.")
 
 
 def check_star(one: "exp.Expr") -> None:
-    """Raise UserError for a star with EXCEPT and the like, or one of a column."""
+    """Raise UserError for a star with EXCEPT and the like, or of a column."""
     from sqlglot import exp
 
     star = one.this if isinstance(one, exp.Column) else one
     if one.args.get("table") or any(star.args.values()):
-        raise UserError(f"{one.sql(dialect='spark')} says more than *: name the columns.")
+        raise UserError(f"{one.sql(dialect='spark')} is not supported: list the columns.")
 
 
 def without_qualifiers(tree: "exp.Select") -> None:
-    """Take the source's name, or its alias, away from columns: there is only one source."""
+    """Remove the source's name, or its alias, from columns: there is only one source."""
     from sqlglot import exp
 
     source = tree.args.get("from_") or tree.args.get("from")
@@ -167,12 +167,12 @@ def names_in(one: "exp.Expr") -> set[str]:
     """The columns that an expression reads."""
     from sqlglot import exp
 
-    # Of payload.field, the column is payload; a parser takes it for a table.
+    # In payload.field the column is payload; the parser takes it for a table.
     return {(column.parts[0]).name for column in one.find_all(exp.Column)}
 
 
 def renamed(one: "exp.Expr", names: Mapping[str, str]) -> "exp.Expr":
-    """An expression with other columns."""
+    """An expression with renamed columns."""
     from sqlglot import exp
 
     made = one.copy()
@@ -184,10 +184,10 @@ def renamed(one: "exp.Expr", names: Mapping[str, str]) -> "exp.Expr":
 
 
 def in_order(columns: Mapping[str, "exp.Expr"], known: set[str] | None) -> list[str]:
-    """The order in which columns can be made one after the other, so that all mean what SQL says.
+    """An order in which the columns can be computed with SQL's semantics.
 
-    A name that the source has stands for the source's column in all of SELECT; another one for what
-    SELECT gives that name to.
+    A name of the source refers to the source's column in all of SELECT; another one to the expression
+    that SELECT gives that name.
     """
     after: dict[str, set[str]] = {name: set() for name in columns}
     written = list(columns)
@@ -196,8 +196,9 @@ def in_order(columns: Mapping[str, "exp.Expr"], known: set[str] | None) -> list[
             earlier = written.index(other) < written.index(name)
             if known is None and earlier:
                 raise UserError(
-                    f"{name} reads {other}, which may be the column that was read or the one that SELECT "
-                    "makes: choose another name."
+                    f"{name} reads {other}, which is ambiguous: a column of the source, or the "
+                    "one that SELECT "
+                    "computes. Choose another name."
                 )
             if known is None or other in known:
                 after[other].add(name)
@@ -208,13 +209,13 @@ def in_order(columns: Mapping[str, "exp.Expr"], known: set[str] | None) -> list[
         free = [name for name in columns if name not in order and after[name] <= set(order)]
         if not free:
             waiting = ", ".join(name for name in columns if name not in order)
-            raise UserError(f"{waiting} are read in one another's place: choose other names.")
+            raise UserError(f"{waiting} refer to each other's old values: choose other names.")
         order.append(free[0])
     return order
 
 
 def _words(text: str) -> Counter[str]:
-    """Names and values, with how often they stand there; names of functions may be others."""
+    """Names and values with their counts; names of functions may differ."""
     import sqlglot
 
     text = _TIME_ZONE.sub(" ", text)

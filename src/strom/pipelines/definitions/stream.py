@@ -7,21 +7,21 @@ from typing import Literal, get_args
 from strom.model.errors import ApiError, UserError
 from strom.model.topics import check_topic_name
 from strom.pipelines.definitions.avro import avro_columns
-from strom.pipelines.definitions.place import DefinitionError, Place, calling_place
+from strom.pipelines.definitions.place import DefinitionError, SourceLocation, calling_place
 from strom.pipelines.definitions.types import parse_schema
 
 Format = Literal["json", "csv", "avro", "string", "raw"]
 FROM_REGISTRY = "registry"
-"""In place of a schema: the one that the registry has."""
+"""In place of a schema: the one in the registry."""
 RECORD_TIME = "_timestamp"
-"""The time that Kafka itself gives a record: the event time of a stream that names none."""
+"""Kafka's timestamp of a record: the event time of a stream without a time column."""
 RECORD_COLUMNS: Mapping[str, str] = {
     "_key": "binary",
     "_partition": "int",
     "_offset": "bigint",
     RECORD_TIME: "timestamp",
 }
-"""Columns that every stream has besides its schema."""
+"""The columns that every stream has besides its schema."""
 _FIXED_SCHEMAS = {"string": "value STRING", "raw": "value BINARY"}
 
 
@@ -29,47 +29,50 @@ _FIXED_SCHEMAS = {"string": "value STRING", "raw": "value BINARY"}
 class Stream:
     """Records of a topic, read as rows.
 
-    What does not fit the schema, or has no event time, goes to the dead letter topic and is counted.
+    Records that do not match the schema, or have no event time, go to the dead letter topic and are
+    counted.
     """
 
     topic: str
     schema: str = ""
-    """Columns as DDL; of an Avro stream its schema in Avro's JSON, or `registry`."""
+    """The columns as DDL; for an Avro stream its schema in Avro's JSON, or `registry`."""
     time: str | None = None
     format: Format = "json"
     dead_letters: str | None = None
-    """The topic for what is malformed; `TOPIC.dead` unless named."""
+    """The topic for malformed records; `TOPIC.dead` by default."""
     partitions: int = 3
-    """With how many partitions the embedded broker creates the topic."""
+    """The number of partitions with which the embedded broker creates the topic."""
     subject: str | None = None
-    """The registry's name for the schemas of this stream; `TOPIC-value` unless named."""
+    """The registry's subject of this stream; `TOPIC-value` by default."""
     version: int | None = None
-    """Which of them rows are read as; the latest one unless named."""
+    """The version of the subject that rows are read as; the latest by default."""
     registry: str | None = None
-    """The registry whose schema ids stand before each record; from `strom.toml` unless named."""
-    place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
+    """The registry of the schema ids in the records; by default that of `strom.toml`."""
+    place: SourceLocation | None = field(default_factory=calling_place, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.format not in get_args(Format):
             known = ", ".join(get_args(Format))
-            raise DefinitionError(self.place, f"There is no format {self.format!r}: {known}.")
+            raise DefinitionError(
+                self.place, f"Unknown format {self.format!r}: use one of {known}."
+            )
         self._check_topics()
         fixed = _FIXED_SCHEMAS.get(self.format)
         if fixed and self.schema:
             raise DefinitionError(
-                self.place, f"Format {self.format} has the one column `{fixed}`: leave out schema."
+                self.place, f"Format {self.format} has the single column `{fixed}`: omit schema."
             )
         if not fixed and not self.schema:
             raise DefinitionError(
-                self.place, f"Stream {self.topic!r} has no schema, as in: user STRING, ms INT"
+                self.place, f"Stream {self.topic!r} has no schema, such as: user STRING, ms INT"
             )
         if self.format != "avro" and (self.registry or self.version or self.subject):
             raise DefinitionError(
                 self.place,
-                f"Only Avro streams have a registry, and {self.topic!r} is {self.format}.",
+                f"Only Avro streams have a registry, but {self.topic!r} is {self.format}.",
             )
         if not self.resolved:
-            return  # checked again when the registry has told the schema
+            return  # checked again when the registry has returned the schema
         columns = self.columns
         if self.time is not None and columns.get(self.time) not in {"timestamp", "timestamp_ntz"}:
             has = f"is {columns[self.time]}" if self.time in columns else "is not in its schema"
@@ -83,18 +86,20 @@ class Stream:
             try:
                 check_topic_name(topic)
             except ApiError as error:
-                raise DefinitionError(self.place, f"{topic!r} is no topic: {error}") from None
+                raise DefinitionError(
+                    self.place, f"Invalid topic name {topic!r}: {error}"
+                ) from None
         if self.dead_letter_topic == self.topic:
             raise DefinitionError(
                 self.place,
-                f"Dead letters of {self.topic!r} would go round in a circle; name another.",
+                f"The dead letter topic must not be the topic itself: {self.topic!r}.",
             )
         if self.partitions < 1:
             raise DefinitionError(self.place, f"Topic {self.topic!r} needs at least one partition.")
 
     @property
     def columns(self) -> dict[str, str]:
-        """The columns of the rows with their types, those of the record included."""
+        """The columns of the rows with their types, including those of the record."""
         try:
             if self.format == "avro":
                 return {**avro_columns(self.schema), **RECORD_COLUMNS}
@@ -104,32 +109,32 @@ class Stream:
 
     @property
     def resolved(self) -> bool:
-        """Whether the columns are known; if not, the registry must be asked first."""
+        """Whether the columns are known; if not, the registry is needed first."""
         return not (self.format == "avro" and self.schema == FROM_REGISTRY)
 
     @property
     def value_subject(self) -> str:
-        """The registry's name for the schemas of this stream."""
+        """The registry's subject of this stream."""
         return self.subject or f"{self.topic}-value"
 
     @property
     def ddl(self) -> str:
-        """The schema as DDL."""
+        """The schema of the stream as DDL."""
         return _FIXED_SCHEMAS.get(self.format, self.schema)
 
     @property
     def event_time(self) -> str:
-        """The column that says when something happened."""
+        """The column with the event time."""
         return self.time or RECORD_TIME
 
     @property
     def dead_letter_topic(self) -> str:
-        """Where malformed records go."""
+        """The topic for malformed records."""
         return self.dead_letters or f"{self.topic}.dead"
 
     @property
     def dead_letter_view(self) -> str:
-        """The view in which malformed records can be queried."""
+        """The name of the view of malformed records."""
         return f"{self.topic}_dead_letters".replace(".", "_").replace("-", "_")
 
 
@@ -141,16 +146,16 @@ class Table:
     schema: str = ""
     format: Literal["csv", "json", "parquet"] = "csv"
     content: str = ""
-    """A hash of its files; a version of a view reads those that it was made with."""
+    """A hash of its files; a version of a view reads the files that it was computed with."""
     copy: str = field(default="", compare=False, repr=False)
-    """Where files of that content are kept."""
-    place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
+    """The path of a copy of these files."""
+    place: SourceLocation | None = field(default_factory=calling_place, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.format != "parquet" and not self.schema:
             raise DefinitionError(
                 self.place,
-                f"Table {self.path!r} has no schema; only Parquet files bring their own.",
+                f"Table {self.path!r} has no schema; only Parquet files contain one.",
             )
         if self.schema:
             try:

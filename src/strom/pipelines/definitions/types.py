@@ -1,4 +1,4 @@
-"""Schemas as DDL (`user STRING, ms INT`), read without Java, with types in Spark's own spelling."""
+"""Schemas as DDL (`user STRING, ms INT`), parsed without Java, with Spark's type names."""
 
 import functools
 import re
@@ -28,17 +28,17 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 def is_decimal(type_name: str) -> bool:
-    """Whether this is a decimal of any precision."""
+    """Whether the type is a decimal of any precision."""
     return type_name.startswith("decimal")
 
 
 def is_number(type_name: str) -> bool:
-    """Whether sums can be made of it."""
+    """Whether the type can be summed."""
     return type_name in INTEGERS or type_name in FLOATS or is_decimal(type_name)
 
 
 def is_plain_name(text: str) -> bool:
-    """Whether a text is a column's name, and not an expression."""
+    """Whether a text is a column's name rather than an expression."""
     return _NAME.fullmatch(text) is not None or text in {
         "_offset",
         "_partition",
@@ -49,7 +49,7 @@ def is_plain_name(text: str) -> bool:
 
 @functools.cache
 def parse_schema(ddl: str) -> Mapping[str, str]:
-    """The columns of a DDL text with their types; UserError says what is wrong with it."""
+    """The columns of a DDL text with their types; UserError if it is invalid."""
     import sqlglot
     from sqlglot import exp
 
@@ -57,7 +57,7 @@ def parse_schema(ddl: str) -> Mapping[str, str]:
         table = sqlglot.parse_one(f"CREATE TABLE t ({ddl})", dialect="spark")
     except sqlglot.errors.SqlglotError:
         raise UserError(
-            f"{ddl!r} is not a schema. It looks like: user STRING, ms INT, at TIMESTAMP"
+            f"{ddl!r} is not a schema. Example: user STRING, ms INT, at TIMESTAMP"
         ) from None
     columns: dict[str, str] = {}
     for column in table.find_all(exp.ColumnDef):
@@ -66,7 +66,9 @@ def parse_schema(ddl: str) -> Mapping[str, str]:
         if column.kind is None:
             raise UserError(f"Column {column.name} of the schema {ddl!r} has no type.")
         if not _NAME.fullmatch(column.name):
-            raise UserError(f"{column.name!r} is not a column name: letters, digits and _ only.")
+            raise UserError(
+                f"{column.name!r} is not a valid column name: use letters, digits and _ only."
+            )
         if column.name in columns:
             raise UserError(f"The schema has column {column.name} twice.")
         columns[column.name] = spark_spelling(column.kind.sql(dialect="spark"))

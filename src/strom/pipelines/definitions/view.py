@@ -1,11 +1,11 @@
-"""A view: a fold over a stream. Written once; batch, speed and replay all run this one value."""
+"""A view: a fold over a stream. Batch, speed and replay all run this one definition."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Optional, Union
 
 from strom.pipelines.definitions.keys import Window
-from strom.pipelines.definitions.place import DefinitionError, Place, calling_place
+from strom.pipelines.definitions.place import DefinitionError, SourceLocation, calling_place
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.types import is_plain_name
 from strom.pipelines.measures.measure import Measure
@@ -23,14 +23,14 @@ Prepare = Callable[..., "DataFrame"]
 class View:
     """Measures by keys over a stream, or, without measures, the prepared rows themselves.
 
-    `columns` (new columns as SQL), then `where` (SQL), `prepare` (any row-level PySpark) and `select`
-    (the columns that stay) make the rows. `prepare` gets the rows, and each of `tables` by its name.
+    `columns` (new columns as SQL), then `where` (SQL), `prepare` (row-level PySpark) and `select` (the
+    columns to keep) make the rows. `prepare` gets the rows, and each of `tables` by its name.
 
-    A view that reads a view without measures sees that one's rows. One that reads a view with measures
-    sees its groups, by their keys alone, and merges their states further: its measures are rollups.
+    A view that reads a view without measures sees its rows. One that reads a view with measures sees
+    its groups, by their keys alone, and merges their states further: its measures are rollups.
 
-    Expectations are conditions in SQL by name. A row for which one does not hold stays and is counted
-    (`expect`), is counted and left out (`expect_or_drop`), or ends the work (`expect_or_fail`).
+    Expectations are named conditions in SQL. A row that violates one is kept and counted (`expect`),
+    counted and dropped (`expect_or_drop`), or fails the view (`expect_or_fail`).
     """
 
     reads: Union[Stream, "View"]
@@ -45,7 +45,7 @@ class View:
     expect_or_drop: Mapping[str, str] = field(default_factory=dict)
     expect_or_fail: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
-    place: Place | None = field(default_factory=calling_place, compare=False, repr=False)
+    place: SourceLocation | None = field(default_factory=calling_place, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for attribute in ("keys", "select"):
@@ -56,7 +56,7 @@ class View:
 
     @property
     def stream(self) -> Stream:
-        """The stream at the very beginning."""
+        """The stream that the view is based on, directly or through other views."""
         return self.reads if isinstance(self.reads, Stream) else self.reads.stream
 
     @property
@@ -68,12 +68,15 @@ class View:
 
     @property
     def rolls_up(self) -> Optional["View"]:
-        """The view with measures that this one reads."""
+        """The view with measures that this one reads, if any."""
         return self.reads if isinstance(self.reads, View) and not self.reads.appends else None
 
     @property
     def folded(self) -> dict[str, Measure]:
-        """The measures over the records themselves: a rollup is the measure that it rolls up."""
+        """The measures over the records themselves.
+
+        A rollup is replaced by the measure that it rolls up.
+        """
         if self.rolls_up is None:
             return dict(self.measures)
         upstream = self.rolls_up.folded
@@ -83,14 +86,14 @@ class View:
 
     @property
     def time(self) -> str | None:
-        """The column that windows look at: the event time, or the windows of the view that is read."""
+        """The time column of windows: the event time, or the windows of the view that is read."""
         if self.rolls_up is None:
             return self.stream.event_time
         return self.rolls_up.span.name if self.rolls_up.span else None
 
     @property
     def span(self) -> Window | None:
-        """The window that a group of this view stands for, its own or one that it has kept as a key."""
+        """The window of a group of this view, its own or one that it has kept as a key."""
         if self.windows:
             return self.windows[0]
         upstream = self.rolls_up.span if self.rolls_up else None
@@ -98,7 +101,7 @@ class View:
 
     @property
     def appends(self) -> bool:
-        """Whether this is a table of rows, without aggregation."""
+        """Whether the view is a table of rows, without aggregation."""
         return not self.measures
 
     @property
@@ -108,12 +111,12 @@ class View:
 
     @property
     def key_names(self) -> list[str]:
-        """The columns that the keys become."""
+        """The names of the key columns."""
         return [key.name if isinstance(key, Window) else key for key in self.keys]
 
     @property
     def known_columns(self) -> dict[str, str] | None:
-        """The rows' columns with their types; None where only Spark can tell."""
+        """The rows' columns with their types; None if only Spark knows them."""
         if self.prepare or self.columns or not self.stream.resolved:
             return None
         before = (
@@ -131,7 +134,7 @@ class View:
 
     @property
     def key_columns(self) -> dict[str, str] | None:
-        """What a view that reads this one's groups sees of them; None where only Spark can tell."""
+        """The columns of this view's groups for a view that reads them; None if only Spark knows them."""
         rows = self.known_columns
         if rows is None:
             return None
@@ -145,14 +148,16 @@ class View:
             raise DefinitionError(self.place, "`reads` must be a Stream or a View.")
         for name, measure in self.measures.items():
             if not isinstance(measure, Measure):
-                raise DefinitionError(self.place, f"Measure {name!r} is not one, such as count().")
+                raise DefinitionError(
+                    self.place, f"Measure {name!r} must be a measure, such as count()."
+                )
         check_rollup(self)
         if self.keys and not self.measures:
             raise DefinitionError(self.place, "A view with keys needs measures, such as count().")
         if len(self.windows) > 1:
-            raise DefinitionError(self.place, "A view can have one window.")
+            raise DefinitionError(self.place, "A view can have only one window.")
         if self.tables and not self.prepare:
-            raise DefinitionError(self.place, "`tables` are for `prepare`, and there is none.")
+            raise DefinitionError(self.place, "`tables` need `prepare`, which is missing.")
         self._check_names()
         if (columns := self.known_columns) is not None:
             for name in self.select:
@@ -166,11 +171,11 @@ class View:
             if not is_plain_name(name) or "__" in name:
                 raise DefinitionError(
                     self.place,
-                    f"{name!r} is no name for a column: it has letters, digits and single _ only. "
-                    "For an expression, add to `columns` and use its name.",
+                    f"Invalid column name {name!r}: use letters, digits and single _ only. "
+                    "For an expression, add it to `columns` and use its name.",
                 )
         if double := next((name for name in names if names.count(name) > 1), None):
-            raise DefinitionError(self.place, f"{double!r} is there twice among keys and measures.")
+            raise DefinitionError(self.place, f"{double!r} occurs twice among keys and measures.")
 
 
 def check_rollup(view: View) -> None:
@@ -179,7 +184,7 @@ def check_rollup(view: View) -> None:
     if upstream is None:
         if any(isinstance(one, Rollup) for one in view.measures.values()):
             raise DefinitionError(
-                view.place, "rollup() is for a view that reads a view with measures."
+                view.place, "rollup() needs a view that reads a view with measures."
             )
         return
     other = upstream.name or "that view"
@@ -187,29 +192,31 @@ def check_rollup(view: View) -> None:
         if not isinstance(measure, Rollup):
             raise DefinitionError(
                 view.place,
-                f"Measure {name!r} is {measure.describe()}, over the results of {other}: these change "
-                "with every record, and what was added up of them could not be taken back. Merge a "
-                f"measure further by rollup(), read what {other} reads, or ask it in a query over "
-                f"{other}.",
+                f"Measure {name!r} is {measure.describe()} over the results of {other}, which "
+                "change with "
+                f"every record and cannot be subtracted again. Merge a measure of {other} further with "
+                f"rollup(), read what {other} reads, or compute it in a query over {other}.",
             )
         if measure.of not in upstream.measures:
             known = ", ".join(upstream.measures)
             raise DefinitionError(
-                view.place, f"There is no measure {measure.of!r} in {other}, but {known}."
+                view.place, f"Unknown measure {measure.of!r} of {other}. Known: {known}."
             )
     if view.appends:
         raise DefinitionError(
             view.place,
-            f"The rows of {other} change with every record: a view of it needs measures, "
+            f"The groups of {other} change with every record: a view of it needs measures, "
             "each a rollup().",
         )
     if any(getattr(view, word) for word in EXPECTATIONS):
-        raise DefinitionError(view.place, f"Expect of rows, not of groups: say it in {other}.")
+        raise DefinitionError(
+            view.place, f"Expectations are about rows, not groups: define them in {other}."
+        )
     _check_rolled_windows(view, upstream.span)
 
 
 def _check_rolled_windows(view: View, span: Window | None) -> None:
-    """Windows must be made of whole windows, each record in one of them."""
+    """Windows must consist of whole windows, with each record in one of them."""
     for window in view.windows:
         if span is None:
             raise DefinitionError(
@@ -218,22 +225,24 @@ def _check_rolled_windows(view: View, span: Window | None) -> None:
         if window.every_us % span.length_us:
             raise DefinitionError(
                 view.place,
-                "A window over windows must begin, and be as long as, a multiple of them.",
+                "Length and step of a window over windows must be multiples of theirs.",
             )
     if span is not None and span.overlaps > 1 and view.span is not span:
         raise DefinitionError(
             view.place,
-            "The windows of the view that is read overlap: together they would count a record more "
-            f"than once. Keep {span.name!r} among the keys.",
+            "The windows of the view that is read overlap, so a record would be counted several times. "
+            f"Keep {span.name!r} among the keys.",
         )
 
 
 def check_against(view: View, columns: Mapping[str, str]) -> None:
-    """Raise DefinitionError if keys or measures do not fit these columns."""
+    """Raise DefinitionError if keys or measures do not match these columns."""
     for key in view.keys:
         if isinstance(key, Window):
             if view.time not in columns:
-                raise DefinitionError(view.place, f"The window needs column {view.time}; keep it.")
+                raise DefinitionError(
+                    view.place, f"The window needs the column {view.time}: do not drop it."
+                )
         elif key not in columns:
             raise DefinitionError(view.place, unknown_column(key, columns))
     for name, measure in view.measures.items():
@@ -248,6 +257,6 @@ def check_against(view: View, columns: Mapping[str, str]) -> None:
 
 
 def unknown_column(name: str, columns: Mapping[str, str]) -> str:
-    """A sentence about a column that is not there."""
+    """The error message for an unknown column."""
     own = [column for column in columns if not column.startswith("_")]
-    return f"There is no column {name!r}. The columns are {', '.join(own)}."
+    return f"Unknown column {name!r}. Columns: {', '.join(own)}."

@@ -1,1 +1,1 @@
-"""What computes views: master dataset, batch, speed, replay, and compaction of what they wrote."""
+"""The layers that compute views: master dataset, batch, speed, replay, and compaction."""

@@ -1,4 +1,7 @@
-"""The batch layer: a view anew from the master dataset, up to a cut, published in one step."""
+"""The batch layer.
+
+Recomputes a view from the master dataset, up to a cut, and publishes it atomically.
+"""
 
 import logging
 from dataclasses import dataclass, replace
@@ -12,7 +15,7 @@ from strom.pipelines.layers.skipping import Piece, write_computable
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_master
-from strom.pipelines.views.chain import ChainConflict, Manifest, Segment, Version
+from strom.pipelines.views.chain import ChainConflict, Manifest, Version, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 from strom.supervision.file_lock import locked
 
@@ -28,7 +31,7 @@ class ArchiveTooShort(UserError):
 
 @dataclass(frozen=True)
 class Published:
-    """What a batch brought."""
+    """The result of a batch."""
 
     version: int
     records: int
@@ -45,13 +48,13 @@ def run_batch(
     *,
     beside_speed: bool = False,
 ) -> Published:
-    """Compute the states of all archived records, and put them in the place of older ones.
+    """Compute the states of all archived records, and replace the older ones.
 
-    If it fails, nothing has changed. Beside a speed layer at work, a batch reaches no further than that
-    has come: by the time the batch is done, the speed layer would have passed its end without a stop.
-    Records that the view cannot compute, and has not skipped before, go to the dead letters in `kafka`.
+    A failure changes nothing. Beside a running speed layer, a batch ends at most at that layer's
+    position: by the time the batch is done, the speed layer would have passed its end. Records that the
+    view cannot compute, and has not skipped before, go to the dead letters in `kafka`.
     """
-    # One at a time, of all processes: each pins the position that it ends at.
+    # One batch at a time across all processes: each pins its end position.
     with locked(manifests.view_folder(feed.name) / "batch.lock"):
         if not beside_speed:
             try:
@@ -78,7 +81,7 @@ def _run_batch(
         archived = master.snapshot()
         _check_complete(master, archived)
         raw = read_master(spark, list(archived.files), base, cut)
-        if not may_lead:  # a core stays free for the speed layer: tasks cannot be interrupted
+        if not may_lead:  # one core is left to the speed layer: tasks cannot be interrupted
             raw = raw.coalesce(max(1, cores_of(spark) - 1))
         piece = Piece(raw, parse(feed.view.stream, raw), base, cut)
         segment = write_computable(manifests, kafka, feed, number, piece, layer="batch")
@@ -92,12 +95,12 @@ def _run_batch(
 def cut_of(version: Version, archived: Offsets, *, may_lead: bool) -> Offsets:
     """The latest position up to which everything is archived and at which the chain can be cut.
 
-    A cut that leads is ahead of the chain: it may be made while nobody else makes the chain longer.
+    A leading cut is ahead of the chain: it is allowed only while no other writer extends the chain.
     """
     if may_lead and version.position <= archived:
         return archived
     reached = [boundary for boundary in version.boundaries if boundary <= archived]
-    # A version that begins ahead of the archive, as one replayed from a later time, has no cut yet.
+    # A version that starts ahead of the archive, such as one replayed from a later time, has no cut yet.
     return reached[-1] if reached else version.base
 
 
@@ -122,7 +125,10 @@ def _pin(
 
 
 def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
-    """Raise ArchiveTooShort if files hold less than was archived: Spark reads what is there, or fails."""
+    """Raise ArchiveTooShort if files contain less than was archived.
+
+    Spark reads what exists, or fails.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -130,8 +136,8 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
         f"A batch would lose records. Restore it, or move the folder {master.path} away, and `strom run` "
         "archives again what the log still holds."
     )
-    # Spark writes a file even for no records: strom 0.1.0 noted positions without one where the workers
-    # did not share the data folder.
+    # Spark writes a file even for no records: strom 0.1.0 stored positions without one if the workers did
+    # not share the data folder.
     has_read = archived.position != archived.base
     if has_read and not archived.files and not master.was_compacted():
         raise ArchiveTooShort(
@@ -141,7 +147,7 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
     for file, records in archived.files.items():
         try:
             found = pq.read_metadata(file).num_rows
-        except (FileNotFoundError, pa.ArrowInvalid):  # missing, or cut short
+        except (FileNotFoundError, pa.ArrowInvalid):  # missing or truncated
             found = 0
         if records is not None and found < records:
             raise ArchiveTooShort(
@@ -150,7 +156,7 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
             )
 
 
-def _published(manifest: Manifest, number: int, segment: Segment) -> Manifest:
+def _published(manifest: Manifest, number: int, segment: ViewSegment) -> Manifest:
     version = manifest.version(number).spliced(segment)
     return manifest.with_version(replace(version, pinned=None))
 

@@ -1,9 +1,9 @@
-"""Which records make a computation fail: a search by halves that knows nothing of Spark."""
+"""Finds the records that make a computation fail, by bisection; independent of Spark."""
 
 from collections.abc import Callable
 
 Fails = Callable[[int, int], str | None]
-"""Computes the records from one index up to, but without, another: why that fails, or None."""
+"""Computes the records from one index up to, not including, another; returns why that fails, or None."""
 
 
 class TooManyFail(Exception):
@@ -17,8 +17,8 @@ class NoSingleRecord(Exception):
 def failing_records(size: int, fails: Fails, *, most: int, probes: int) -> dict[int, str]:
     """The indices that fail alone, with their reasons; all `size` records together must have failed.
 
-    One record among n takes about log2(n) probes: where the left half passes, the right one need not be
-    asked, for one of them must fail.
+    One record among n takes about log2(n) probes: if the left half succeeds, the right one need not be
+    probed, because one of them must fail.
     """
     found: dict[int, str] = {}
     left = probes
@@ -30,7 +30,7 @@ def failing_records(size: int, fails: Fails, *, most: int, probes: int) -> dict[
         left -= 1
         return fails(low, high)
 
-    # Ranges still to be searched, the first one last. `implied` says that it must fail, unprobed.
+    # Ranges still to be searched, in reverse order. `implied`: the range must fail, without a probe.
     ranges: list[tuple[int, int, bool]] = [(0, size, True)]
     while ranges:
         low, high, implied = ranges.pop()

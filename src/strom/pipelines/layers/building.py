@@ -1,4 +1,4 @@
-"""Versions that are being built: one builder per view at a time; a later one resumes what it has left."""
+"""Versions that are being built: one builder per view at a time; a later one resumes unfinished work."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +17,7 @@ from strom.supervision.file_lock import LockHeld, held, is_held
 
 @contextmanager
 def sole_builder(manifests: Manifests, view: str) -> Iterator[None]:
-    """Be the only one that builds a version of a view; UserError if another process does."""
+    """Hold the lock of the view's builder; UserError if another process holds it."""
     with ExitStack() as holding:
         try:
             holding.enter_context(held(_lock_of(manifests, view)))
@@ -30,19 +30,19 @@ def sole_builder(manifests: Manifests, view: str) -> Iterator[None]:
 
 
 def is_being_built(manifests: Manifests, view: str) -> bool:
-    """Whether a process is at work on a new version of a view."""
+    """Whether a process is building a new version of a view."""
     return is_held(_lock_of(manifests, view))
 
 
 def building_version(manifest: Manifest | None) -> Version | None:
-    """The version of a view that is unfinished, the newest if there are several."""
+    """The newest unfinished version of a view."""
     return next(iter(_unfinished(manifest)), None)
 
 
 def resumed(kafka: KafkaLog, manifests: Manifests, view: View, start: Offsets) -> Version | None:
-    """The unfinished version that a replay from `start` on can resume; others are dropped.
+    """The unfinished version that a replay from `start` can resume; others are dropped.
 
-    To be called by the sole builder.
+    Only the sole builder may call it.
     """
     unfinished = _unfinished(manifests.read(view.name))
     resumable = [one for one in unfinished if _can_resume(kafka, one, view, start)]
@@ -55,7 +55,7 @@ def resumed(kafka: KafkaLog, manifests: Manifests, view: View, start: Offsets) -
 def _can_resume(kafka: KafkaLog, version: Version, view: View, start: Offsets) -> bool:
     topic = view.stream.topic
     starts = kafka.starts(topic)
-    # Where retention has moved the log's beginning, a version that began there before holds more.
+    # If retention has moved the log's start, a version that started there before contains more.
     is_same_start = version.base == start or (start == starts and version.base <= starts)
     return (
         is_same_start

@@ -1,4 +1,4 @@
-"""Many small segments of the speed layer become few: merged, and put in their place in one step."""
+"""Merges many small segments of the speed layer into few, which replace them atomically."""
 
 import uuid
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.serving.connections import connect, parquet_source, quoted_text
 from strom.pipelines.serving.statements import merge_statement
-from strom.pipelines.views.chain import ChainConflict, Manifest, Segment, Version
+from strom.pipelines.views.chain import ChainConflict, Manifest, Version, ViewSegment
 from strom.pipelines.views.fold import ViewFold
 from strom.pipelines.views.manifests import Manifests
 
@@ -16,40 +16,43 @@ if TYPE_CHECKING:
     import duckdb
 
 FAN_IN = 8
-"""So many neighbouring segments of one level become one of the next."""
+"""The number of neighbouring segments of one level that become one of the next."""
 MAX_FILES = 256
-"""More files than these are not merged at once, where a backlog of segments is longer than FAN_IN."""
+"""The maximum number of files merged at once, if a backlog of segments is longer than FAN_IN."""
 MAX_RUNS = 16
-"""So many runs of a backlog are put in their places by one change of the manifest, which costs as much as
-the chain is long."""
+"""The number of runs of a backlog per change of the manifest, whose cost grows with the length of the
+chain."""
 
 
 @dataclass(frozen=True)
 class Run:
     """Neighbouring segments to be merged."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[ViewSegment, ...]
 
     @property
     def level(self) -> int:
-        """The level that the merged segment has."""
+        """The level of the merged segment."""
         return self.segments[0].level + 1
 
 
 def plan(version: Version, fan_in: int = FAN_IN) -> list[Run]:
-    """The first runs of neighbours that are long enough; none across a position that a batch needs."""
+    """The first runs of neighbours that are long enough.
+
+    None across a position that a batch has pinned.
+    """
     runs = (run for run in _neighbours(version, fan_in) if len(_with_states(run)) >= fan_in)
     return [Run(tuple(run)) for run in islice(runs, MAX_RUNS)]
 
 
-def _neighbours(version: Version, fan_in: int) -> Iterator[list[Segment]]:
-    """Speed segments of one level, side by side, with the empty ones between them.
+def _neighbours(version: Version, fan_in: int) -> Iterator[list[ViewSegment]]:
+    """Adjacent speed segments of one level, with the empty ones between them.
 
-    None begins or ends with an empty segment: the speed layer may make that one longer meanwhile.
+    None starts or ends with an empty segment: the speed layer may still extend it.
     """
-    run: list[Segment] = []
+    run: list[ViewSegment] = []
 
-    def fits(segment: Segment) -> bool:
+    def fits(segment: ViewSegment) -> bool:
         if segment.layer != "speed" or run[-1].end == version.pinned:
             return False
         if segment.is_empty:
@@ -67,32 +70,35 @@ def _neighbours(version: Version, fan_in: int) -> Iterator[list[Segment]]:
     yield _without_empty_end(run)
 
 
-def _without_empty_end(run: list[Segment]) -> list[Segment]:
+def _without_empty_end(run: list[ViewSegment]) -> list[ViewSegment]:
     while run and run[-1].is_empty:
         run = run[:-1]
     return run
 
 
-def _with_states(run: Sequence[Segment]) -> list[Segment]:
+def _with_states(run: Sequence[ViewSegment]) -> list[ViewSegment]:
     return [segment for segment in run if segment.files]
 
 
 class Compactor:
-    """Merges segments, with a DuckDB connection of its own."""
+    """Merges segments with its own DuckDB connection."""
 
     def __init__(self, manifests: Manifests) -> None:
         self._manifests = manifests
         self._connection: duckdb.DuckDBPyConnection | None = None
 
     def compact(self, fold: ViewFold, number: int) -> bool:
-        """Merge runs of a version's segments, if there are any; ChainConflict if that came too late."""
+        """Merge runs of a version's segments, if there are any.
+
+        ChainConflict if the chain has changed.
+        """
         name, topic = fold.view.name, fold.view.stream.topic
         manifest = self._manifests.read(name)
         if manifest is None:  # dropped
             return False
         version = manifest.version(number)
         if version.collapsed() is not version:
-            # A chain of an earlier release may have an empty segment for each micro-batch.
+            # A chain of an earlier release may have an empty segment per micro-batch.
             collapsed = self._manifests.change(
                 name,
                 topic,
@@ -115,14 +121,13 @@ class Compactor:
         return True
 
     def close(self) -> None:
-        """Let the connection go."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _merged(self, fold: ViewFold, version: Version, run: Run) -> Segment:
-        """One segment in the place of a run, in a file that nobody sees yet."""
-        return Segment(
+    def _merged(self, fold: ViewFold, version: Version, run: Run) -> ViewSegment:
+        """One segment for a run, in a file that is not listed yet."""
+        return ViewSegment(
             run.segments[0].start,
             run.segments[-1].end,
             self._merge(fold, version, run),

@@ -1,4 +1,4 @@
-"""What is computed for one version of a view, and how its states come into files."""
+"""Compiles one version of a view, and writes its states to files."""
 
 import math
 import time
@@ -18,7 +18,7 @@ from strom.pipelines.spark.reading import RAW_SCHEMA
 from strom.pipelines.spark.row_level import unread_rows
 from strom.pipelines.spark.valid_text import text_changes, with_valid_text
 from strom.pipelines.spark.writing import write_rows
-from strom.pipelines.views.chain import Layer, Manifest, Segment, Version
+from strom.pipelines.views.chain import Layer, Manifest, Version, ViewSegment
 from strom.pipelines.views.fold import ViewFold
 from strom.pipelines.views.manifests import Manifests
 
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 RECORDS_PER_FILE = 100_000
-"""A micro-batch of a view without measures is written into one file for so many records."""
+"""The number of records per file of a micro-batch of a view without measures."""
 
 States = Callable[["DataFrame"], "DataFrame"]
 
 
 @dataclass(frozen=True)
 class CompiledView:
-    """A version of a view that can be given records."""
+    """A version of a view that can process records."""
 
     view: View
     fold: ViewFold
     states: States
-    """From parsed records to states."""
+    """Computes states from parsed records."""
     columns: dict[str, str]
 
     @property
@@ -47,17 +47,17 @@ class CompiledView:
         return self.view.name
 
     def identity(self, spark: "SparkSession") -> "DataFrame":
-        """No states, with all columns."""
+        """A frame without states that has all columns."""
         return self.states(parse(self.view.stream, spark.createDataFrame([], RAW_SCHEMA)))
 
 
 def compile_view(spark: "SparkSession", view: View, folder: Path) -> CompiledView:
-    """Make a view out for what Spark says of its types; DefinitionError with its place if it is wrong."""
+    """Bind a view to the types that Spark reports; DefinitionError with its location if it is invalid."""
     fold, columns = bind_with_spark(spark, view, folder)
     source = unread_rows(spark, view.stream).rows
     rows = prepared(view, source, folder)
     of_rows = text_changes(source, rows)
-    # Measures may be expressions of their own, which make strings, too.
+    # Measures may be expressions that produce strings, too.
     of_states = {} if view.appends else text_changes(source, partial(fold, rows))
 
     def states(parsed: "DataFrame") -> "DataFrame":
@@ -68,12 +68,12 @@ def compile_view(spark: "SparkSession", view: View, folder: Path) -> CompiledVie
 
 
 def dead_letter_view(stream: Stream) -> View:
-    """Dead letters as a view of their own: rows, each malformed record exactly once."""
+    """The view of dead letters: each malformed record exactly once, as a row."""
     return View(reads=stream, where="false", name=stream.dead_letter_view, place=stream.place)
 
 
 def dead_letter_feed(stream: Stream) -> CompiledView:
-    """The feed of a stream's dead letters."""
+    """The compiled view of a stream's dead letters."""
     view = dead_letter_view(stream)
     columns = {
         "_partition": "int",
@@ -96,11 +96,11 @@ def write_segment(
     *,
     layer: Layer = "speed",
     few: bool = False,
-) -> Segment:
-    """Compute and write the states of records between two positions. Nobody sees them yet.
+) -> ViewSegment:
+    """Compute and write the states of records between two positions, without listing them.
 
-    `few` are folded in one task, without a shuffle, and written by this process: each saves a job. Rows
-    of a view without measures may be too large for its memory: tasks write them, into few files.
+    `few` records are folded in one task without a shuffle, and written by this process, which saves two
+    jobs. Rows of a view without measures may exceed its memory: tasks write them, into few files.
     """
     if few and not feed.view.appends:
         small = feed.states(parsed.coalesce(1)).toArrow()
@@ -120,8 +120,8 @@ def write_small_segment(
     states: "pa.Table",
     start: Offsets,
     end: Offsets,
-) -> Segment:
-    """Write states that are in memory already."""
+) -> ViewSegment:
+    """Write states that are already in memory."""
     import pyarrow.parquet as pq
 
     folder = manifests.version_folder(feed.name, number) / "speed"
@@ -138,16 +138,16 @@ def _listed(
     start: Offsets,
     end: Offsets,
     layer: Layer,
-) -> Segment:
+) -> ViewSegment:
     folder = manifests.view_folder(feed.name)
     relative = tuple(str(path.relative_to(folder)) for path in files)
-    return Segment(start, end, relative, layer, written_ms=time.time_ns() // 1_000_000)
+    return ViewSegment(start, end, relative, layer, written_ms=time.time_ns() // 1_000_000)
 
 
 def append_segment(
-    manifests: Manifests, feed: CompiledView, number: int, segment: Segment
+    manifests: Manifests, feed: CompiledView, number: int, segment: ViewSegment
 ) -> Version:
-    """Make a segment at the end of the chain visible; ChainConflict if the chain has moved on."""
+    """Append a segment to the chain; ChainConflict if the chain has moved on."""
 
     def append(manifest: Manifest) -> Manifest:
         return manifest.with_version(manifest.version(number).appended(segment))

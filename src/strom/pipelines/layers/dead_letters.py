@@ -1,4 +1,4 @@
-"""Sending dead letters: each confirmed by the broker, however large or many they are."""
+"""Sends dead letters and waits for each acknowledgement, however large or many they are."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 DEFAULT_LIMIT = 1_000_000
 """librdkafka's `message.max.bytes`; Kafka's default for topics is a little more."""
 FRAMING = 4_096
-"""What a record batch has around key and value: its header, lengths, and our headers' names."""
+"""The overhead of a record batch beside key and value: its header, lengths, and our headers' names."""
 REASON_CHARACTERS = 1_000
 _POLL_S = 0.1
 
 
 class DeadLettersRefused(Transient):
-    """Dead letters that the broker has not confirmed: they must be sent again."""
+    """Dead letters that the broker has not acknowledged: they must be sent again."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class DeadLetter:
     value: bytes | None
     reason: str
     view: str | None = None
-    """The view that could not compute it; None if no view can read it."""
+    """The view that could not compute it; None if it is malformed for every view."""
 
     def headers(self, topic: str) -> dict[str, bytes]:
-        """Where it comes from, and why."""
+        """The record's origin and the reason."""
         headers = {
             "strom.reason": self.reason[:REASON_CHARACTERS].encode(errors="replace"),
             "strom.topic": topic.encode(),
@@ -49,9 +49,9 @@ class DeadLetter:
 def fitted(
     letter: DeadLetter, topic: str, limit: int
 ) -> tuple[bytes | None, bytes | None, dict[str, bytes]]:
-    """Key, value and headers of at most so many bytes together: the value is truncated first.
+    """Key, value and headers within the limit in bytes: the value is truncated first.
 
-    A truncated letter states the full lengths. Topic, partition and offset lead to the whole record.
+    A truncated letter has headers with the full lengths. Topic, partition and offset identify the record.
     """
     headers = letter.headers(topic)
     room = max(0, limit - FRAMING - sum(map(len, headers.values())))
@@ -68,7 +68,7 @@ def fitted(
 
 
 class DeadLetterProducer:
-    """Sends letters and waits for the broker's word on each; made again after every failure."""
+    """Sends letters and waits for their acknowledgements; the producer is recreated after a failure."""
 
     def __init__(self, clients: KafkaClients, limit: int, seconds: float) -> None:
         # The order of letters, and no letter twice, depend on it.
@@ -78,10 +78,10 @@ class DeadLetterProducer:
         self._seconds = seconds
 
     def send(self, topic: str, target: str, letters: Iterable[DeadLetter]) -> None:
-        """Send, and wait until all are stored; DeadLettersRefused if one is not.
+        """Send letters, and wait until all are durable; DeadLettersRefused if one is not.
 
-        `seconds` bound the time without any report from the broker, not the whole: many letters take
-        long. Where the local queue is full, this waits for room.
+        `seconds` limits the time without any delivery report, not the whole: many letters take long. If
+        the local queue is full, this waits for space.
         """
         from confluent_kafka import KafkaException
 
@@ -109,7 +109,7 @@ class DeadLetterProducer:
         self._wait(target, reports, lambda: reports.count == sent)
 
     def _wait(self, target: str, reports: "_Reports", done: Callable[[], bool]) -> None:
-        """Serve delivery reports until it is done, as long as there are any."""
+        """Serve delivery reports until `done`, as long as there is progress."""
         seen, deadline = reports.count, time.monotonic() + self._seconds
         while not done():
             self._producer.poll(_POLL_S)
@@ -125,19 +125,19 @@ class DeadLetterProducer:
             self._give_up(target, reports.refused)
 
     def _give_up(self, target: str, reason: str) -> None:
-        self._producer.purge()  # what is sent again need not arrive from here as well
+        self._producer.purge()  # these letters are sent again by a new producer
         raise DeadLettersRefused(f"Dead letters could not be written to topic {target}: {reason}.")
 
 
 class _Reports:
-    """What the broker has said so far."""
+    """The delivery reports so far."""
 
     def __init__(self) -> None:
         self.count = 0
         self.refused: str | None = None
 
     def on_delivery(self, error: "KafkaError | None", message: "Message") -> None:
-        """Count a report, and keep the first refusal."""
+        """Count a report, and keep the first error."""
         self.count += 1
         if error is not None and self.refused is None:
             self.refused = error.str()

@@ -1,10 +1,10 @@
 """The end of a replay: how a new version overtakes the active one on a stream that never pauses.
 
-A replay folds the log in rounds, each up to the end that the log had when the round began. The speed
-layer appends to the active version meanwhile, so a round may end behind it, however short it is. When
-rounds no longer get shorter, the replay pauses the speed layer of this one view for a last round: the
-active version then stands still, and the log's end is not before it. The pause is a file lock: it ends
-with the process that holds it.
+A replay folds the log in rounds, each up to the log's end at the start of the round. The speed layer
+appends to the active version meanwhile, so a round may end behind it, however short it is. When rounds
+no longer get shorter, the replay pauses the speed layer of this one view for a last round: the active
+version then does not move, and the log's end is not before it. The pause is a file lock: it ends with
+the process that holds it.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,33 +19,33 @@ from strom.pipelines.views.manifests import Manifests
 from strom.supervision.file_lock import is_held, locked
 
 PAUSE_S = 10.0
-"""How long a pause may be expected to last; longer only where rounds do not get shorter by themselves."""
+"""The expected maximum of a pause; longer only if rounds do not get shorter by themselves."""
 PAUSED_ROUNDS = 3
-"""A micro-batch that had begun before the pause may still move the active version, once."""
+"""A micro-batch that started before the pause may still move the active version, once."""
 
 
 @dataclass(frozen=True)
 class ReplayRound:
-    """One pass of a replay, up to the end that the log had when it began."""
+    """One pass of a replay, up to the log's end at its start."""
 
     records: int
     seconds: float
     arrived: int
-    """Records that came to the log meanwhile: the next round has to read them."""
+    """The records that arrived meanwhile: the next round reads them."""
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How the rounds of a replay develop."""
+    """How the durations of a replay's rounds develop."""
 
     last: ReplayRound | None = None
     has_caught_up: bool = False
     """Whether another round would hardly be shorter."""
     stalled: int = 0
-    """Rounds that were not shorter than nine tenths of the one before."""
+    """The number of rounds that took more than nine tenths of the one before."""
 
     def after(self, done: ReplayRound) -> "Pace":
-        """The pace with one more round."""
+        """The pace after one more round."""
         if self.last is None:
             return Pace(done, has_caught_up=not done.records)
         return Pace(
@@ -56,11 +56,11 @@ class Pace:
 
     @property
     def may_pause(self) -> bool:
-        """Whether a paused round, which lasts about as long as the last one, is short enough.
+        """Whether a paused round, which takes about as long as the last one, is short enough.
 
-        The limit grows with every round that is not shorter. Where the replay is faster than the stream,
-        the length of rounds is bounded, and the limit exceeds it after some of them. Where it is
-        slower, rounds grow by a factor, faster than the limit.
+        The limit grows with every round that is not shorter. If the replay is faster than the stream,
+        the length of rounds is bounded, and the limit eventually exceeds it. If it is slower, rounds
+        grow by a factor, faster than the limit.
         """
         return self.last is not None and self.last.seconds <= PAUSE_S * (1 + self.stalled)
 
@@ -71,7 +71,7 @@ def hand_over(
     pause: Callable[[], AbstractContextManager[None]],
     on_outpaced: Callable[[ReplayRound], None],
 ) -> None:
-    """Fold rounds until the version has reached the active one, and has taken its place."""
+    """Fold rounds until the version has reached the active one and replaced it."""
     pace = Pace()
     while True:
         done = fold_round()
@@ -92,7 +92,7 @@ def hand_over(
 
 
 def switch_if_reached(kafka: KafkaLog, manifests: Manifests, view: str, number: int) -> bool:
-    """Switch to a version, unless queries would go back in time; whether it is active now."""
+    """Activate a version, unless queries would go back in time; returns whether it is active now."""
     manifest = manifests.existing(view)
     lost = manifest.active_version
     if lost is not None and _belongs_to(lost, kafka, manifest.topic):
@@ -109,19 +109,19 @@ def switch_if_reached(kafka: KafkaLog, manifests: Manifests, view: str, number: 
 
 
 def _belongs_to(version: Version, kafka: KafkaLog, topic: str) -> bool:
-    """Whether a position is one of this log: one of a topic that was deleted can never be reached."""
+    """Whether a position belongs to this log: that of a deleted topic can never be reached."""
     return version.position <= kafka.ends(topic) and is_same(version, kafka.incarnation(topic))
 
 
 @contextmanager
 def paused(manifests: Manifests, view: str) -> Iterator[None]:
-    """Keep the speed layer from beginning a micro-batch of a view; others of its topic go on."""
+    """Pause the micro-batches of a view; other views of its topic continue."""
     with locked(_lock_of(manifests, view)):
         yield
 
 
 def is_paused(manifests: Manifests, view: str) -> bool:
-    """Whether a replay is about to take a view over."""
+    """Whether a replay has paused a view to replace its active version."""
     return is_held(_lock_of(manifests, view))
 
 

@@ -1,8 +1,8 @@
 """The master dataset: every raw record, exactly once, in a Delta table per topic.
 
-Spark writes the records of a range of offsets into Parquet files beside the table, and one commit to the
-table's log adds the files together with the new position. So the position and the records can never
-disagree, whenever the process dies: files without a commit are in no table.
+Spark writes the records of a range of offsets into Parquet files beside the table, and one commit to
+the table's log adds the files together with the new position. So position and records are always
+consistent, even after a crash: files without a commit belong to no table.
 """
 
 import json
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SMALL_FILES, SMALL_BYTES = 64, 64 << 20
-"""So many files of less than that are too many: a batch opens every one of them."""
+"""The number of small files that triggers compaction: a batch opens every one of them."""
 LATEST_COMMITS = 10
-"""Compaction makes fewer."""
+"""The target size of compacted files."""
 READERS_HOURS = 24
-"""A batch that began before a compaction is over by then."""
+"""The retention of replaced files: a batch that started before a compaction has ended by then."""
 
 
 @dataclass(frozen=True)
 class ArchiveSnapshot:
-    """What an archive holds at one moment."""
+    """The content of an archive at one moment."""
 
     files: dict[str, int | None]
-    """The Parquet files, each with the number of its records; None where that was not noted."""
+    """The Parquet files with their numbers of records; None if the number was not stored."""
     base: Offsets
     position: Offsets
 
@@ -58,35 +58,35 @@ class MasterDataset:
         return (self.path / "_delta_log").exists()
 
     def base(self) -> Offsets:
-        """Where the archive begins."""
+        """The position at which the archive starts."""
         return self._positions("base")
 
     def position(self) -> Offsets:
-        """Up to where records are archived."""
+        """The position up to which records are archived."""
         return self._positions("next")
 
     def incarnation(self) -> int:
-        """Which topic of that name it holds; 0 if that was never told."""
+        """Identifies the archived topic among those of its name; 0 if unknown."""
         return self._table().transaction_version("strom/incarnation") or 0
 
     def files(self) -> list[str]:
-        """The Parquet files that hold the records."""
+        """The Parquet files of the records."""
         return list(self._counted_files(self._table()))
 
     def snapshot(self) -> ArchiveSnapshot:
-        """All that a batch has to know, of one moment."""
+        """A consistent snapshot for a batch."""
         table = self._table()
         return ArchiveSnapshot(
             self._counted_files(table), _offsets(table, "base"), _offsets(table, "next")
         )
 
     def was_compacted(self) -> bool:
-        """Whether files were rewritten lately: of empty ones, none is left."""
+        """Whether files were rewritten recently: empty ones are gone then."""
         commits = self._table().history(LATEST_COMMITS)
         return any(commit.get("operation") == "OPTIMIZE" for commit in commits)
 
     def create(self, base: Offsets, incarnation: int = 0) -> None:
-        """Begin an archive; nothing happens if there is one."""
+        """Create an archive, unless it exists."""
         import pyarrow as pa
         from deltalake import CommitProperties, DeltaTable
 
@@ -124,8 +124,8 @@ class MasterDataset:
         max_records: int = 2_000_000,
         on_one_core: bool = False,
     ) -> int:
-        """Take in what is new in the topic, up to a limit; returns how many records that were."""
-        # Delta's commits do not refuse a second writer of the same records.
+        """Archive new records of the topic, up to a limit; returns their number."""
+        # Delta's commits do not reject a second writer of the same records.
         with locked(self.path.with_suffix(".lock")):
             start = self.position()
             end = kafka.ends(self.topic).at_most(start, max_records)
@@ -151,12 +151,13 @@ class MasterDataset:
         return end - start
 
     def check_same_topic(self, kafka: KafkaLog) -> None:
-        """Raise LogTruncated if it holds another topic of that name."""
+        """Raise LogTruncated if the archive belongs to another topic of this name."""
         known, seen = self.incarnation(), kafka.incarnation(self.topic)
         if known and seen and known != seen:
             raise LogTruncated(
-                f"The archive of {self.topic} holds another topic than the one that is there now: that "
-                f"was deleted, and made anew. {self._way_out}"
+                f"The archive of {self.topic} belongs to an earlier topic of this name, which "
+                "was deleted and "
+                f"recreated. {self._way_out}"
             )
 
     @property
@@ -167,7 +168,7 @@ class MasterDataset:
         )
 
     def sweep(self) -> int:
-        """Remove folders of files that no commit has listed: what a crash left behind."""
+        """Remove folders of files that no commit lists: those of crashes."""
         with locked(self.path.with_suffix(".lock")):
             return self._sweep()
 
@@ -179,10 +180,10 @@ class MasterDataset:
         return len(left)
 
     def compact(self) -> bool:
-        """Rewrite many small files into few, once there are many; whether that was done.
+        """Rewrite many small files into few, if there are many; returns whether it did.
 
-        Whoever reads the small ones still can, for a day or until the next start. It is upkeep: if it
-        fails, as on a full disk, which it needs twice the room on, the archive is what it was.
+        Readers can use the small files for another day, or until the next start. It is maintenance: if
+        it fails, as on a disk without space for a second copy, the archive is unchanged.
         """
         from deltalake.exceptions import DeltaError
 
@@ -192,7 +193,7 @@ class MasterDataset:
                 return False
             table = self._table()
             try:
-                table.optimize.compact(max_concurrent_tasks=1)  # the cores are for fresh views
+                table.optimize.compact(max_concurrent_tasks=1)  # the other cores are for the views
                 table.vacuum(READERS_HOURS, dry_run=False, enforce_retention_duration=False)
             except (OSError, DeltaError) as reason:
                 log.warning("small files of %s stay as they are: %s", self.path, reason)
@@ -234,7 +235,7 @@ class MasterDataset:
         return DeltaTable(str(self.path))
 
     def _marks(self, which: str, offsets: Offsets) -> "list[Transaction]":
-        """Delta's application transactions: a number by name, kept with the commit."""
+        """Delta's application transactions: named numbers that are stored with the commit."""
         from deltalake import Transaction
 
         marks = [Transaction(f"strom/{which}/{p}", offset) for p, offset in enumerate(offsets.next)]
@@ -247,7 +248,7 @@ class MasterDataset:
 
     def _counted_files(self, table: "DeltaTable") -> dict[str, int | None]:
         added = table.get_add_actions(flatten=True)
-        # Paths as they are; in `file_uris` they are percent-encoded.
+        # Plain paths; those of `file_uris` are percent-encoded.
         paths = [str(self.path / path) for path in added["path"].to_pylist()]
         return dict(zip(paths, added["num_records"].to_pylist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""Parts of a range of records, and SQL conditions that select them among parsed rows."""
+"""Ranges of records, and SQL conditions that select them among parsed rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ Record = tuple[int, int]
 
 @dataclass(frozen=True)
 class RecordRange:
-    """The offsets between two positions, counted through: partition after partition."""
+    """The offsets between two positions, numbered through, partition after partition."""
 
     start: Offsets
     end: Offsets
 
     @property
     def size(self) -> int:
-        """How many offsets lie between; not each of them need have a record."""
+        """The number of offsets in between; not all of them need have a record."""
         return self.end - self.start
 
     def __contains__(self, record: Record) -> bool:
@@ -32,7 +32,7 @@ class RecordRange:
         return partition, offset
 
     def condition(self, low: int, high: int) -> str:
-        """SQL that is true for the records from index `low` up to, but without, `high`."""
+        """The condition for the records from index `low` up to, not including, `high`."""
         return _any_of(
             f"_partition = {partition} AND _offset >= {first} AND _offset < {after}"
             for partition, first, after in self._parts(low, high)
@@ -49,7 +49,7 @@ class RecordRange:
 
 
 def one_of(records: Iterable[Record], *, partition: str, offset: str) -> str:
-    """SQL that is true for these records, by the names of the two columns."""
+    """The condition for these records, by the names of the two columns."""
     by_partition = groupby(sorted(records), key=lambda record: record[0])
     return _any_of(
         f"{partition} = {number} AND {offset} IN ({', '.join(str(one[1]) for one in same)})"
@@ -58,7 +58,7 @@ def one_of(records: Iterable[Record], *, partition: str, offset: str) -> str:
 
 
 def in_slices(sizes: Sequence[tuple[int, int, int]], most_bytes: int) -> Iterator[str]:
-    """Conditions for slices of at most so many bytes, of records with partition, offset and size."""
+    """Conditions for slices within a limit in bytes, of records with partition, offset and size."""
     spans: dict[int, tuple[int, int]] = {}
     held = 0
     for partition, offset, size in sorted(sizes):

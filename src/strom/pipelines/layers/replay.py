@@ -1,4 +1,4 @@
-"""Kappa: the same fold once more, from some place in the log on, into a new version; then a switch."""
+"""Replay (Kappa): folds the log again from a position into a new version, then switches to it."""
 
 import logging
 import math
@@ -23,7 +23,7 @@ from strom.pipelines.offsets import Offsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_log
 from strom.pipelines.topic_identity import check_same_topic, replay_again
-from strom.pipelines.views.chain import ChainConflict, Manifest, Segment, Version, VersionState
+from strom.pipelines.views.chain import ChainConflict, Manifest, Version, VersionState, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.versions import new_version
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CHUNK = 5_000_000
-"""Records per step: after a crash, no more than these are read again."""
+"""Records per step: the maximum that is read again after a crash."""
 PART = 500_000
 """Records per job."""
 
 
 @dataclass(frozen=True)
-class Step:
-    """How far a replay is."""
+class ReplayProgress:
+    """The progress of a replay."""
 
     version: int
     done: int
@@ -60,12 +60,12 @@ def replay(
     start: Offsets,
     group: str,
     chunk: int = CHUNK,
-    report: Callable[[Step], None] = lambda step: None,
+    report: Callable[[ReplayProgress], None] = lambda step: None,
     keep_inactive: bool = False,
 ) -> int:
-    """Compute a new version from `start` on, and switch to it when it has caught up; its number.
+    """Compute a new version from `start`, and switch to it when it has caught up; returns its number.
 
-    What an earlier replay of the same definition from the same start has left unfinished is resumed.
+    An unfinished replay of the same definition from the same start is resumed.
     """
     name, topic = view.name, view.stream.topic
     with sole_builder(manifests, name):
@@ -100,7 +100,7 @@ def begin_version(
     *,
     state: VersionState = "ready",
 ) -> Version:
-    """A new, empty version that begins at a position of a topic, or of one yet to be seen."""
+    """Create an empty version that starts at a position of a topic, which may not exist yet."""
     identity = feed.identity(spark).toArrow()
     return new_version(
         manifests, feed.view, base, identity, feed.columns, incarnation=incarnation, state=state
@@ -118,7 +118,7 @@ class LogFold:
     number: int
     group: str
     chunk: int
-    report: Callable[[Step], None]
+    report: Callable[[ReplayProgress], None]
     began: float = field(default_factory=time.perf_counter)
 
     def catch_up(self) -> None:
@@ -128,7 +128,7 @@ class LogFold:
             pace = pace.after(self.round())
 
     def round(self) -> ReplayRound:
-        """Fold what is missing up to the present end of the log."""
+        """Fold the missing records up to the current end of the log."""
         began = time.perf_counter()
         topic = self.feed.view.stream.topic
         end = self.kafka.ends(topic)
@@ -158,18 +158,20 @@ class LogFold:
     def _report(self, end: Offsets, outpaced: ReplayRound | None = None) -> None:
         version = self._version()
         done, total = version.position - version.base, end - version.base
-        self.report(Step(self.number, done, total, time.perf_counter() - self.began, outpaced))
+        self.report(
+            ReplayProgress(self.number, done, total, time.perf_counter() - self.began, outpaced)
+        )
 
     def _version(self) -> Version:
         return self.manifests.existing(self.feed.name).version(self.number)
 
-    def _computed(self, start: Offsets, end: Offsets) -> Segment:
-        """The states between two positions, by many small jobs of one task each: nothing is shuffled.
+    def _computed(self, start: Offsets, end: Offsets) -> ViewSegment:
+        """The states between two positions, computed by small jobs of one task each, without a shuffle.
 
         A key may have a state in each of them; readers merge them.
         """
 
-        def part(ends: tuple[Offsets, Offsets]) -> Segment:
+        def part(ends: tuple[Offsets, Offsets]) -> ViewSegment:
             raw = read_log(
                 self.spark,
                 self.kafka.servers,
@@ -182,7 +184,7 @@ class LogFold:
             return write_computable(self.manifests, self.kafka, self.feed, self.number, piece)
 
         bounds = start.towards(end, max(1, math.ceil((end - start) / PART)))
-        # One more than cores: while jobs run, the next is planned.
+        # One more than the cores: the next job is planned while others run.
         with ThreadPoolExecutor(cores_of(self.spark) + 1, thread_name_prefix="replay") as pool:
             parts = list(pool.map(part, pairwise(bounds)))
         files = tuple(file for one in parts for file in one.files)
@@ -190,13 +192,13 @@ class LogFold:
 
 
 def switch(manifests: Manifests, feed: CompiledView, number: int) -> Manifest:
-    """Let queries see a version; the one before stays, for a rollback."""
+    """Activate a version; the previous one stays for a rollback."""
     topic = feed.view.stream.topic
     return manifests.change(feed.name, topic, lambda manifest: manifest.switched_to(number))
 
 
 def starting_point(kafka: KafkaLog, topic: str, text: str) -> Offsets:
-    """`earliest`, a time (2026-11-15T08:00Z), or an offset, which then holds in every partition."""
+    """The position of `earliest`, a time (2026-11-15T08:00Z), or an offset in every partition."""
     starts = kafka.starts(topic)
     if text == "earliest":
         return starts

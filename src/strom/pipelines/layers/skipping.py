@@ -1,8 +1,8 @@
-"""Segments without the records that make a view's own expressions fail.
+"""Segments without the records that make a view's expressions fail.
 
-Such a record is found by bisecting, sent to the dead letters with the view's name, and noted in the
-version: batches of that version leave it out as well. In this order: the letter is durable before the
-record is noted, and it is noted before the segment that lacks it is published.
+Such a record is found by bisection, sent to the dead letters with the view's name, and listed in the
+version: batches of that version skip it as well. The order matters: the letter is durable before the
+record is listed, and it is listed before the segment without it is published.
 """
 
 import logging
@@ -18,7 +18,7 @@ from strom.pipelines.layers.compiled_views import CompiledView, write_segment
 from strom.pipelines.layers.dead_letters import DeadLetter
 from strom.pipelines.layers.record_ranges import Record, RecordRange, one_of
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.views.chain import Layer, Manifest, Segment
+from strom.pipelines.views.chain import Layer, Manifest, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_PER_STEP = 100
-"""More failing records in one piece of the log are no accident: the view's definition is wrong."""
+"""The limit per piece of the log: with more failing records, the view's definition is wrong."""
 MOST_PER_VERSION = 10_000
 PROBES = 3_000
-"""Each takes a twentieth of a second or more, and other views of the topic wait meanwhile."""
+"""The limit on probes: each takes 50 ms or more, and other views of the topic wait meanwhile."""
 _SENT_AT_ONCE = 10
-"""Records have up to a megabyte, or more."""
+"""The limit on letters in memory: records have up to a megabyte, or more."""
 
 
 class ViewFailed(UserError):
-    """A view that cannot go on with the records that come next."""
+    """A view that cannot process the next records."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Records between two positions, as they were written and as rows."""
+    """Records between two positions, raw and as rows."""
 
     raw: "DataFrame"
     parsed: "DataFrame"
@@ -57,8 +57,8 @@ def write_computable(
     piece: Piece,
     *,
     layer: Layer = "speed",
-) -> Segment:
-    """Write the states of all records that can be computed; ViewFailed if too many cannot."""
+) -> ViewSegment:
+    """Write the states of all computable records; ViewFailed if there are too many others."""
     try:
         return write_unskipped(manifests, feed, number, piece, layer=layer)
     except Exception as error:
@@ -76,8 +76,8 @@ def write_unskipped(
     *,
     layer: Layer = "speed",
     few: bool = False,
-) -> Segment:
-    """Write the states of all records but those that the version skips already."""
+) -> ViewSegment:
+    """Write the states of all records but those that the version already skips."""
     rows = _without(piece.parsed, _skipped(manifests, feed, number, piece))
     return write_segment(
         manifests, feed, number, rows, piece.start, piece.end, layer=layer, few=few
@@ -94,8 +94,8 @@ def write_skipping(
     *,
     layer: Layer = "speed",
     few: bool = False,
-) -> Segment:
-    """Find the records that fail, skip them, and write the others; `reason` is how all of them failed."""
+) -> ViewSegment:
+    """Find the failing records, skip them, and write the others; `reason` is why all of them failed."""
     rows = _without(piece.parsed, _skipped(manifests, feed, number, piece))
     found = _failing(feed, rows, RecordRange(piece.start, piece.end), reason)
     before = len(manifests.existing(feed.name).version(number).skipped)
@@ -130,7 +130,7 @@ def _failing(
     def fails(low: int, high: int) -> str | None:
         part = rows.where(inside.condition(low, high)).coalesce(1)
         try:
-            # Every column is computed, and nothing is kept.
+            # Every column is computed, and nothing is stored.
             feed.states(part).write.format("noop").mode("overwrite").save()
         except Exception as error:
             if kind_of(error) != "data":
@@ -153,7 +153,7 @@ def _failing(
 def _send(
     kafka: KafkaLog, feed: CompiledView, raw: "DataFrame", found: Mapping[Record, str]
 ) -> None:
-    """Send the records to the stream's dead letters, and wait until they are stored."""
+    """Send the records to the stream's dead letters, and wait until they are durable."""
     stream = feed.view.stream
     records = sorted(found)
     for first in range(0, len(records), _SENT_AT_ONCE):

@@ -1,8 +1,8 @@
-"""The speed layer: partial states of what is new in a topic, for all views that read it.
+"""The speed layer: computes the states of new records of a topic, for all views that read it.
 
-There is no checkpoint besides the manifests: a version's chain of segments says which records are in
-it, and the next micro-batch begins there. A process that dies between writing states and listing them
-leaves a file that nobody reads.
+The manifests are the only checkpoint: a version's chain of segments tells which records it includes,
+and the next micro-batch starts there. A process that dies between writing states and listing them
+leaves a file that is never read.
 """
 
 import logging
@@ -27,7 +27,7 @@ from strom.pipelines.set_aside import ViewStates
 from strom.pipelines.spark.parsing import dead_rows, dead_sizes, parse
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.topic_identity import check_same_topic, replay_again
-from strom.pipelines.views.chain import ChainConflict, Segment
+from strom.pipelines.views.chain import ChainConflict, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 
 if TYPE_CHECKING:
@@ -38,37 +38,37 @@ log = logging.getLogger(__name__)
 
 _JOBS_AT_ONCE = 4
 DEAD_SLICE_BYTES = 16 << 20
-"""Of dead letters that this process holds at once."""
+"""The limit on dead letters in memory, in bytes."""
 _LETTER_BYTES = 1_000
-"""What a dead letter takes besides its key and value."""
+"""The overhead of a dead letter besides key and value."""
 
 Malformed = Sequence[tuple[int, int, int]]
-"""Partition, offset and bytes of the malformed records of a micro-batch."""
+"""Partition, offset and size of the malformed records of a micro-batch."""
 
 
 @dataclass(frozen=True)
-class Target:
-    """A version to feed."""
+class SpeedTarget:
+    """A version that the speed layer feeds."""
 
     feed: CompiledView
     number: int
 
 
 @dataclass
-class Progress:
-    """How far the speed layer of a topic is; shown to people."""
+class SpeedProgress:
+    """The progress of a topic's speed layer."""
 
     records: int = 0
     batches: int = 0
     dead_letters: int = 0
     lag: int = 0
-    """Of the view that is furthest behind, without those that are set aside."""
+    """The lag of the view that is furthest behind, without those that are set aside."""
     lags: dict[str, int] = field(default_factory=dict)
-    """Of every view."""
+    """The lag of every view."""
     seconds: float = 0.0
-    """Of the last micro-batch."""
+    """The duration of the last micro-batch."""
     total_seconds: float = 0.0
-    """Of all micro-batches."""
+    """The duration of all micro-batches."""
     freshness: Freshness = field(default_factory=Freshness)
     completeness: Completeness = field(default_factory=Completeness)
 
@@ -85,7 +85,7 @@ class SpeedLayer:
         *,
         group: str,
         max_records: int = 500_000,
-        dead_letters: Target | None = None,
+        dead_letters: SpeedTarget | None = None,
     ) -> None:
         self._spark = spark
         self._log = log
@@ -95,14 +95,14 @@ class SpeedLayer:
         self._max_records = max_records
         self._dead_letters = dead_letters
         self._pool = ThreadPoolExecutor(_JOBS_AT_ONCE, thread_name_prefix="states")
-        self.targets: list[Target] = []
+        self.targets: list[SpeedTarget] = []
         self.states = ViewStates(manifests)
         self._confirmed: dict[int, int] = {}
-        """The last dead letter of each partition that the broker has confirmed, by its offset."""
-        self.progress = Progress()
+        """The offset of the last acknowledged dead letter of each partition."""
+        self.progress = SpeedProgress()
 
     def step(self) -> int:
-        """Take in what is new, up to a limit; returns how many records that were."""
+        """Process new records, up to a limit; returns their number."""
         topic = self._stream.topic
         end = self._log.ends(topic)
         self.progress.freshness.looked(time.monotonic(), end - Offsets())
@@ -117,7 +117,7 @@ class SpeedLayer:
             if not targets:
                 continue
             until = end.at_most(position, self._max_records)
-            if until != position:  # behind it too, where a topic was made anew
+            if until != position:  # it may also be before it, if the topic was recreated
                 whole = self._or_fails(targets[0], partial(self._check_complete, targets[0], end))
                 if not whole:
                     for target in targets[1:]:
@@ -129,23 +129,23 @@ class SpeedLayer:
         self._note_lag(end)
         return taken
 
-    def _check_topic(self, target: Target) -> bool:
+    def _check_topic(self, target: SpeedTarget) -> bool:
         check_same_topic(self._log, self._manifests, target.feed.name, target.number)
         return True
 
-    def _check_complete(self, target: Target, end: Offsets) -> bool:
+    def _check_complete(self, target: SpeedTarget, end: Offsets) -> bool:
         name, position = target.feed.name, self._position(target)
         self._log.check_complete(
             self._stream.topic, position, f"View {name}", replay_again(name), ends=end
         )
         return True
 
-    def _or_fails(self, target: Target, work: Callable[[], bool]) -> bool:
-        """Do something for one version; False if that failed: the others go on."""
+    def _or_fails(self, target: SpeedTarget, work: Callable[[], bool]) -> bool:
+        """Do something for one version; False if it failed: the others continue."""
         try:
             return work()
         except KafkaUnavailable:
-            raise  # nobody can go on
+            raise  # no version can continue
         except Exception as error:
             name, reason = target.feed.name, plain_reason(error)
             kind = kind_of(error)
@@ -167,38 +167,41 @@ class SpeedLayer:
         self.progress.lag = max(lags, default=0)
 
     @property
-    def dead_letters(self) -> Target | None:
-        """The version that is fed with malformed records. Another may be set between two steps."""
+    def dead_letters(self) -> SpeedTarget | None:
+        """The version for malformed records. Another may be set between two steps."""
         return self._dead_letters
 
     @dead_letters.setter
-    def dead_letters(self, target: Target) -> None:
+    def dead_letters(self, target: SpeedTarget) -> None:
         self._dead_letters = target
         self.states.forget(target.feed.name)
-        self._confirmed.clear()  # it begins at the start of the log, which may be another one
+        self._confirmed.clear()  # it starts at the beginning of the log, which may be a new one
 
     @property
-    def everyone(self) -> list[Target]:
-        """All versions that it feeds, the dead letters' among them."""
+    def everyone(self) -> list[SpeedTarget]:
+        """All versions that it feeds, including that of dead letters."""
         return [*self.targets, *([self._dead_letters] if self._dead_letters else [])]
 
     @property
-    def _ready(self) -> list[Target]:
-        """The versions that can be given records now."""
+    def _ready(self) -> list[SpeedTarget]:
+        """The versions that can process records now."""
         return [one for one in self.everyone if self.states.is_ready(one.feed.name, one.number)]
 
-    def _position(self, target: Target) -> Offsets:
+    def _position(self, target: SpeedTarget) -> Offsets:
         return self._manifests.existing(target.feed.name).version(target.number).position
 
-    def _by_position(self) -> dict[Offsets, list[Target]]:
-        """Versions that stand at the same place read the log together."""
-        positions: dict[Offsets, list[Target]] = {}
+    def _by_position(self) -> dict[Offsets, list[SpeedTarget]]:
+        """Versions at the same position read the log together."""
+        positions: dict[Offsets, list[SpeedTarget]] = {}
         for target in self._ready:
             positions.setdefault(self._position(target), []).append(target)
         return positions
 
-    def _take(self, targets: Sequence[Target], start: Offsets, end: Offsets) -> bool:
-        """Give versions the records between two positions; whether one of them has them now."""
+    def _take(self, targets: Sequence[SpeedTarget], start: Offsets, end: Offsets) -> bool:
+        """Feed the records between two positions to versions.
+
+        Returns whether one of them has them now.
+        """
         began = time.perf_counter()
         raw = read_log(
             self._spark,
@@ -211,10 +214,10 @@ class SpeedLayer:
         )
         piece = Piece(raw, parse(self._stream, raw).persist(), start, end)
         try:
-            # Also brings the parsed records into memory, on all cores, for whoever comes next.
+            # Also caches the parsed records, on all cores, for the other versions.
             columns = dead_sizes(piece.parsed).toArrow().to_pydict().values()
             malformed = list(zip(*columns, strict=True))
-            # Side by side, for one job's planning leaves the cores to another's work.
+            # In parallel: while one job is planned, another uses the cores.
             computed = self._pool.map(partial(self._computed, piece, malformed), targets)
             published = self._published(targets, list(computed), piece)
         finally:
@@ -230,24 +233,29 @@ class SpeedLayer:
         self.progress.freshness.published(time.monotonic(), start - Offsets(), end - Offsets())
         return True
 
-    def _computed(self, piece: Piece, malformed: Malformed, target: Target) -> Segment | Exception:
-        """Write the states of one version. Nobody sees them yet."""
+    def _computed(
+        self, piece: Piece, malformed: Malformed, target: SpeedTarget
+    ) -> ViewSegment | Exception:
+        """Write the states of one version, without listing them."""
         try:
             if target is self._dead_letters:
                 return self._dead_segment(target, piece, malformed)
             return write_unskipped(self._manifests, target.feed, target.number, piece, few=True)
-        except Exception as error:  # noqa: BLE001 - it is this version's, and handled with the others
+        except Exception as error:  # noqa: BLE001 - the error belongs to this version, and is handled below
             return error
 
     def _published(
-        self, targets: Sequence[Target], computed: Sequence[Segment | Exception], piece: Piece
-    ) -> list[Target]:
-        """Make visible what was computed, of all versions together; which have these records now.
+        self,
+        targets: Sequence[SpeedTarget],
+        computed: Sequence[ViewSegment | Exception],
+        piece: Piece,
+    ) -> list[SpeedTarget]:
+        """Publish what was computed, of all versions together; returns those that have these records now.
 
-        Then only those that failed are looked after: no other waits until their records are found.
+        Failed versions are handled afterwards: no other waits until their failing records are found.
         """
         published = []
-        failed: list[tuple[Target, Exception]] = []
+        failed: list[tuple[SpeedTarget, Exception]] = []
         for target, states in zip(targets, computed, strict=True):
             if isinstance(states, Exception):
                 failed.append((target, states))
@@ -258,17 +266,17 @@ class SpeedLayer:
                 published.append(target)
         return published
 
-    def _publish_computable(self, target: Target, error: Exception, piece: Piece) -> bool:
-        """Publish the states of the records that can be computed, if it was others that failed."""
+    def _publish_computable(self, target: SpeedTarget, error: Exception, piece: Piece) -> bool:
+        """Publish the states of the computable records, if only some records fail."""
         if kind_of(error) != "data":
             raise error
         place = self._manifests, self._log, target.feed, target.number
         return self._publish(target, write_skipping(*place, piece, plain_reason(error), few=True))
 
-    def _dead_segment(self, target: Target, piece: Piece, malformed: Malformed) -> Segment:
+    def _dead_segment(self, target: SpeedTarget, piece: Piece, malformed: Malformed) -> ViewSegment:
         """Send the malformed records to their topic and write them to files, slice by slice."""
         sizes = [(p, offset, size + _LETTER_BYTES) for p, offset, size in malformed]
-        segment = Segment(piece.start, piece.end, ())
+        segment = ViewSegment(piece.start, piece.end, ())
         for condition in in_slices(sizes, DEAD_SLICE_BYTES):
             dead = dead_rows(piece.parsed.where(condition)).toArrow()
             self._send_dead_letters(dead)
@@ -279,8 +287,8 @@ class SpeedLayer:
         return segment
 
     def _send_dead_letters(self, dead: "pa.Table") -> None:
-        """Send a slice, without what was confirmed before a later one was refused."""
-        # Python's datetime ends with the year 9999; what a producer takes for the time need not.
+        """Send a slice, without letters that were acknowledged before a later one was rejected."""
+        # Python's datetime ends with the year 9999; a producer's timestamp may not.
         dead = dead.drop_columns("_timestamp").sort_by(
             [("_partition", "ascending"), ("_offset", "ascending")]
         )
@@ -295,13 +303,15 @@ class SpeedLayer:
             known = self._confirmed.get(row["_partition"], -1)
             self._confirmed[row["_partition"]] = max(known, row["_offset_max"])
 
-    def _publish(self, target: Target, segment: Segment) -> bool:
-        """Make the states visible, and tell the view's progress."""
+    def _publish(self, target: SpeedTarget, segment: ViewSegment) -> bool:
+        """Publish the states, and report the view's progress."""
         try:
             append_segment(self._manifests, target.feed, target.number, segment)
         except ChainConflict:
-            # A batch, or another process, has brought this version further; the next step sees it.
-            log.info("states of %s from %s on came too late", target.feed.name, segment.start)
+            # A batch, or another process, has advanced this version; the next step reads its position.
+            log.info(
+                "discarded a stale segment of %s starting at %s", target.feed.name, segment.start
+            )
             return True
         self.states.succeeded(target.feed.name, target.number)
         if target is not self._dead_letters:

@@ -1,4 +1,4 @@
-"""A user's own measure, given as SQL."""
+"""Custom measures, defined in SQL."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ def measure(
     finish: str,
     exactness: str = "as stated by its author",
 ) -> Measure:
-    """A measure of your own, in Spark's SQL.
+    """A custom measure, in Spark's SQL.
 
     `partial` names the parts of the state, each an aggregate over rows; `merge` combines each, an
-    aggregate over the parts; `finish` makes the value of them:
+    aggregate over the parts; `finish` computes the value from them:
 
         measure(
             partial={"a": "sum(x * w)", "b": "sum(w)"},
@@ -26,20 +26,20 @@ def measure(
             finish="a / b",
         )
 
-    A merge must not depend on order or grouping, or batch and speed layer will not agree.
+    A merge must not depend on order or grouping, or the batch and speed layers disagree.
     """
     if set(partial) != set(merge):
         raise UserError("A measure's partial and merge must name the same parts.")
     if not partial:
         raise UserError("A measure needs at least one part.")
     own = OwnMeasure(None, dict(partial), dict(merge), finish, exactness)
-    own.fold(Rows(lambda column: "string", "at"))  # the texts are read now, not when it runs
+    own.fold(Rows(lambda column: "string", "at"))  # the SQL is parsed now, not at run time
     return own
 
 
 @dataclass(frozen=True)
 class OwnMeasure(Measure):
-    """Three texts."""
+    """A measure of three SQL expressions."""
 
     partial: Mapping[str, str] = field(default_factory=dict)
     merge: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class OwnMeasure(Measure):
     kind: ClassVar[str] = "measure"
 
     def fold(self, rows: Rows) -> Fold:
-        """The texts, with the parts' names made into the state's columns."""
+        """The expressions, with the parts' names as the state's columns."""
         states = tuple(
             State(
                 name,
@@ -61,12 +61,12 @@ class OwnMeasure(Measure):
         return Fold(states, finish)
 
     def describe(self) -> str:
-        """As the user wrote it."""
+        """The expression as the user wrote it."""
         return f"measure({self.finish})"
 
 
 def _translated(text: str, rename: Mapping[str, str] | None = None) -> str:
-    """Spark's SQL as DuckDB's; names in `rename` become {placeholders}."""
+    """Translate Spark's SQL to DuckDB's; names in `rename` become {placeholders}."""
     import sqlglot
     from sqlglot import exp
 
@@ -79,7 +79,8 @@ def _translated(text: str, rename: Mapping[str, str] | None = None) -> str:
     for column in tree.find_all(exp.Column):
         if column.name not in rename:
             raise UserError(
-                f"{text!r} names {column.name}, which is no part of the state: {', '.join(rename)}."
+                f"{text!r} refers to {column.name}, which is not a part of the state: "
+                f"{', '.join(rename)}."
             )
         column.this.set("this", f"\x00{column.name}\x01")
     written = tree.sql(dialect="duckdb", identify=True).replace("{", "{{").replace("}", "}}")

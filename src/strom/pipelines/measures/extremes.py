@@ -1,4 +1,4 @@
-"""Measures that pick one value: min, max, first and last by time. All exact."""
+"""Measures that pick one value: min, max, first and last by time. All are exact."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,20 +9,20 @@ from strom.pipelines.measures.measure import Fold, Measure, Rows, Sql, State, ap
 _UNORDERED = ("map", "variant")
 
 
-def min(column: str) -> Measure:  # noqa: A001 - the name that everyone looks for
-    """The least value."""
+def min(column: str) -> Measure:  # noqa: A001 - the name in SQL
+    """The least value of a column."""
     return Extreme(column, "min")
 
 
-def max(column: str) -> Measure:  # noqa: A001 - the name that everyone looks for
-    """The greatest value."""
+def max(column: str) -> Measure:  # noqa: A001 - the name in SQL
+    """The greatest value of a column."""
     return Extreme(column, "max")
 
 
 def first(column: str, by: str | None = None) -> Measure:
     """The earliest value that is not null, by event time or by another column.
 
-    Of values with the same time, the one that was written first to its partition.
+    Among values with the same time, the one that was written first to its partition.
     """
     return Chosen(column, "first", by)
 
@@ -38,17 +38,17 @@ class _Picking(Measure):
     kind: ClassVar[str] = "extreme"
 
     def problem_with(self, type_name: str) -> str | None:
-        """Values without an order cannot be compared."""
+        """Rejects types without an order."""
         if type_name.startswith(_UNORDERED):
-            return f"{self.which} needs values with an order, and {self.column} is {type_name}."
+            return f"{self.which} needs values with an order, but {self.column} is {type_name}."
         return None
 
     def describe(self) -> str:
-        """As the user wrote it."""
+        """The measure as the user wrote it."""
         return f"{self.which}({self.column})"
 
     def _value(self, rows: Rows) -> Sql:
-        """What is compared; strings that an expression makes of bytes are made valid before."""
+        """The compared value; strings that an expression makes of bytes are made valid first."""
         value, column = quoted(self.column), self.column or ""
         if is_plain_name(column) or rows.type_of(column) != "string":
             return value
@@ -57,10 +57,10 @@ class _Picking(Measure):
 
 @dataclass(frozen=True)
 class Extreme(_Picking):
-    """The least or the greatest."""
+    """The least or the greatest value."""
 
     def fold(self, rows: Rows) -> Fold:
-        """The extreme of extremes."""
+        """The extreme of the extremes."""
         value = self._value(rows)
         state = State("v", applied(self.which, value), f"{self.which}({{}})")
         return Fold((state,), "{v}")
@@ -73,11 +73,11 @@ class Chosen(_Picking):
     by: str | None = None
 
     def inputs(self, time: str) -> list[str]:
-        """The value, and what orders it."""
+        """The value, and the columns that order it."""
         return [self.column or "", self.by or time]
 
     def fold(self, rows: Rows) -> Fold:
-        """The extreme of (time, offset, value): the value itself settles what is left open."""
+        """The extreme of (time, offset, value): the value breaks ties."""
         function = "min" if self.which == "first" else "max"
         value, time = self._value(rows), quoted(self.by or rows.time)
 

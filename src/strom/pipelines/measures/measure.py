@@ -1,8 +1,8 @@
-"""What a measure is: a monoid, written as SQL for the two engines.
+"""The interface of a measure: a monoid, written as SQL for the two engines.
 
-`partial` turns rows into a state, in Spark (and in DuckDB, where tests want no Java). `merge` turns
-many states into one, and `finish` a state into a value; both run where views are served, in DuckDB.
-A merge must be associative and commutative, or the law of views breaks.
+`partial` turns rows into a state, in Spark (and in DuckDB, for tests without Java). `merge` combines
+states, and `finish` turns a state into a value; both run in DuckDB, where views are served. A merge
+must be associative and commutative, or batch, speed and replay give different results.
 """
 
 from abc import ABC, abstractmethod
@@ -31,19 +31,19 @@ class State:
     partial: Sql
     """An aggregate over rows."""
     merge: str
-    """An aggregate over the states of a group, in DuckDB; {} stands for the column."""
+    """An aggregate over the states of a group, in DuckDB; {} is the column."""
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A measure, made out for the columns of one view.
+    """The expressions of a measure for the columns of one view.
 
     A plain fold has one state per key, and `finish` is an expression over {state names}.
 
-    A tally counts items: it has one row of state per key and `item`, so that engines can
-    merge it by grouping alone. Its `finish` is an aggregate over the rows of a key, written with
-    {item}, {n} (how often), {running} and {total} (sums of n, in the order of items), and {rows}, the
-    condition that picks out this tally's rows.
+    A tally counts items: it has one row of state per key and `item`, so that engines can merge it by
+    grouping alone. Its `finish` is an aggregate over the rows of a key, written with {item}, {n} (the
+    count), {running} and {total} (sums of n, in the order of items), and {rows}, the condition that
+    selects this tally's rows.
     """
 
     states: tuple[State, ...]
@@ -53,7 +53,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a measure can ask about the rows of its view."""
+    """The rows of a view, as a measure sees them."""
 
     type_of: Callable[[str], str]
     time: str
@@ -69,28 +69,28 @@ class Measure(ABC):
 
     @abstractmethod
     def fold(self, rows: Rows) -> Fold:
-        """The expressions, for the types that the rows have."""
+        """The expressions, for the types of the rows."""
 
     def inputs(self, time: str) -> list[str]:
         """The columns, or expressions, that it reads."""
         return [self.column] if self.column else []
 
     def problem_with(self, type_name: str) -> str | None:
-        """Why it cannot work on a column of this type."""
+        """Why it does not support a column of this type, or None."""
         return None
 
     def describe(self) -> str:
-        """As the user wrote it."""
+        """The measure as the user wrote it."""
         return f"{self.kind}({self.column or ''})"
 
 
 def both(text: str) -> Sql:
-    """An expression that means the same to both engines."""
+    """An expression that is the same in both engines."""
     return Sql(text, text)
 
 
 def quoted(column: str | None) -> Sql:
-    """A column's name in either engine's quotes; an expression stays as it is."""
+    """A column's name quoted for each engine; an expression is unchanged."""
     if column is None:
         return both("*")
     if not is_plain_name(column):
@@ -99,6 +99,6 @@ def quoted(column: str | None) -> Sql:
 
 
 def applied(function: str, argument: Sql) -> Sql:
-    """A function, or any text with {}, over an expression."""
+    """A function, or any template with {}, applied to an expression."""
     template = function if "{}" in function else f"{function}({{}})"
     return Sql(template.format(argument.spark), template.format(argument.duckdb))

@@ -1,4 +1,4 @@
-"""A measure of a view that reads a view with measures: the states of that one, merged further."""
+"""A measure of a view that reads a view with measures: its states, merged further."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,24 +10,24 @@ from strom.pipelines.measures.measure import Fold, Measure, Rows
 def rollup(measure: str) -> Measure:
     """A measure of the view that is read, over the coarser keys of this one.
 
-    Its states are merged, not its results: the mean of an hour is the mean of all its records, and
-    visitors of several minutes are counted once.
+    It merges states, not results: the mean of an hour is the mean of all its records, and visitors of
+    several minutes are counted once.
     """
     return Rollup(None, measure)
 
 
 @dataclass(frozen=True)
 class Rollup(Measure):
-    """Stands for a measure of another view; `View.folded` puts that one in its place."""
+    """A reference to a measure of another view; `View.folded` replaces it."""
 
     of: str = ""
     kind: ClassVar[str] = "rollup"
     exactness: ClassVar[str] = "as the measure that is rolled up"
 
     def fold(self, rows: Rows) -> Fold:
-        """There is none: only a view knows what it reads."""
+        """Always fails: only a view knows which measure it refers to."""
         raise UserError(f"{self.describe()} needs a view with measures to read.")
 
     def describe(self) -> str:
-        """As the user wrote it."""
+        """The rollup as the user wrote it."""
         return f"rollup({self.of})"

@@ -1,6 +1,6 @@
-"""Measures of bounded size and stated error: distinct (HLL), quantiles (KLL).
+"""Measures of bounded size and known error: distinct (HLL), quantiles (KLL).
 
-Spark makes Apache DataSketches' bytes, and `serving/sketch_functions.py` merges the same bytes.
+Spark creates the bytes of Apache DataSketches, and `serving/sketch_functions.py` merges the same bytes.
 """
 
 import math
@@ -17,7 +17,7 @@ _KLL_K = 200
 
 
 def distinct(column: str, *, error: float = 0.02, exact: bool = False) -> Measure:
-    """How many different values: by an HLL sketch, or exactly, by remembering all of them."""
+    """The number of distinct values: by an HLL sketch, or exactly, by storing all of them."""
     if exact:
         return ExactDistinct(column)
     # The relative standard error of an HLL of 2^k registers is 1.04 / sqrt(2^k).
@@ -34,13 +34,13 @@ def quantile(
     error: float = 0.01,
     method: Literal["log buckets", "kll"] = "log buckets",
 ) -> Measure:
-    """The value below which the share q of all values lies.
+    """The value below which the fraction q of all values lies.
 
-    By log buckets: within the relative `error` of a value at that rank. By `kll`: a value
-    whose rank is within about 1.7 % of the one asked for, in a state of bounded size.
+    By log buckets: within the relative `error` of a value at that rank. By `kll`: a value whose rank is
+    within about 1.7 % of the requested one, in a state of bounded size.
     """
     if not 0 <= q <= 1:
-        raise UserError(f"quantile needs a share between 0 and 1, not {q}.")
+        raise UserError(f"quantile needs a fraction between 0 and 1, not {q}.")
     if method == "kll":
         return KllQuantile(column, q)
     if not 0.0001 <= error <= 0.5:
@@ -50,7 +50,7 @@ def quantile(
 
 @dataclass(frozen=True)
 class HllDistinct(Measure):
-    """An estimate by HyperLogLog."""
+    """An estimate by a HyperLogLog sketch."""
 
     log2_registers: int = 12
     kind: ClassVar[str] = "distinct"
@@ -59,7 +59,7 @@ class HllDistinct(Measure):
     )
 
     def fold(self, rows: Rows) -> Fold:
-        """Sketch, union, estimate; the estimate only ever of a union."""
+        """Sketch, union, estimate; the estimate is always that of a union."""
         column = quoted(self.column)
         if rows.type_of(self.column or "") not in _HASHABLE:
             column = Sql(f"CAST({column.spark} AS STRING)", f"CAST({column.duckdb} AS VARCHAR)")
@@ -80,13 +80,13 @@ class KllQuantile(Measure):
     exactness: ClassVar[str] = "a value whose rank is within about 1.7 % of the one asked for"
 
     def problem_with(self, type_name: str) -> str | None:
-        """Only numbers here."""
+        """Rejects all types but numbers."""
         if is_number(type_name):
             return None
-        return f"quantile needs a number, and {self.column} is {type_name}."
+        return f"quantile needs a number, but {self.column} is {type_name}."
 
     def fold(self, rows: Rows) -> Fold:
-        """Sketch, union, quantile."""
+        """Sketches of the values, their union, and its quantile."""
         partial = Sql(
             applied(
                 f"kll_sketch_agg_double(CAST({{}} AS DOUBLE), {_KLL_K})", quoted(self.column)
@@ -97,5 +97,5 @@ class KllQuantile(Measure):
         return Fold((state,), f"kll_quantile({{kll}}, {self.q!r})")
 
     def describe(self) -> str:
-        """As the user wrote it."""
+        """The measure as the user wrote it."""
         return f"quantile({self.column}, {self.q}, kll)"

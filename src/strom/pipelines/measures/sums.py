@@ -1,4 +1,4 @@
-"""Measures that add up: count, sum, mean, variance."""
+"""Measures by addition: count, sum, mean, variance."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,21 +16,21 @@ from strom.pipelines.measures.measure import (
 )
 
 FLOAT_SUM = "exact for integers and decimals; for floats up to rounding, about n · 1e-16 relative"
-# DuckDB would give HUGEINT, which Parquet has not.
+# DuckDB would return HUGEINT, which Parquet does not have.
 _ADD = "CAST(sum({}) AS %s)"
 _EXACT_DIGITS = 12
-"""So many digits may a number have whose square is added up exactly."""
+"""The limit on the digits of a number whose square is added exactly."""
 _SQUARE = "{0} * {0}"
 _DOUBLE = "CAST({0} AS DOUBLE)"
 
 
 def count(column: str | None = None) -> Measure:
-    """How many rows; with a column, how many in which it is not null."""
+    """The number of rows; with a column, of those in which it is not null."""
     return Count(column)
 
 
-def sum(column: str) -> Measure:  # noqa: A001 - the name that everyone looks for
-    """The sum of a column; null where no row has a value."""
+def sum(column: str) -> Measure:  # noqa: A001 - the name in SQL
+    """The sum of a column; null if no row has a value."""
     return Sum(column)
 
 
@@ -46,13 +46,13 @@ def variance(column: str) -> Measure:
 
 @dataclass(frozen=True)
 class Count(Measure):
-    """How many rows."""
+    """The number of rows, or of values."""
 
     kind: ClassVar[str] = "count"
     exactness: ClassVar[str] = EXACT
 
     def fold(self, rows: Rows) -> Fold:
-        """Count, then add."""
+        """Counts of the rows, which are added."""
         states = State("n", applied("count", quoted(self.column)), _ADD % "BIGINT")
         return Fold((states,), "coalesce({n}, 0)")
 
@@ -60,33 +60,33 @@ class Count(Measure):
 @dataclass(frozen=True)
 class _OfNumbers(Measure):
     def problem_with(self, type_name: str) -> str | None:
-        """Only numbers can be added."""
+        """Rejects all types but numbers."""
         if is_number(type_name):
             return None
-        return f"{self.kind} needs a number, and {self.column} is {type_name}."
+        return f"{self.kind} needs a number, but {self.column} is {type_name}."
 
 
 @dataclass(frozen=True)
 class Sum(_OfNumbers):
-    """The sum."""
+    """The sum of a column."""
 
     kind: ClassVar[str] = "sum"
     exactness: ClassVar[str] = FLOAT_SUM
 
     def fold(self, rows: Rows) -> Fold:
-        """Add, then add."""
+        """Sums of the rows, which are added."""
         return Fold((sum_state("s", self.column or "", rows),), "{s}")
 
 
 @dataclass(frozen=True)
 class Mean(_OfNumbers):
-    """Sum by count."""
+    """The sum divided by the count."""
 
     kind: ClassVar[str] = "mean"
     exactness: ClassVar[str] = FLOAT_SUM
 
     def fold(self, rows: Rows) -> Fold:
-        """Sum and count; dividing waits until the end."""
+        """Sum and count; the division comes last."""
         n = State("n", applied("count", quoted(self.column)), _ADD % "BIGINT")
         finish = "CAST({s} AS DOUBLE) / nullif({n}, 0)"
         return Fold((sum_state("s", self.column or "", rows), n), finish)
@@ -96,9 +96,9 @@ class Mean(_OfNumbers):
 class Variance(_OfNumbers):
     """From count, sum and sum of squares.
 
-    Squares of integers and decimals of up to twelve digits are added up exactly; those of larger ones,
-    of which a few would not fit into 38 digits, as floats beside them. For floats the difference at the
-    end loses digits when the values lie far from zero and close together; shift them in `prepare` then.
+    Squares of integers and decimals of up to twelve digits are added exactly; those of larger ones, of
+    which a few would exceed 38 digits, as floats beside them. For floats the difference at the end
+    loses digits if the values are far from zero and close together; then shift them in `prepare`.
     """
 
     kind: ClassVar[str] = "variance"
@@ -117,24 +117,24 @@ class Variance(_OfNumbers):
         return Fold((n, s, *squares), finish)
 
     def _floating(self) -> tuple[tuple[State, ...], str]:
-        """Squares as floats, and the sum of squared differences of them."""
+        """Squares as floats, and the sum of their squared differences."""
         squares = _both_by(f"sum({_SQUARE})", _both_by(_DOUBLE, quoted(self.column)))
         return (State("q", squares, "sum({})"),), _difference("{q}")
 
     def _exact(self, kind: str) -> tuple[tuple[State, ...], str]:
-        """Squares of what is small as decimals, of what is large as floats."""
+        """Squares of small numbers as decimals, of large ones as floats."""
         number, scale = quoted(self.column), _scale(kind)
         square = f"DECIMAL(38,{2 * scale})"
         bound = f"1e{_EXACT_DIGITS - scale}"
         small = f"{{0}} BETWEEN -{bound} AND {bound}"
 
         def near(digits: int, column: str) -> str:
-            # The sum cannot overflow: 10^14 squares of twelve digits fit into 38.
+            # The sum cannot overflow: 10^14 squares of twelve digits fit into 38 digits.
             factor = f"CAST({column} AS DECIMAL({digits},{scale}))"
             squares = f"CASE WHEN {small.format(column)} THEN {factor} * {factor} END"
             return f"CAST(sum({squares}) AS {square})"
 
-        # A product has the digits of both in Spark, which has no more than 38, and of one in DuckDB.
+        # A product has the digits of both factors in Spark, which supports 38, and of one in DuckDB.
         squares = Sql(near(18, number.spark), near(38, number.duckdb))
         q = State("q", squares, _ADD % square)
         if kind in SMALL_INTEGERS:
@@ -156,21 +156,21 @@ def _difference(squares: str) -> str:
 
 
 def _exact_difference(scale: int, *, otherwise: str) -> str:
-    """The same in decimals, where n · q and s · s fit into 38 digits."""
+    """The same in decimals, if n · q and s · s fit into 38 digits."""
     s = f"CAST({{s}} AS DECIMAL(38,{scale}))"
     exact = f"CAST(CAST({{n}} AS DECIMAL(38,0)) * {{q}} - {s} * {s} AS DOUBLE) / {{n}}"
-    # By Cauchy and Schwarz, s · s is no more than n · q.
+    # By the Cauchy–Schwarz inequality, s · s is at most n · q.
     fits = f"CAST({{n}} AS DOUBLE) * CAST({{q}} AS DOUBLE) < 1e{36 - 2 * scale}"
     return f"CASE WHEN {fits} THEN {exact} ELSE {otherwise} END"
 
 
 def _both_by(template: str, number: Sql) -> Sql:
-    """A text with {0} for the number, in both engines."""
+    """A template with {0} for the number, in both engines."""
     return Sql(template.format(number.spark), template.format(number.duckdb))
 
 
 def sum_state(name: str, column: str, rows: Rows) -> State:
-    """A sum in a type that does not overflow in practice, and that Parquet has."""
+    """A sum in a type that does not overflow in practice, and that Parquet supports."""
     kind = rows.type_of(column)
     number = quoted(column)
     if kind in FLOATS:

@@ -1,6 +1,6 @@
 """Measures that count items: quantiles by log buckets, top-k, collect-set, exact distinct.
 
-All are exact to merge. Their state is one row per key and item, so it grows with the items.
+Merging is exact. The state is one row per key and item, so it grows with the number of items.
 """
 
 import math
@@ -12,19 +12,19 @@ from strom.pipelines.definitions.types import is_number
 from strom.pipelines.measures.measure import EXACT, Fold, Measure, Rows, Sql, State, both, quoted
 
 _LEAST = 1e-9
-"""Numbers nearer to zero count as zero in log buckets."""
+"""Numbers closer to zero count as zero in log buckets."""
 _COUNTED = State("n", both("count(*)"), "CAST(sum({}) AS BIGINT)")
 
 
 def top_k(column: str, k: int) -> Measure:
-    """The k most frequent values with their counts, most frequent first, equals by value."""
+    """The k most frequent values with their counts, most frequent first, ties by value."""
     if k < 1:
         raise UserError("top_k needs a k of at least 1.")
     return TopK(column, k)
 
 
 def collect_set(column: str) -> Measure:
-    """All different values that are not null, in order."""
+    """All distinct values that are not null, sorted."""
     return CollectSet(column)
 
 
@@ -36,11 +36,11 @@ class Tally(Measure):
     finish: ClassVar[str] = ""
 
     def fold(self, rows: Rows) -> Fold:
-        """How often each item was there."""
+        """The count of each item."""
         return Fold((_COUNTED,), self.finishing(), self.item())
 
     def item(self) -> Sql:
-        """What is counted; null is not."""
+        """The counted expression; null is not counted."""
         return quoted(self.column)
 
     def finishing(self) -> str:
@@ -50,25 +50,25 @@ class Tally(Measure):
 
 @dataclass(frozen=True)
 class TopK(Tally):
-    """The most frequent."""
+    """The most frequent values with their counts."""
 
     k: int = 10
     kind: ClassVar[str] = "top_k"
 
     def finishing(self) -> str:
-        """The first k of all, by count."""
+        """The first k items by count."""
         pair = "{{'item': {item}, 'count': {n}}}"
         ordered = f"list({pair} ORDER BY {{n}} DESC, {{item}}) FILTER ({{rows}})"
         return f"list_slice(coalesce({ordered}, []), 1, {self.k})"
 
     def describe(self) -> str:
-        """As the user wrote it."""
+        """The measure as the user wrote it."""
         return f"top_k({self.column}, {self.k})"
 
 
 @dataclass(frozen=True)
 class CollectSet(Tally):
-    """All different values."""
+    """All distinct values of a column."""
 
     kind: ClassVar[str] = "collect_set"
     finish: ClassVar[str] = "coalesce(list({item} ORDER BY {item}) FILTER ({rows}), [])"
@@ -76,7 +76,7 @@ class CollectSet(Tally):
 
 @dataclass(frozen=True)
 class ExactDistinct(Tally):
-    """How many different values, by remembering all of them."""
+    """The number of distinct values, by storing all of them."""
 
     kind: ClassVar[str] = "distinct"
     finish: ClassVar[str] = "count({item}) FILTER ({rows})"
@@ -86,8 +86,8 @@ class ExactDistinct(Tally):
 class LogBucketQuantile(Tally):
     """A quantile from counts of logarithmic buckets.
 
-    A bucket holds the numbers between two neighbouring powers of γ = (1+e)/(1−e). Any number in it
-    is within the relative error e of the one that stands for it.
+    A bucket holds the numbers between two neighbouring powers of γ = (1+e)/(1−e). Every number in it is
+    within the relative error e of the bucket's representative.
     """
 
     q: float = 0.5
@@ -96,18 +96,18 @@ class LogBucketQuantile(Tally):
     exactness: ClassVar[str] = f"{EXACT} to merge; the value within the relative error asked for"
 
     def problem_with(self, type_name: str) -> str | None:
-        """Only numbers have logarithms."""
+        """Rejects all types but numbers, which have logarithms."""
         if is_number(type_name):
             return None
-        return f"quantile needs a number, and {self.column} is {type_name}."
+        return f"quantile needs a number, but {self.column} is {type_name}."
 
     def item(self) -> Sql:
-        """The bucket's number: 0 for zero, above for positive numbers, below for negative ones."""
+        """The bucket's number: 0 for zero, positive and negative for such numbers."""
         column = quoted(self.column)
         return Sql(self._bucket(column.spark), self._bucket(column.duckdb))
 
     def finishing(self) -> str:
-        """The bucket in which the wanted rank lies, as a number."""
+        """The representative of the bucket that contains the rank."""
         rank = f"greatest(1, ceil({self.q!r} * {{total}}))"
         bucket = f"min({{item}}) FILTER ({{rows}} AND {{running}} >= {rank})"
         power = f"pow({self._gamma!r}, abs({bucket}) - 1 + ({self._first}))"
@@ -115,7 +115,7 @@ class LogBucketQuantile(Tally):
         return f"sign({bucket}) * {power} * {middle!r}"
 
     def describe(self) -> str:
-        """As the user wrote it."""
+        """The measure as the user wrote it."""
         return f"quantile({self.column}, {self.q})"
 
     @property
@@ -124,7 +124,7 @@ class LogBucketQuantile(Tally):
 
     @property
     def _first(self) -> int:
-        """The power of γ below which everything is zero."""
+        """The power of γ below which numbers count as zero."""
         return math.floor(math.log(_LEAST) / math.log(self._gamma))
 
     def _bucket(self, column: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.serving.connections import parquet_source
 from strom.pipelines.serving.statements import finish_statement, merge_statement
-from strom.pipelines.views.chain import Manifest, Segment, Version
+from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.fold import ViewFold
 from strom.pipelines.views.manifests import Manifests
 
@@ -37,7 +37,7 @@ class Snapshot:
     table: str | None
     types: tuple[tuple[str, str], ...] = ()
 
-    def later(self, version: Version) -> tuple[Segment, ...] | None:
+    def later(self, version: Version) -> tuple[ViewSegment, ...] | None:
         """The segments that have come since; None if the states must be merged from the beginning.
 
         Compaction changes files and not states. A batch is another computation: it is read anew.

@@ -1,1 +1,4 @@
-"""What is stored of a view: its chain of segments, manifests, versions, definitions and fingerprints."""
+"""The stored state of a view.
+
+Its chain of segments, manifests, versions, definitions and fingerprints.
+"""

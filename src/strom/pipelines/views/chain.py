@@ -1,9 +1,9 @@
-"""What a view is made of on disk: versions, each a chain of segments without a gap.
+"""The structure of a view on disk: versions, each a chain of segments without gaps.
 
-A segment holds the states of all records between two positions. The chain begins at the version's
-base, and each segment begins where the one before ends: so every record is in exactly one. Appending
-a micro-batch adds a segment at the end. Compacting, and publishing a batch, put one segment in the place
-of those that cover the same records. Either keeps the chain whole, or refuses.
+A segment holds the states of all records between two positions. The chain starts at the version's base,
+and each segment starts where the one before ends: so every record is in exactly one. A micro-batch
+appends a segment. Compaction, and publishing a batch, replace segments by one that covers the same
+records. Each operation keeps the chain contiguous, or fails.
 """
 
 from collections.abc import Sequence
@@ -18,29 +18,29 @@ VersionState = Literal["building", "ready"]
 
 
 class ChainConflict(StromError):
-    """A segment that does not fit the chain: someone else has changed it since. Read it again."""
+    """A segment that does not fit the chain: another writer has changed it meanwhile. Read it again."""
 
 
 @dataclass(frozen=True)
-class Segment:
-    """The states of the records from `start` up to, but without, `end`."""
+class ViewSegment:
+    """The states of the records from `start` up to, not including, `end`."""
 
     start: Offsets
     end: Offsets
     files: tuple[str, ...]
     layer: Layer = "speed"
     level: int = 0
-    """How often it was compacted."""
+    """The number of times it was compacted."""
     written_ms: int = 0
 
     @property
     def records(self) -> int:
-        """How many offsets it covers."""
+        """The number of offsets that it covers."""
         return self.end - self.start
 
     @property
     def is_empty(self) -> bool:
-        """Whether the speed layer found nothing in these records: no state, so no file either."""
+        """Whether these records produced no states in the speed layer, and so no file."""
         return self.layer == "speed" and not self.files
 
 
@@ -51,27 +51,30 @@ class Version:
     number: int
     fingerprint: str
     definition: str
-    """For people: keys and measures in a line."""
+    """A summary for people: keys and measures."""
     output: tuple[tuple[str, str], ...]
-    """The columns of the rows that it folds, and expressions in its measures, with their types."""
+    """The types of the folded rows' columns, and of expressions in its measures."""
     base: Offsets
     created_ms: int
     identity: str
-    """A file of no states, which still has all columns."""
-    segments: tuple[Segment, ...] = ()
+    """A file without states that has all columns."""
+    segments: tuple[ViewSegment, ...] = ()
     pinned: Offsets | None = None
-    """A position that compaction must not swallow: a batch up to here is being computed."""
+    """A position that compaction must preserve: a batch up to here is in progress."""
     incarnation: int = 0
-    """Which topic of that name was read: one that is made anew has another number. 0: not known."""
+    """Identifies the topic among those of the same name.
+
+    A recreated one has another number. 0: unknown.
+    """
     state: VersionState = "ready"
     """`building` until it has caught up with the log. A manifest of 0.1.0 has no states: any version
     in it may be kept for a rollback, so it is `ready`, and nothing removes it."""
     skipped: tuple[tuple[int, int], ...] = ()
-    """Partition and offset of the records that it cannot compute. Batches leave them out, too."""
+    """Partition and offset of the records that it cannot compute. Batches skip them, too."""
 
     @property
     def position(self) -> Offsets:
-        """Up to where records are counted in."""
+        """The position up to which records are included."""
         return self.segments[-1].end if self.segments else self.base
 
     @property
@@ -84,17 +87,17 @@ class Version:
         """The positions at which the chain can be cut."""
         return [self.base, *(segment.end for segment in self.segments)]
 
-    def spliced(self, new: Segment) -> "Version":
-        """The chain with this segment in the place of those it covers; ChainConflict if it does not fit.
+    def spliced(self, new: ViewSegment) -> "Version":
+        """Replace the segments that this one covers; ChainConflict if it does not fit.
 
-        At the end of the chain a segment may reach further than those it replaces.
+        At the end of the chain a segment may extend beyond those that it replaces.
         """
         bounds = self.boundaries
         if new.start not in bounds:
             raise ChainConflict(f"version {self.number} has no boundary at {new.start}")
         begin = bounds.index(new.start)
         if new.end in bounds:
-            # The last one: a segment between two equal boundaries is empty.
+            # The last match: a segment between two equal boundaries is empty.
             end = len(bounds) - 1 - bounds[::-1].index(new.end)
         elif self.position <= new.end:
             end = len(bounds) - 1
@@ -105,29 +108,29 @@ class Version:
         segments = (*self.segments[:begin], new, *self.segments[end:])
         return replace(self, segments=segments)
 
-    def appended(self, new: Segment) -> "Version":
-        """The chain with one more segment, which must begin where the chain ends.
+    def appended(self, new: ViewSegment) -> "Version":
+        """Append a segment, which must start at the end of the chain.
 
-        An empty one makes an empty predecessor longer, so that a quiet stream's chain does not grow.
+        An empty one extends an empty predecessor, so that the chain of a quiet stream does not grow.
         """
         if new.start != self.position:
             raise ChainConflict(f"version {self.number} is at {self.position}, not at {new.start}")
         return replace(self, segments=(*self.segments[:-1], *self._joined(self.segments[-1:], new)))
 
     def collapsed(self) -> "Version":
-        """The chain with one segment in the place of each run of empty ones."""
-        segments: list[Segment] = []
+        """Replace each run of empty segments by one."""
+        segments: list[ViewSegment] = []
         for segment in self.segments:
             segments[-1:] = self._joined(segments[-1:], segment)
         return (
             self if len(segments) == len(self.segments) else replace(self, segments=tuple(segments))
         )
 
-    def _joined(self, last: Sequence[Segment], new: Segment) -> Sequence[Segment]:
-        """The last segment and a new one; as one if both are empty.
+    def _joined(self, last: Sequence[ViewSegment], new: ViewSegment) -> Sequence[ViewSegment]:
+        """The last segment and a new one; merged if both are empty.
 
-        Boundaries of segments with states stay: a batch is cut at one, and would otherwise have to wait
-        until the archive has all records of a segment that never ends. So does one that is pinned.
+        Boundaries of segments with states are kept: a batch is cut at one, and would otherwise have to
+        wait until the archive has all records of a segment that never ends. So is a pinned one.
         """
         if last and last[0].is_empty and new.is_empty and last[0].end != self.pinned:
             return [replace(last[0], end=new.end, written_ms=new.written_ms)]
@@ -136,16 +139,16 @@ class Version:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything that is known of a view. Read it once, and you have a consistent picture."""
+    """The state of a view. One read gives a consistent snapshot."""
 
     view: str
     topic: str
     active: int | None = None
     previous: int | None = None
-    """The version that was active before: where a rollback goes."""
+    """The previously active version: the target of a rollback."""
     versions: tuple[Version, ...] = ()
     retired: tuple[tuple[str, int], ...] = ()
-    """Files that are listed no more, and since when: readers with an older picture may need them."""
+    """Files that are no longer listed, and since when: readers with an older snapshot may need them."""
 
     @property
     def files(self) -> set[str]:
@@ -153,7 +156,6 @@ class Manifest:
         return {file for version in self.versions for file in version.files}
 
     def version(self, number: int) -> Version:
-        """A version by its number."""
         for version in self.versions:
             if version.number == number:
                 return version
@@ -165,27 +167,27 @@ class Manifest:
         return None if self.active is None else self.version(self.active)
 
     def with_version(self, version: Version) -> "Manifest":
-        """The same with this version added, or in the place of the one with its number."""
+        """Add a version, or replace the one with its number."""
         others = [one for one in self.versions if one.number != version.number]
         versions = sorted([*others, version], key=lambda one: one.number)
         return replace(self, versions=tuple(versions))
 
     def with_ready(self, number: int) -> "Manifest":
-        """The same with a version that has caught up."""
+        """Mark a version as ready, because it has caught up."""
         return self.with_version(replace(self.version(number), state="ready"))
 
     def switched_to(self, number: int) -> "Manifest":
-        """The same with another version for queries; it is ready from then on."""
+        """Activate another version, which becomes ready."""
         if number == self.active:
             return self
         return replace(self.with_ready(number), active=number, previous=self.active)
 
     def state_of(self, number: int) -> str:
-        """`active` for the version that queries see; of others, `building` until they have caught up."""
+        """`active` for the version that queries see; otherwise `building` or `ready`."""
         return "active" if number == self.active else self.version(number).state
 
     def without(self, number: int) -> "Manifest":
-        """The same without a version that nobody sees."""
+        """Remove an inactive version."""
         if number == self.active:
             raise ChainConflict(f"version {number} of view {self.view} is the active one")
         versions = tuple(one for one in self.versions if one.number != number)
@@ -194,12 +196,12 @@ class Manifest:
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
-    """Plain values for a JSON file."""
+    """The manifest as values for a JSON file."""
     return asdict(manifest)
 
 
 def from_json(values: dict[str, Any]) -> Manifest:
-    """The manifest of plain values."""
+    """The manifest of such values."""
     versions = tuple(map(_version, values["versions"]))
     retired = tuple((file, since) for file, since in values["retired"])
     return Manifest(**{**values, "versions": versions, "retired": retired})
@@ -207,7 +209,7 @@ def from_json(values: dict[str, Any]) -> Manifest:
 
 def _version(values: dict[str, Any]) -> Version:
     segments = tuple(
-        Segment(
+        ViewSegment(
             **{
                 **one,
                 "files": tuple(one["files"]),

@@ -1,4 +1,4 @@
-"""Which version a run continues, where the project's files and what was computed may differ."""
+"""Which version a run continues, if the project's definition and the computed one may differ."""
 
 from dataclasses import dataclass
 
@@ -11,20 +11,23 @@ from strom.pipelines.views.versions import current_version
 
 @dataclass(frozen=True)
 class Continuation:
-    """Whether a run may continue a view, and what its user should know."""
+    """Whether a run may continue a view, and the notice for the user."""
 
     refusal: str | None = None
     notice: str | None = None
 
 
 def continuation(manifest: Manifest | None, view: View, *, is_being_built: bool) -> Continuation:
-    """Decide by the versions of a view. A run continues the active one; where none is, it begins one."""
+    """Decide by the versions of a view.
+
+    A run continues the active one; if there is none, it creates one.
+    """
     active = manifest.active_version if manifest else None
     building = building_version(manifest)
     unfinished = _unfinished(view, building, is_being_built) if building else None
     if manifest is None or active is None or is_made_by(active, view):
         return Continuation(notice=unfinished)
-    goes_on = f"View {view.name} goes on with version {active.number} and its stored definition."
+    goes_on = f"View {view.name} continues version {active.number} with its stored definition."
     if building and is_made_by(building, view):
         return Continuation(notice=f"{goes_on} {unfinished}")
     ready = current_version(manifest, view)
@@ -51,15 +54,15 @@ def _switchable(view: View, ready: Version, active: Version) -> str:
     behind = active.position - ready.position
     position = f", {behind} records behind" if behind > 0 else ""
     return (
-        f"Version {ready.number} of the present definition is ready{position}. Switch to it with: "
+        f"Version {ready.number} of the current definition is ready{position}. Switch to it with: "
         f"strom views rollback {view.name} --to {ready.number}"
     )
 
 
 def _changed(view: View, active: Version) -> str:
     return (
-        f"{view.place}: View {view.name} is not the one that version {active.number} was "
-        f"computed by ({active.definition}). Compute the new one with "
+        f"{view.place}: View {view.name} differs from the definition that version {active.number} was "
+        f"computed with ({active.definition}). Compute the new one with "
         f"`strom replay {view.name}`, or undo the change.{_about_schema(view)}"
     )
 
@@ -70,5 +73,5 @@ def _about_schema(view: View) -> str:
         return ""
     return (
         f" Its stream is read as version {stream.version} of {stream.value_subject} in the registry; "
-        "`version=` in the stream names another."
+        "set `version=` in the stream to choose another."
     )

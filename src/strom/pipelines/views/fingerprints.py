@@ -1,7 +1,7 @@
-"""Whether a definition is the one that a version of a view was computed by.
+"""Fingerprints of definitions: whether a version of a view was computed by a definition.
 
-A fingerprint stands for everything that decides which states come of which records: the stream's schema,
-the expressions, the code that `prepare` reaches, and the content of static tables.
+A fingerprint covers everything that determines the states: the stream's schema, the expressions, the
+code that `prepare` reaches, and the content of static tables.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ from strom.pipelines.views.stored_definitions import store
 log = logging.getLogger(__name__)
 
 _SCHEME = "2:"
-"""What fingerprints of this kind begin with; those of 0.1.0 have no mark."""
+"""The prefix of these fingerprints; those of 0.1.0 have none."""
 
 
 def fingerprint(view: View) -> str:
-    """The same text for definitions that compute the same."""
+    """A text that is equal for definitions that compute the same."""
     stream = view.stream
     source = [stream.topic, stream.ddl, stream.format, stream.event_time, bool(stream.registry)]
     steps = [_described(step, measured=step is view) for step in view.steps]
@@ -35,24 +35,24 @@ def fingerprint(view: View) -> str:
 
 
 def is_made_by(version: Version, view: View) -> bool:
-    """Whether a version was computed by this very definition."""
+    """Whether a version was computed by this definition."""
     if version.fingerprint.startswith(_SCHEME):
         return version.fingerprint == fingerprint(view)
     return version.fingerprint == legacy_fingerprint(view)
 
 
 def adopt(manifests: Manifests, view: View, version: Version) -> None:
-    """Give a version of 0.1.0 a fingerprint of today's, so that from now on all changes are recognised.
+    """Replace the fingerprint of 0.1.0 by a current one, so that all changes are detected from now on.
 
-    What that version was computed of besides its definition (files that it imports, static tables)
-    is not known any more: it is taken to be what is there now.
+    What else that version was computed from (imported files, static tables) is no longer known: it is
+    assumed to be the current state.
     """
     if version.fingerprint.startswith(_SCHEME):
         return
     try:
         made = fingerprint(view)
     except UserError as reason:
-        log.warning("%s Until then, such changes of %s are not recognised.", reason, view.name)
+        log.warning("%s Until then, such changes of %s are not detected.", reason, view.name)
         return
 
     def renamed(manifest: Manifest) -> Manifest:
@@ -76,7 +76,7 @@ def _described(view: View, *, measured: bool) -> list[Any]:
         [name, one.content or one.path, one.schema, one.format]
         for name, one in sorted(view.tables.items())
     ]
-    # In order: a column may be made of the one before.
+    # In order: a column may depend on the one before.
     columns = [list(pair) for pair in view.columns.items()]
     expected = [sorted(one.items()) for one in (view.expect_or_drop, view.expect_or_fail)]
     return [

@@ -1,7 +1,7 @@
-"""A view made out for the types its rows really have: which state columns there are, and their SQL.
+"""A view bound to the actual types of its rows: the state columns and their SQL.
 
-A row of state belongs to a part. Part 0 holds the plain measures, one row per key. Every tally among the
-measures has a part of its own, with one row per key and item.
+A row of state belongs to a part. Part 0 holds the plain measures, one row per key. Every tally has its
+own part, with one row per key and item.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from strom.pipelines.measures.measure import Fold, Rows, Sql, quoted
 
 PART = "_part"
 RECORD = "_record"
-"""Of a rollup's row: the columns of the record, which only measures see."""
+"""The struct of the record's columns in a rollup's row, which only measures see."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class ViewFold:
 
     @property
     def parts(self) -> dict[str, int]:
-        """Which part of the state holds each tally's rows."""
+        """The part of the state for each tally."""
         return {name: number for number, name in enumerate(self.tallies, start=1)}
 
     @property
@@ -58,7 +58,7 @@ class ViewFold:
 
 
 def bind(view: View, columns: Mapping[str, str], type_of: Callable[[str], str]) -> ViewFold:
-    """Make a view out for these columns; `type_of` tells the type of an expression over them."""
+    """Bind a view to these columns; `type_of` returns the type of an expression over them."""
     check_against(view, columns)
 
     def known_type(text: str) -> str:
@@ -73,22 +73,22 @@ def bind(view: View, columns: Mapping[str, str], type_of: Callable[[str], str]) 
 
 
 def state_columns(name: str, fold: Fold) -> dict[str, str]:
-    """The columns of a measure's state by the names that the measure itself uses."""
+    """The columns of a measure's state by the measure's own names."""
     return {state.name: f"{name}__{state.name}" for state in fold.states}
 
 
 def key_column(name: str) -> str:
-    """What a rollup's key is called beside the columns of the record."""
+    """The name of a rollup's key beside the columns of the record."""
     return f"{name}__key"
 
 
 def item_column(name: str) -> str:
-    """The column with a tally's items."""
+    """The name of the column with a tally's items."""
     return f"{name}__item"
 
 
 def window_start(window: Window, time: str) -> Sql:
-    """The beginning of the window; of a sliding one, a list with the beginnings of all."""
+    """The start of the window; for a sliding one, a list of all starts."""
     column = quoted(time)
     step = window.every_us
     spark_us = f"unix_micros({column.spark})"

@@ -1,9 +1,9 @@
-"""How strom 0.1.0 recognised definitions: kept so that what it computed needs no replay.
+"""The fingerprints of strom 0.1.0, so that its versions need no replay.
 
-A version of a view that 0.1.0 made has a fingerprint of this kind. It is compared once, when such a
-version is first met, and then replaced by one of today's: it does not see functions of other files,
-decorated ones, constants of some types, or the content of tables. Nothing here may change: it must
-return what 0.1.0 returned.
+A version that 0.1.0 created has such a fingerprint. It is compared once, when the version is first
+read, and then replaced by a current one: it does not cover functions of other files, decorated ones,
+constants of some types, or the content of tables. This code must not change: it must return what 0.1.0
+returned.
 """
 
 import ast
@@ -20,7 +20,7 @@ from strom.pipelines.definitions.view import View
 
 
 def legacy_fingerprint(view: View) -> str:
-    """What 0.1.0 stored for a definition."""
+    """The fingerprint that 0.1.0 stored for a definition."""
     steps = [_described(step, measured=step is view) for step in view.steps]
     stream = view.stream
     source = [stream.topic, stream.ddl, stream.format, stream.event_time, bool(stream.registry)]
@@ -45,7 +45,7 @@ def _described(view: View, *, measured: bool) -> list[Any]:
 
 
 def _sources(function: Callable[..., Any], seen: frozenset[int] = frozenset()) -> Iterator[str]:
-    """The text of a function, of what it calls in the user's own files, and the constants it uses."""
+    """The source of a function, of what it calls in the user's files, and the constants that it uses."""
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None or id(code) in seen:
         return

@@ -1,4 +1,4 @@
-"""The manifests of all views, as files: read without a lock, changed under one, replaced by a rename."""
+"""The manifests of all views as files: read without a lock, changed under one, replaced by a rename."""
 
 import json
 import math
@@ -14,30 +14,30 @@ from strom.pipelines.views.chain import Manifest, from_json, to_json
 from strom.supervision.file_lock import locked
 
 GRACE_S = 120.0
-"""How long files stay after nothing lists them: readers may still be at work with an older picture."""
+"""The grace period of unlisted files: readers may still use an older snapshot."""
 ORPHAN_S = 86_400.0
-"""How old a file must be that was never listed: a batch that is still being computed has such files."""
+"""The minimum age of orphaned files: a batch in progress has files that are not listed yet."""
 
 _DROP_ATTEMPTS = 5
 
 
 class Manifests:
-    """The folder with a project's views."""
+    """The folder of a project's views."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._cache: dict[str, tuple[tuple[int, ...], Manifest]] = {}
 
     def names(self) -> list[str]:
-        """The views that have been computed at some time."""
+        """The views that have been computed."""
         return sorted(path.parent.name for path in self.folder.glob("*/manifest.json"))
 
     def read(self, view: str) -> Manifest | None:
-        """The newest picture of a view; None if nothing was ever computed."""
+        """The newest snapshot of a view; None if nothing was ever computed."""
         path = self._path(view)
         try:
             about = path.stat()
-            # All three: times are coarse, and the number of a file that is gone is given again.
+            # All three: timestamps are coarse, and inode numbers are reused.
             stamp = (about.st_mtime_ns, about.st_ino, about.st_size)
             known = self._cache.get(view)
             if known is None or known[0] != stamp:
@@ -48,19 +48,19 @@ class Manifests:
             return None
 
     def existing(self, view: str) -> Manifest:
-        """The newest picture; UserError if there is none."""
+        """The newest snapshot; UserError if there is none."""
         manifest = self.read(view)
         if manifest is None:
             known = ", ".join(self.names()) or "none yet; start with: strom run"
-            raise UserError(f"Nothing was computed of a view {view!r}. There is: {known}.")
+            raise UserError(f"View {view!r} has no data yet. Known views: {known}.")
         return manifest
 
     def change(self, view: str, topic: str, change: Callable[[Manifest], Manifest]) -> Manifest:
-        """Change a manifest: nobody else does at the same time, and readers see all of it or nothing."""
+        """Change a manifest atomically, under a lock."""
         folder = self.view_folder(view)
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / "lock"):
-            self._cache.pop(view, None)  # file times are too coarse to decide on
+            self._cache.pop(view, None)  # file timestamps are too coarse for the check
             before = self.read(view) or Manifest(view, topic)
             after = change(before)
             if gone := sorted(before.files - after.files):
@@ -71,29 +71,29 @@ class Manifests:
         return after
 
     def view_folder(self, view: str) -> Path:
-        """Where everything of a view lies."""
+        """The folder of a view."""
         return self.folder / view
 
     def version_folder(self, view: str, number: int) -> Path:
-        """Where the files of a version lie."""
+        """The folder of a version's files."""
         return self.folder / view / f"v{number}"
 
     def drop(self, view: str) -> None:
         """Remove everything that was computed of a view.
 
-        The manifest goes first: readers and layers see a view that is gone, never one without its files.
+        The manifest is removed first: readers and layers never see a view without its files.
         """
         folder = self.view_folder(view)
         with locked(folder / "lock"):
             self._path(view).unlink(missing_ok=True)
-        for _ in range(_DROP_ATTEMPTS - 1):  # a micro-batch may write a last file meanwhile
+        for _ in range(_DROP_ATTEMPTS - 1):  # a micro-batch may still write a file
             shutil.rmtree(folder, ignore_errors=True)
             if not folder.exists():
                 return
         shutil.rmtree(folder)
 
     def sweep(self, view: str, *, grace_s: float = GRACE_S, orphan_s: float = ORPHAN_S) -> int:
-        """Remove files that no reader can need any more, and what a crash left behind; how many."""
+        """Remove files that no reader needs any more, and those of crashes; returns their number."""
         folder = self.view_folder(view)
         if self.read(view) is None:
             return 0
@@ -110,7 +110,7 @@ class Manifests:
                 for path in folder.glob("v*/**/*.parquet")
                 if _modified(path) <= now - orphan_s
             }
-            # Before anything is removed from them, which changes their times.
+            # Before anything is removed from them, which changes their timestamps.
             done = [
                 written
                 for written in folder.glob("v*/*/*/")
@@ -136,13 +136,13 @@ class Manifests:
 
 
 def _remove_without_states(written: Path) -> None:
-    """Remove a folder that Spark has written, with its markers and checksums, if no states are left."""
+    """Remove a folder that Spark has written, with markers and checksums, if no states are left."""
     if written.is_dir() and next(written.rglob("*.parquet"), None) is None:
         shutil.rmtree(written, ignore_errors=True)
 
 
 def _modified(path: Path) -> float:
-    """When a file was written; one that has gone meanwhile counts as new."""
+    """When a file was written; one that no longer exists counts as new."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:

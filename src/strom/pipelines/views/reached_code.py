@@ -1,8 +1,8 @@
-"""Everything of a project that a function executes or looks at, as plain values that can be compared.
+"""Everything of a project that a function executes or reads, as plain comparable values.
 
 Code counts by its syntax tree, without comments, layout, docstrings and annotations, and never by its
-bytecode: a newer Python compiles the same code differently. Values count as what they are. Code that is
-installed (Python, its packages, strom) counts by name alone: an upgrade is no change of a definition.
+bytecode: a newer Python compiles the same code differently. Values count by content. Installed code
+(Python, its packages, strom) counts by name alone: an upgrade is not a change of a definition.
 """
 
 import ast
@@ -30,44 +30,42 @@ from strom.pipelines.views.syntax import (
 from strom.pipelines.views.values import plain_value
 
 Plain = Any
-"""What JSON can hold."""
+"""The values of JSON."""
 
 
 class CannotBeCompared(UserError):
-    """A value or a function whose changes could not be recognised."""
+    """A value or function whose changes cannot be detected."""
 
 
 _as_loaded: "weakref.WeakKeyDictionary[Any, Plain]" = weakref.WeakKeyDictionary()
 
 
 def remember(function: Any) -> None:
-    """Compare a function from now on by what it reaches at this moment, when its file was loaded.
+    """Compare a function from now on by what it reaches now, when its file has been loaded.
 
-    Executing it may fill caches and import modules: that is no change of the definition.
+    Executing it may fill caches and import modules, which does not change the definition.
     """
-    with contextlib.suppress(
-        CannotBeCompared, TypeError
-    ):  # TypeError: it cannot be referenced weakly
+    with contextlib.suppress(CannotBeCompared, TypeError):  # TypeError: no weak references
         _as_loaded[function] = _CodeWalk().value(function, "prepare")
 
 
 def reached(function: Any) -> Plain:
-    """What a function is made of, and all that it reaches; CannotBeCompared names what cannot be."""
+    """A function and all that it reaches; CannotBeCompared names what cannot be compared."""
     with contextlib.suppress(KeyError, TypeError):
         return _as_loaded[function]
     return _CodeWalk().value(function, "prepare")
 
 
 class _CodeWalk:
-    """Goes from value to value, each function and class once."""
+    """Walks from value to value, each function and class once."""
 
     def __init__(self, within: Iterable[int] = ()) -> None:
         self._known: dict[int, int] = {}
-        self._kept: list[Any] = []  # so that no id is given again
+        self._kept: list[Any] = []  # keeps objects alive, so that no id is reused
         self._within = list(within)
 
     def value(self, value: Any, name: str) -> Plain:
-        """Any value, as it is found under a name."""
+        """Any value, found under a name."""
         if (plain := plain_value(value)) is not None:
             return plain
         if isinstance(value, ModuleType):
@@ -120,20 +118,20 @@ class _CodeWalk:
         kind = type(value)
         if _of_library(kind):
             return [kind.__name__, *parts]
-        if hasattr(value, "_fields"):  # made by namedtuple(): such a class has no source
+        if hasattr(value, "_fields"):  # created by namedtuple(): such a class has no source
             return [kind.__name__, list(value._fields), *parts]
         state = self._pairs(getattr(value, "__dict__", {}).items(), name)
         return [self.value(kind, name), parts, state]
 
     def _pairs(self, items: Iterable[tuple[Any, Any]], name: str) -> list[Plain]:
-        """By their keys: a dict may be made of a set, whose order is another in each process."""
+        """Sorted by keys: a dict may be built from a set, whose order differs between processes."""
         ordered = sorted(items, key=lambda pair: self._order(pair[0], name))
         return [
             [self.value(key, name), self.value(one, f"{name}[{key!r}]")] for key, one in ordered
         ]
 
     def _order(self, value: Any, name: str) -> str:
-        """What to sort a value by: the same whichever values were met before."""
+        """The sort key of a value, independent of the values before it."""
         plain = plain_value(value)
         return repr(_CodeWalk(self._within).value(value, name) if plain is None else plain)
 
@@ -152,7 +150,7 @@ class _CodeWalk:
         return ["object", self.value(kind, name), *self._pairs(state.items(), name)]
 
     def _of_library(self, value: Any, name: str) -> Plain:
-        """An object of a library by what it would be rebuilt of."""
+        """A library's object, by what it would be rebuilt from."""
         kind = type(value)
         known = f"{kind.__module__}.{kind.__qualname__}"
         if kind.__module__.startswith(("pyspark.sql", "py4j", "threading", "_thread", "_io")):
@@ -174,7 +172,7 @@ class _CodeWalk:
     def _udf(self, value: Any, name: str) -> Plain:
         declared = getattr(value, "_unwrapped", value)._returnType
         kind = declared if isinstance(declared, str) else declared.simpleString()
-        # By row, or by row in batches of Arrow: which of them depends on whether Spark runs already.
+        # By row, or by row in Arrow batches: which one depends on whether Spark is already running.
         by = "row" if value.evalType in _BY_ROW else value.evalType
         return ["udf", kind, by, value.deterministic, self.value(value.func, name)]
 
@@ -185,7 +183,7 @@ class _CodeWalk:
         wrapped = [self.value(one, name) for one in _wrapped(function)]
         captured = dict(zip(code.co_freevars, _contents(function), strict=False))
         if is_library(code.co_filename):
-            # A decorator of a library holds the functions that it was given.
+            # A library's decorator holds the functions that it was applied to.
             inner = [one for one in captured.values() if isinstance(one, FunctionType | type)]
             parts = [self.value(one, name) for one in inner]
             return ["library", function.__module__, function.__qualname__, *wrapped, *parts]
@@ -215,7 +213,7 @@ class _CodeWalk:
         return ["class", canonical(node), *bases, attributes, *self._names(node, scope, None)]
 
     def _class_made_by_call(self, kind: type, name: str) -> Plain:
-        """A class of namedtuple(…) or Enum(…): it has no definition in the source."""
+        """A class of namedtuple(…) or Enum(…), which has no definition in the source."""
         if issubclass(kind, enum.Enum):
             members = {one: member.value for one, member in kind.__members__.items()}
             return ["enum class", kind.__qualname__, *self._pairs(members.items(), name)]
@@ -227,7 +225,7 @@ class _CodeWalk:
     def _names(
         self, node: ast.AST, scope: Mapping[str, Any], code: CodeType | None
     ) -> Iterator[Plain]:
-        """What the names in a piece of code stand for, outside of it."""
+        """What the names in a piece of code refer to, outside it."""
         local = {*code.co_varnames, *code.co_freevars, *code.co_cellvars} if code else set()
         for dotted in sorted(_dotted_names(node)):
             first, *rest = dotted
@@ -259,7 +257,7 @@ class _CodeWalk:
                 yield [module, self._module(found)]
 
     def _module(self, module: ModuleType) -> Plain:
-        """A module that is used as a whole: all of its text."""
+        """A module that is used as a whole: all its source."""
         if _is_library_module(module):
             return ["library", module.__name__]
         if (tree := module_tree(module.__file__)) is None:
@@ -283,21 +281,21 @@ _OF_PYTHON = (
 
 def _cannot(name: str, value: Any) -> CannotBeCompared:
     return CannotBeCompared(
-        f"`prepare` uses {name}, a {type(value).__qualname__}: a change of it would not be recognised. "
-        "Use a plain value (numbers, texts, dates, lists, dicts, dataclasses), or make it inside the "
+        f"`prepare` uses {name}, a {type(value).__qualname__}, whose changes cannot be detected. "
+        "Use a plain value (numbers, strings, dates, lists, dicts, dataclasses), or create it inside the "
         "function."
     )
 
 
 def _without_source(what: str, name: str) -> CannotBeCompared:
     return CannotBeCompared(
-        f"The source of {what} ({name}) is not in a file, and a change of it would not be recognised. "
+        f"The source of {what} ({name}) is not in a file, so its changes cannot be detected. "
         "Define it in views.py or in a module beside it."
     )
 
 
 def _is_udf(value: Any) -> bool:
-    """A UDF of PySpark, or the function that its decorator leaves in the place of one."""
+    """A UDF of PySpark, or the function that its decorator returns."""
     unwrapped = getattr(value, "_unwrapped", value)
     return type(unwrapped).__name__ == "UserDefinedFunction" and hasattr(unwrapped, "evalType")
 
@@ -325,7 +323,7 @@ def _is_library_module(module: ModuleType) -> bool:
 
 
 def _plain_attributes(kind: type) -> Iterator[tuple[str, Any]]:
-    """What a class body may have computed, such as a rate that it reads from a file."""
+    """What a class body may have computed, such as a rate read from a file."""
     for name, value in vars(kind).items():
         of_python = name.startswith("_") and name.endswith("_")
         if not of_python and plain_value(value) is not None:
@@ -333,13 +331,13 @@ def _plain_attributes(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def _globals_of(kind: type) -> Mapping[str, Any]:
-    """The scope of a class whose module is gone, as after unpickling."""
+    """The scope of a class whose module no longer exists, as after unpickling."""
     functions = [one for one in vars(kind).values() if isinstance(one, FunctionType)]
     return functions[0].__globals__ if functions else {}
 
 
 def _dotted_names(node: ast.AST) -> set[tuple[str, ...]]:
-    """The names that are read, each with the attributes that are taken of it."""
+    """The names that are read, each with the attributes that are accessed."""
     found: set[tuple[str, ...]] = set()
 
     def visit(one: ast.AST) -> None:
@@ -363,7 +361,7 @@ def _dotted_names(node: ast.AST) -> set[tuple[str, ...]]:
 
 def _local_imports(node: ast.AST) -> set[tuple[str, tuple[str, ...]]]:
     found: set[tuple[str, tuple[str, ...]]] = set()
-    if isinstance(node, ast.Module):  # what a module imports is in its names
+    if isinstance(node, ast.Module):  # a module's imports are among its names
         return found
     for one in ast.walk(node):
         if isinstance(one, ast.Import):

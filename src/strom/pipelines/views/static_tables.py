@@ -1,8 +1,8 @@
 """Static tables: copies of their files by content, so that all layers of a version read the same.
 
-A table beside strom.toml may be edited at any time. What a version of a view joins with is the content
-that the files had when it was made: batch, speed layer, replay and rollback read that copy. The files
-themselves are looked at when a command starts; other content is another definition.
+A table beside strom.toml may be edited at any time. A version of a view joins with the content that the
+files had when it was created: batch, speed layer, replay and rollback read that copy. The files
+themselves are read when a command starts; other content is another definition.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from strom.pipelines.project import Project
 
 FOLDER = "tables"
 UNUSED_S = 3_600.0
-"""How long a copy stays that no version names: a view that is being computed may not be listed yet."""
+"""The grace period of an unused copy: a view that is being computed may not be listed yet."""
 
 
 def with_tables(project: Project) -> Project:
-    """The project with the content that its tables have now, copied to where versions find it."""
+    """The project with the current content of its tables, copied to where versions find it."""
     views: dict[int, View] = {}
 
     def over(view: View) -> View:
@@ -45,7 +45,7 @@ def with_tables(project: Project) -> Project:
 
 
 def kept(table: Table, project: Project) -> Table:
-    """A table with its present content, of which a copy is there."""
+    """A table with its current content, which has been copied."""
     copies = project.data / FOLDER
     content = _content(project.folder, table)
     if not _is_intact(copies, content, table):
@@ -53,9 +53,9 @@ def kept(table: Table, project: Project) -> Table:
         fresh = copies / f".{uuid.uuid4().hex}"
         try:
             _copy(project.folder, table, fresh)
-            # Of what was copied: another program may be writing to the files just now.
+            # The hash of the copy: another program may be writing to the files.
             content = _content(copies, replace(table, path=fresh.name))
-            with contextlib.suppress(OSError):  # another process has made the same copy
+            with contextlib.suppress(OSError):  # another process has created the same copy
                 fresh.rename(copies / content)
             sync_folder(copies)
         finally:
@@ -65,7 +65,7 @@ def kept(table: Table, project: Project) -> Table:
 
 
 def _is_intact(copies: Path, content: str, table: Table) -> bool:
-    """Whether a copy is there and holds what it is named by: a crash may have cut it off."""
+    """Whether a copy exists and matches its hash: a crash may have truncated it."""
     try:
         return _content(copies, replace(table, path=content)) == content
     except DefinitionError:
@@ -73,7 +73,7 @@ def _is_intact(copies: Path, content: str, table: Table) -> bool:
 
 
 def with_copies(view: View, data: Path) -> View:
-    """A stored definition with the places of its tables' copies."""
+    """A stored definition with the paths of its tables' copies."""
     reads = view.reads if isinstance(view.reads, Stream) else with_copies(view.reads, data)
     tables = {
         name: replace(one, copy=str(data / FOLDER / one.content)) if one.content else one
@@ -83,13 +83,13 @@ def with_copies(view: View, data: Path) -> View:
 
 
 def sweep_tables(project: Project, *, unused_s: float = UNUSED_S) -> int:
-    """Remove copies that no version names any more; how many."""
+    """Remove copies that no version uses any more; returns their number."""
     folder = project.data / FOLDER
     if not folder.exists():
         return 0
     try:
         used = _named(project)
-    except UserError:  # a definition that cannot be read may name any of them
+    except UserError:  # a definition that cannot be read may use any of them
         return 0
     due = [
         path
@@ -102,7 +102,7 @@ def sweep_tables(project: Project, *, unused_s: float = UNUSED_S) -> int:
 
 
 def _named(project: Project) -> set[str]:
-    """The contents that the definitions of all versions name."""
+    """The contents that the definitions of all versions use."""
     from strom.pipelines.views.versions import definition_of
 
     manifests = project.manifests
@@ -117,20 +117,20 @@ def _named(project: Project) -> set[str]:
 
 
 def table_path(table: Table, folder: Path) -> Path:
-    """What to read for a table: the copy, or, where a version has none, the files beside the project."""
+    """The path to read for a table: the copy, or, if the version has none, the project's files."""
     if not table.content:
         return folder / table.path
     if not table.copy or not Path(table.copy).exists():
         raise DefinitionError(
             table.place,
-            f"The copy of table {table.path} that this version was computed with is gone from "
+            f"The copy of table {table.path} that this version was computed with is missing in "
             f"{Path(table.copy).parent}. Compute the view again with `strom replay`.",
         )
     return Path(table.copy)
 
 
 def _content(folder: Path, table: Table) -> str:
-    """A hash over names and bytes of all files."""
+    """A hash of the names and bytes of all files."""
     whole = hashlib.sha256()
     for name, path in _files(folder, table):
         with path.open("rb") as file:
@@ -149,7 +149,7 @@ def _copy(folder: Path, table: Table, target: Path) -> None:
 
 
 def _files(folder: Path, table: Table) -> Iterator[tuple[str, Path]]:
-    """The data files of a table, each with its name in the table, in order; hidden ones are none."""
+    """The data files of a table with their names in the table, sorted; hidden files are skipped."""
     root = folder / table.path
     if root.is_file():
         found = [(root.name, root)]
@@ -168,7 +168,7 @@ def _files(folder: Path, table: Table) -> Iterator[tuple[str, Path]]:
 
 
 def _matching(pattern: Path) -> list[tuple[str, Path]]:
-    """The files of a pattern, such as `pages/*.csv`, named from the first part on that is one."""
+    """The files of a pattern, such as `pages/*.csv`, named from its first part with a wildcard."""
     base = next(one for one in pattern.parents if not glob.has_magic(str(one)))
     inner = pattern.relative_to(base)
     paths = [base / one for one in glob.glob(str(inner), root_dir=base, recursive=True)]

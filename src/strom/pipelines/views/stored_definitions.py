@@ -1,7 +1,7 @@
-"""Definitions as JSON beside what was computed by them; only functions of `prepare` are kept as code.
+"""Definitions as JSON beside what they have computed; only the functions of `prepare` are stored as code.
 
-Who serves or lists a view needs the JSON alone. The code (a pickle of the functions, nothing else) is
-loaded by who goes on computing with an earlier definition, as the project's own files are.
+Serving or listing a view needs the JSON alone. The code (a pickle of the functions, nothing else) is
+loaded only to continue computing with an earlier definition, like the project's own files.
 """
 
 import dataclasses
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from strom.model.errors import UserError
-from strom.pipelines import measures as _all_measures  # noqa: F401 - makes their classes known
+from strom.pipelines import measures as _all_measures  # noqa: F401 - registers their classes
 from strom.pipelines.atomic_files import write_atomically
 from strom.pipelines.definitions.keys import Window
-from strom.pipelines.definitions.place import Place
+from strom.pipelines.definitions.place import SourceLocation
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.view import EXPECTATIONS, Key, Prepare, View
 from strom.pipelines.measures.measure import Measure
@@ -35,20 +35,20 @@ def store(view: View, folder: Path) -> None:
 
 
 def load(folder: Path, *, to_compute: bool) -> View:
-    """Read a definition. Its functions are loaded only `to_compute`; else they are there, and refuse."""
+    """Read a definition. Functions are loaded only `to_compute`; else calling them fails."""
     path = folder / DEFINITION
     try:
         values = json.loads(path.read_text("utf-8"))
         functions = _functions(folder) if to_compute else None
         return with_copies(from_json(values, functions), folder.parents[2])
     except FileNotFoundError:
-        raise UserError(f"There is no {path}: compute the view anew with `strom replay`.") from None
+        raise UserError(f"{path} is missing: compute the view again with `strom replay`.") from None
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a definition of a view ({error}).") from None
 
 
 def to_json(view: View) -> dict[str, Any]:
-    """Plain values; a function is told only to be there."""
+    """Plain values; of a function, only its presence."""
     reads = view.reads
     return {
         "name": view.name,
@@ -100,7 +100,7 @@ def from_json(values: Mapping[str, Any], functions: list[Prepare] | None = None)
 
 
 def _stored_table(table: Table) -> dict[str, Any]:
-    """Without the place of its copy: a project may be moved."""
+    """Without the path of its copy: a project may be moved."""
     values = _plain(table)
     del values["copy"]
     return values
@@ -127,8 +127,8 @@ def _kinds_of(kind: Any) -> list[Any]:
     return [kind, *(inner for one in kind.__subclasses__() for inner in _kinds_of(one))]
 
 
-def _place(values: dict[str, Any] | None) -> Place | None:
-    return Place(**values) if values else None
+def _place(values: dict[str, Any] | None) -> SourceLocation | None:
+    return SourceLocation(**values) if values else None
 
 
 def _functions(folder: Path) -> list[Prepare]:
@@ -137,11 +137,9 @@ def _functions(folder: Path) -> list[Prepare]:
         return []
     from pyspark import cloudpickle
 
-    functions: list[Prepare] = cloudpickle.loads(
-        path.read_bytes()
-    )  # written by this project itself
+    functions: list[Prepare] = cloudpickle.loads(path.read_bytes())  # written by this project
     return functions
 
 
 def _not_loaded(*_: Any, **__: Any) -> NoReturn:
-    raise UserError("This definition was loaded to be looked at, not to compute with.")
+    raise UserError("This definition was loaded without its functions.")

@@ -1,4 +1,4 @@
-"""Syntax trees of functions and classes: found by where their code stands, and made comparable."""
+"""Syntax trees of functions and classes: located by their code, and made comparable."""
 
 import ast
 import functools
@@ -9,25 +9,27 @@ from typing import Any
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
 _IGNORED = {"annotation", "returns", "type_comment", "kind", "type_params", "ctx"}
-"""What no code is executed by; and what other versions of Python add to the tree."""
+"""Fields that have no effect on execution, or that other versions of Python add to the tree."""
 
 
 @functools.cache
 def module_tree(file: str | None) -> ast.Module | None:
-    """The tree of a file as it was when it was first asked for, until `forget_trees`."""
+    """The tree of a file as of its first use, until `forget_trees`."""
     try:
-        return ast.parse(Path(file or "").read_bytes())  # as Python does: with any encoding
+        return ast.parse(
+            Path(file or "").read_bytes()
+        )  # bytes, so that Python detects the encoding
     except (OSError, SyntaxError, ValueError):
         return None
 
 
 def forget_trees() -> None:
-    """Read files again: a project is loaded."""
+    """Clear the cache, because a project is loaded again."""
     module_tree.cache_clear()
 
 
 def function_node(code: CodeType) -> ast.AST | None:
-    """The definition that a code object was compiled from; None if its file does not have it."""
+    """The definition that a code object was compiled from; None if its file does not contain it."""
     tree = module_tree(code.co_filename)
     if tree is None:
         return None
@@ -45,9 +47,9 @@ def function_node(code: CodeType) -> ast.AST | None:
     ]
     around = [node for node in starting if _covers(node, code)]
     if around and any(None not in position for position in code.co_positions()):
-        # Of lambdas within each other, the innermost that still has all of the code.
+        # Of nested lambdas, the innermost that contains all of the code.
         return min(around, key=_size)
-    # Python keeps no positions (-X no_debug_ranges): all lambdas of the line count.
+    # Without positions (-X no_debug_ranges), all lambdas of the line count.
     return ast.Tuple(elts=list(starting)) if starting else None
 
 
@@ -61,7 +63,7 @@ def code_children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def class_node(kind: type, file: str | None) -> ast.ClassDef | None:
-    """The definition of a class; None if its file does not have it."""
+    """The definition of a class; None if its file does not contain it."""
     tree = module_tree(file)
     if tree is None:
         return None
@@ -70,7 +72,7 @@ def class_node(kind: type, file: str | None) -> ast.ClassDef | None:
 
 
 def canonical(node: Any) -> Any:
-    """A tree as lists: no positions, no docstrings, no annotations, no fields without a value."""
+    """A tree as lists: no positions, no docstrings, no annotations, no empty fields."""
     if isinstance(node, ast.AnnAssign):
         if node.value is None:
             return ["Pass"]
@@ -108,12 +110,12 @@ def _classes(node: ast.AST, outer: str) -> Iterator[tuple[str, ast.ClassDef]]:
 
 
 def _covers(node: ast.Lambda, code: CodeType) -> bool:
-    """Whether all instructions of a code object stand within a lambda's body."""
+    """Whether all instructions of a code object are within a lambda's body."""
     start, end = (node.body.lineno, node.body.col_offset), _end(node.body)
     for line, end_line, column, end_column in code.co_positions():
         if line is None or end_line is None or column is None or end_column is None:
             continue
-        if (line, column) == (end_line, end_column):  # the entry of a function has no text
+        if (line, column) == (end_line, end_column):  # the entry of a function has no source
             continue
         if not (start <= (line, column) and (end_line, end_column) <= end):
             return False

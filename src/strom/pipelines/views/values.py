@@ -1,4 +1,4 @@
-"""Plain values as texts that are the same for equal values in every process."""
+"""Plain values as texts that are equal for equal values in every process."""
 
 import datetime as dt
 import decimal
@@ -35,13 +35,13 @@ _BY_REPR = (
 
 
 def plain_value(value: Any) -> list[Any] | None:
-    """A value as its type and text; None if it is none of these."""
+    """A value as its type and text; None for other types."""
     kind = type(value)
     if kind in _BY_REPR or (isinstance(value, _BY_REPR) and _is_standard(kind)):
         return [kind.__name__, repr(value)]
     if isinstance(value, re.Pattern):
         return ["pattern", repr(value.pattern), value.flags]
-    if isinstance(value, logging.Logger):  # it writes, and computes nothing
+    if isinstance(value, logging.Logger):  # loggers do not affect results
         return ["logger"]
     if kind.__module__.partition(".")[0] in {"numpy", "pandas"}:
         return _of_arrays(value)
@@ -55,7 +55,7 @@ def _is_standard(kind: type) -> bool:
 
 
 def _of_arrays(value: Any) -> list[Any] | None:
-    """numpy and pandas, by content."""
+    """Arrays and frames of numpy and pandas, by content."""
     kind = type(value).__name__
     if kind == "ndarray":
         content = repr(value.tolist()) if value.dtype.hasobject else value.tobytes()

@@ -1,4 +1,4 @@
-"""Versions of a view: recognising that a definition has changed, keeping definitions, switching."""
+"""Versions of a view: detecting changed definitions, storing definitions, switching."""
 
 import time
 import uuid
@@ -27,7 +27,7 @@ def summary(view: View) -> str:
 
 
 def current_version(manifest: Manifest | None, view: View) -> Version | None:
-    """The version that was computed by this very definition, the newest if there are several."""
+    """The newest version that was computed by this definition, if there is one."""
     same = [one for one in (manifest.versions if manifest else ()) if is_made_by(one, view)]
     return max(same, key=lambda version: version.number, default=None)
 
@@ -42,7 +42,7 @@ def new_version(
     incarnation: int = 0,
     state: VersionState = "ready",
 ) -> Version:
-    """Make room for another version of a view; the first one is active at once, unless it is building."""
+    """Add a version to a view; the first one is active at once, unless it is building."""
     import pyarrow.parquet as pq
 
     made: list[Version] = []
@@ -77,15 +77,15 @@ def new_version(
 def definition_of(
     manifests: Manifests, view: str, version: Version, *, to_compute: bool = False
 ) -> View:
-    """The definition that a version was made by, even if the user's file has changed since."""
+    """The definition that a version was created with, even if the user's file has changed since."""
     return load(manifests.version_folder(view, version.number), to_compute=to_compute)
 
 
 def rolled_back(manifest: Manifest, to: int | None = None) -> Manifest:
-    """The manifest with the version that was active before, or a given one, active again."""
+    """Activate the previously active version, or a given one."""
     wanted = manifest.previous if to is None else to
     if wanted is None:
-        raise UserError(f"View {manifest.view} has no version to go back to.")
+        raise UserError(f"View {manifest.view} has no previous version to roll back to.")
     if wanted not in {version.number for version in manifest.versions}:
         raise UserError(f"View {manifest.view} has no version {wanted}.")
     if manifest.state_of(wanted) == "building":
