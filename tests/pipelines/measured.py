@@ -5,9 +5,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from strom.pipelines.layers.speed import Progress
+from strom.pipelines.layers.speed import SpeedProgress
 from strom.pipelines.offsets import Offsets
-from strom.pipelines.views.chain import Manifest, Segment, Version
+from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 
 VERSION = Version(
     number=2,
@@ -18,8 +18,8 @@ VERSION = Version(
     created_ms=0,
     identity="identity.parquet",
     segments=(
-        Segment(Offsets((0,)), Offsets((50,)), ("a",), "batch", written_ms=1_000),
-        Segment(Offsets((50,)), Offsets((60,)), ("b",)),
+        ViewSegment(Offsets((0,)), Offsets((50,)), ("a",), "batch", written_ms=1_000),
+        ViewSegment(Offsets((50,)), Offsets((60,)), ("b",)),
     ),
     skipped=((0, 7),),
 )
@@ -28,7 +28,7 @@ MANIFEST = Manifest("pages", "clicks", 2, 1, (replace(VERSION, number=1), VERSIO
 
 def measured_runner(**changes: Any) -> Any:
     """A runner of one view, `pages`, that is 40 records behind its topic `clicks`."""
-    progress = Progress(
+    progress = SpeedProgress(
         records=60, batches=3, dead_letters=1, lag=40, lags={"pages": 40}, seconds=0.5
     )
     progress.total_seconds = 2.0

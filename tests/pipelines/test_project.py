@@ -129,7 +129,7 @@ def test_wrong_sql_is_refused_with_its_line(project, sql, told):
             "strom.toml:3: Invalid value 70000 for .*kafka.port",
         ),
         ("[speed]\nmax_records = 0", "speed.max_records: it must be at least 1"),
-        ("[batch]\nevery = 'often'", "strom.toml:2: .*not a time span"),
+        ("[batch]\nevery = 'often'", "strom.toml:2: .*not a duration"),
         ("[batch]\nevery = 5", "batch.every must be a string like '10 seconds'"),
         ("[project]\nfiles = [1]", "strom.toml:2: project.files must be an array of strings"),
         ("connectors = 1", "strom.toml:1: connectors must be a table"),

@@ -27,7 +27,7 @@ class _Remembered:
 
 
 @dataclass
-class Session:
+class FetchSession:
     """One consumer's partitions, in the order of fetching."""
 
     id: int
@@ -87,19 +87,19 @@ class FetchSessions:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, FetchSession] = {}
         self._last_id = NO_SESSION
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, wanted: Iterable[WantedPartition], now_ms: int) -> Session | None:
+    def begin(self, wanted: Iterable[WantedPartition], now_ms: int) -> FetchSession | None:
         """A new session, or None if the cache is full: the client then sends full requests."""
         items = list(wanted)
         if not items or not self._evict_if_full(now_ms):
             return None
         self._last_id = self._last_id % 0x7FFFFFFF + 1
-        session = Session(
+        session = FetchSession(
             self._last_id,
             epoch=1,
             last_used_ms=now_ms,
@@ -109,7 +109,7 @@ class FetchSessions:
         self._sessions[session.id] = session
         return session
 
-    def go_on(self, session_id: int, epoch: int, now_ms: int) -> Session:
+    def go_on(self, session_id: int, epoch: int, now_ms: int) -> FetchSession:
         """The session of an incremental request, or the error that makes the client start a new one."""
         session = self._sessions.get(session_id)
         if session is None:

@@ -132,9 +132,7 @@ def parse_duration(text: str) -> int:
     found = _DURATION.fullmatch(text)
     unit = _UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or int(found[1]) == 0:
-        raise UserError(
-            f"{text!r} is not a time span. It looks like: 10 seconds, 1 minute, 2 hours"
-        )
+        raise UserError(f"{text!r} is not a duration. Examples: 10 seconds, 1 minute, 2 hours")
     return int(found[1]) * unit
 
 
@@ -171,7 +169,7 @@ _NOT_A = {
     Kind.INT: "not a whole number",
     Kind.LONG: "not a whole number",
     Kind.DOUBLE: "not a number",
-    Kind.DURATION: "not a time span like 10 seconds, 1 minute or 2 hours",
+    Kind.DURATION: "not a duration like 10 seconds, 1 minute or 2 hours",
 }
 _LARGEST = {Kind.INT: INT_MAX, Kind.LONG: LONG_MAX}
 

@@ -7,7 +7,7 @@ sessions (KIP-227). The first batch is sent regardless of its size, so that cons
 
 from collections.abc import Callable
 
-from strom.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Session
+from strom.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
 from strom.broker.fetching import (
     Fetch,
     Fetched,
@@ -79,7 +79,7 @@ def _later(waiting: WaitingFetch, answer: Callable[[list[Fetched]], FetchRespons
     return response
 
 
-def _session(request: FetchRequest, context: Context) -> tuple[Session | None, bool]:
+def _session(request: FetchRequest, context: Context) -> tuple[FetchSession | None, bool]:
     """The session of this request, and whether the response must be full."""
     sessions = context.services.fetch_sessions
     now_ms = context.broker.clock.now_ms()
