@@ -15,14 +15,14 @@ from strom.client.cluster import topic_config
 from strom.client.kafka_errors import NO_LEADER, NO_RESPONSE, NOT_VISIBLE_YET, error_name
 from strom.client.offsets import list_offsets
 from strom.client.topics import CLUSTER_DEFAULT, create_topic, describe_topic, wait_for_topic
-from strom.model.backoff import Backoff
 from strom.model.errors import StromError, UserError
+from strom.model.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
     from confluent_kafka.admin import AdminClient
 
-BACKOFF: Final = Backoff(0.1, 5.0)
+RETRY: Final = RetryPolicy(first_s=0.1, longest_s=5.0)
 POLL_S: Final = 0.2
 BATCH: Final = 1000
 _RETRIED = NO_LEADER | NO_RESPONSE | NOT_VISIBLE_YET
@@ -214,7 +214,7 @@ class TopicFollower:
                 # librdkafka reconnects by itself. What it raises needs another consumer.
                 attempt = 0 if self._positions != before else attempt + 1
                 self._warn(error.args[0].str())
-                self._stopping.wait(BACKOFF.delay(attempt, random.random()))  # noqa: S311
+                self._stopping.wait(RETRY.delay(attempt, random.random()))  # noqa: S311
             except Exception as error:
                 log.exception("The topic %s is not followed any more.", self.topic)
                 with self.changed:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from strom.client.compacted_topic import TopicFollower
 from strom.client.factories import NO_CALLBACKS, SINGLE_RECORDS
-from strom.model.backoff import Backoff
 from strom.model.errors import StromError
+from strom.model.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
 
-BACKOFF: Final = Backoff(0.01, 1.0)
+RETRY: Final = RetryPolicy(first_s=0.01, longest_s=1.0, jitter=1.0)
 TRANSACTION_TIMEOUT_MS: Final = 10_000
 WRITE_HEADER: Final = "strom-write"
 """Identifies one's own records, for when the response to a commit was lost."""
@@ -105,7 +105,7 @@ class FencedWriter:
                     if time.monotonic() > deadline:
                         raise WriteTimeout(str(error.args[0].str())) from None
                 # Two writers that fence each other again and again get apart by chance.
-                time.sleep(BACKOFF.delay(attempt, random.random()))  # noqa: S311
+                time.sleep(RETRY.delay(attempt, random.random()))  # noqa: S311
                 attempt += 1
 
     def _current_producer(self) -> "Producer":

@@ -6,9 +6,8 @@
 Connections are kept and used again, one for each broker. A client belongs to one thread.
 """
 
-import random
-import time
 from collections.abc import Callable
+from dataclasses import replace
 from enum import IntEnum
 from types import TracebackType
 from typing import Final, NamedTuple, Self, TypeVar
@@ -16,8 +15,9 @@ from typing import Final, NamedTuple, Self, TypeVar
 from strom.client.broker_connection import BrokerConnection, BrokerUnreachable, check
 from strom.client.connection_settings import ConnectionSettings
 from strom.client.sasl import MECHANISMS
-from strom.model.backoff import Backoff
 from strom.model.errors import ApiError, ErrorCode, UserError
+from strom.model.retries import RetryPolicy
+from strom.supervision.retrying import retry
 from strom.wire.kafka.messages.k03_metadata import MetadataRequest, MetadataResponse
 from strom.wire.kafka.messages.k10_find_coordinator import (
     FindCoordinatorRequest,
@@ -28,7 +28,7 @@ from strom.wire.kafka.schema import Request, Response, Versions
 CONNECT_TIMEOUT_S: Final = 5.0
 REQUEST_TIMEOUT_S: Final = 10.0
 RETRY_TIMEOUT_S: Final = 30.0
-BACKOFF: Final = Backoff(0.1, 1.0)
+RETRY: Final = RetryPolicy(first_s=0.1, longest_s=1.0)
 """Kafka's `retry.backoff.ms` and `retry.backoff.max.ms`."""
 _METADATA: Final = Versions(4, 13)
 _FIND_COORDINATOR: Final = Versions(1, 3)
@@ -118,17 +118,15 @@ class ProtocolClient:
         timeout_s: float = RETRY_TIMEOUT_S,
     ) -> T:
         """What `ask` returns for the coordinator; retried while none is ready, or it has moved."""
-        deadline = time.monotonic() + timeout_s
-        attempt = 0
-        while True:
-            try:
-                return ask(self.coordinator(key, of))
-            except ApiError as error:
-                delay = BACKOFF.delay(attempt, random.random())  # noqa: S311 - jitter
-                if error.code not in _NOT_READY or time.monotonic() + delay > deadline:
-                    raise
-            time.sleep(delay)
-            attempt += 1
+
+        def on_failure(error: Exception, _: float) -> None:
+            if isinstance(error, ApiError) and error.code not in _NOT_READY:
+                raise error
+
+        policy = replace(RETRY, deadline_s=timeout_s)
+        return retry(
+            lambda: ask(self.coordinator(key, of)), policy, ApiError, on_failure=on_failure
+        )
 
     def call(
         self,

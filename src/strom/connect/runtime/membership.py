@@ -24,8 +24,8 @@ from strom.client.group_member import (
 )
 from strom.client.protocol_client import ProtocolClient
 from strom.connect.runtime.assignment import Unit, share_out
-from strom.model.backoff import Backoff
 from strom.model.errors import ApiError, ErrorCode, StromError
+from strom.model.retries import RetryPolicy
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ PROTOCOL_TYPE: Final = "connect"
 PROTOCOL_NAME: Final = "strom"
 """Not the one of Kafka's own workers: in one group they and strom's reject each other instead of
 misreading each other's assignments."""
-_BACKOFF: Final = Backoff(0.25, 1.0)
+_RETRY: Final = RetryPolicy(first_s=0.25, longest_s=1.0)
 # The leader looks again after so long when something has no owner yet.
 _REPAIR_S: Final = 2.0
 
@@ -142,7 +142,7 @@ class Membership:
                 if not self.holds_lease():
                     self._member.give_up_lease()
                     self._worker.lost()
-                self._stopping.wait(_BACKOFF.delay(attempt, random.random()))  # noqa: S311 - jitter
+                self._stopping.wait(_RETRY.delay(attempt, random.random()))  # noqa: S311 - jitter
                 attempt += 1
         self._leave()
 
