@@ -116,4 +116,4 @@ def test_records_of_others_between_those_of_a_transaction_are_told_though_allowe
 
 def test_the_explanation_says_how_far():
     told = check_history(in_turn(*ALL, polled("c", (0, 1)), polled("c", (2, 3)))).explain()
-    assert "c read clicks-0 up to offset 0 and went on at 2: 1 records between them" in told
+    assert "c read clicks-0 up to offset 0 and continued at 2: 1 records between them" in told
