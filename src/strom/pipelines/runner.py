@@ -288,7 +288,9 @@ class Runner:
         """Begin a new version where the view of dead letters was dropped, as on a new start."""
         letters = layer.dead_letters
         if letters and self._is_dropped(letters):
-            layer.dead_letters = SpeedTarget(letters.feed, self._new_dead_letters(letters.feed).number)
+            layer.dead_letters = SpeedTarget(
+                letters.feed, self._new_dead_letters(letters.feed).number
+            )
 
     @contextlib.contextmanager
     def _unless_dropped(self, layer: SpeedLayer) -> Iterator[None]:

@@ -110,7 +110,9 @@ def test_ready_versions_are_neither_resumed_nor_dropped(manifests):
 def test_a_second_builder_is_refused_until_the_first_has_ended(manifests):
     with sole_builder(manifests, "pages"):
         assert is_being_built(manifests, "pages")
-        with pytest.raises(UserError, match="Another process is computing a new version of view pages"):
+        with pytest.raises(
+            UserError, match="Another process is computing a new version of view pages"
+        ):
             enter(sole_builder(manifests, "pages"))
     assert not is_being_built(manifests, "pages")
     with sole_builder(manifests, "pages"):

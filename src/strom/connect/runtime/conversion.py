@@ -87,7 +87,9 @@ class Conversion:
         columns = self.in_columns(messages, spans)
         return self.one_after_the_other(messages) if columns is None else columns
 
-    def in_columns(self, messages: Sequence[Message], spans: Sequence[Span]) -> ColumnarRecords | None:
+    def in_columns(
+        self, messages: Sequence[Message], spans: Sequence[Span]
+    ) -> ColumnarRecords | None:
         """All at once; None: converters or transforms want them one by one, or there are headers."""
         transforms = () if self.chain is None else self.chain.on_columns
         if transforms is None or any(map(Message.headers, messages)):

@@ -1,6 +1,6 @@
 """The speed layer: computes the states of new records of a topic, for all views that read it.
 
-The manifests are the only checkpoint: a version's chain of segments tells which records it includes,
+The manifests are the only checkpoint: a version's chain of segments defines which records it includes,
 and the next micro-batch starts there. A process that dies between writing states and listing them
 leaves a file that is never read.
 """
