@@ -86,7 +86,7 @@ def test_sql_over_http(address):
     ("path", "parameters", "told"),
     [
         ("/views/nothing", {}, "View 'nothing' has no data yet"),
-        ("/views/page_minutes", {"pag": "/"}, "Unknown column 'pag'"),
+        ("/views/page_minutes", {"pag": "/"}, "There is no column 'pag'"),
         ("/views/page_minutes", {"page.like": "/"}, "There is no comparison 'like'"),
         ("/views/page_minutes", {"limit": "x"}, "limit must be a number"),
         ("/views/page_minutes", {"views": "many"}, "Could not convert"),

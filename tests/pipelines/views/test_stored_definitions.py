@@ -49,7 +49,7 @@ def test_who_only_looks_runs_no_code(tmp_path):
     (tmp_path / stored.FUNCTIONS).write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
     loaded = stored.load(tmp_path, to_compute=False)
     assert loaded.measures == minutes.measures
-    with pytest.raises(UserError, match="to be looked at"):
+    with pytest.raises(UserError, match="loaded without its functions"):
         loaded.prepare(None)
 
 
