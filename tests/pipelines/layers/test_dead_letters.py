@@ -10,7 +10,10 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from strom.pipelines import Stream, View, count
 from strom.pipelines.kafka_log import KafkaLog
+from strom.pipelines.layers import speed
 from strom.pipelines.layers.dead_letters import FRAMING, DeadLetter, DeadLettersRefused, fitted
+from strom.pipelines.spark import parsing
+from strom.pipelines.spark.parsing import dead_rows
 from tests.pipelines.world import World, fresh_topic
 
 LIMIT = 10_000
@@ -152,6 +155,29 @@ def test_more_letters_than_the_local_queue_holds_are_all_sent_in_slices(world, m
     sizes = [pq.read_metadata(folder / file).num_rows for file in segment.files]
     assert len(sizes) == 3
     assert max(sizes) < 400
+
+
+def test_few_malformed_records_come_with_the_first_job_and_more_by_a_second(world, monkeypatch):
+    fetched = []
+
+    def fetching(rows):
+        fetched.append(rows)
+        return dead_rows(rows)
+
+    monkeypatch.setattr(speed, "dead_rows", fetching)
+    layer = world.speed()
+    world.send([b"one", {"n": 1}, b"two"])
+    assert layer.step() == 3
+    assert fetched == []
+    monkeypatch.setattr(parsing, "_WHOLE_RECORDS", 1)
+    world.send([b"three", b"four", b"five"])
+    assert layer.step() == 3
+    assert len(fetched) == 1
+    stored = world.query(f"SELECT value, reason, _offset FROM {world.dead.feed.name}")
+    assert sorted(row["value"] for row in stored) == [b"five", b"four", b"one", b"three", b"two"]
+    assert {row["reason"] for row in stored} == {"not json of the schema"}
+    sent = letters_in(world.kafka.servers, world.stream.dead_letter_topic)
+    assert sorted(one.value() for one in sent) == sorted(row["value"] for row in stored)
 
 
 def limit_messages(kafka, topic, size):

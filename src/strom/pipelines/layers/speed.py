@@ -7,7 +7,7 @@ leaves a file that is never read.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +24,7 @@ from strom.pipelines.layers.record_ranges import in_slices
 from strom.pipelines.layers.skipping import Piece, write_skipping, write_unskipped
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.set_aside import ViewStates
-from strom.pipelines.spark.parsing import dead_rows, dead_sizes, parse
+from strom.pipelines.spark.parsing import DEAD_LETTER, dead_rows, malformed_records, parse
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.topic_identity import check_same_topic, replay_again
 from strom.pipelines.views.chain import ChainConflict, ViewSegment
@@ -41,9 +41,6 @@ DEAD_SLICE_BYTES = 16 << 20
 """The limit on dead letters in memory, in bytes."""
 _LETTER_BYTES = 1_000
 """The overhead of a dead letter besides key and value."""
-
-Malformed = Sequence[tuple[int, int, int]]
-"""Partition, offset and size of the malformed records of a micro-batch."""
 
 
 @dataclass(frozen=True)
@@ -215,8 +212,7 @@ class SpeedLayer:
         piece = Piece(raw, parse(self._stream, raw).persist(), start, end)
         try:
             # Also caches the parsed records, on all cores, for the other versions.
-            columns = dead_sizes(piece.parsed).toArrow().to_pydict().values()
-            malformed = list(zip(*columns, strict=True))
+            malformed = malformed_records(piece.parsed).toArrow()
             # In parallel: while one job is planned, another uses the cores.
             computed = self._pool.map(partial(self._computed, piece, malformed), targets)
             published = self._published(targets, list(computed), piece)
@@ -225,7 +221,7 @@ class SpeedLayer:
         if not published:
             return False
         if self._dead_letters in published:
-            self.progress.dead_letters += len(malformed)
+            self.progress.dead_letters += malformed.num_rows
         self.progress.records += end - start
         self.progress.batches += 1
         self.progress.seconds = time.perf_counter() - began
@@ -234,7 +230,7 @@ class SpeedLayer:
         return True
 
     def _computed(
-        self, piece: Piece, malformed: Malformed, target: SpeedTarget
+        self, piece: Piece, malformed: "pa.Table", target: SpeedTarget
     ) -> ViewSegment | Exception:
         """Write the states of one version, without listing them."""
         try:
@@ -273,12 +269,12 @@ class SpeedLayer:
         place = self._manifests, self._log, target.feed, target.number
         return self._publish(target, write_skipping(*place, piece, plain_reason(error), few=True))
 
-    def _dead_segment(self, target: SpeedTarget, piece: Piece, malformed: Malformed) -> ViewSegment:
+    def _dead_segment(
+        self, target: SpeedTarget, piece: Piece, malformed: "pa.Table"
+    ) -> ViewSegment:
         """Send the malformed records to their topic and write them to files, slice by slice."""
-        sizes = [(p, offset, size + _LETTER_BYTES) for p, offset, size in malformed]
         segment = ViewSegment(piece.start, piece.end, ())
-        for condition in in_slices(sizes, DEAD_SLICE_BYTES):
-            dead = dead_rows(piece.parsed.where(condition)).toArrow()
+        for dead in _dead_slices(piece, malformed):
             self._send_dead_letters(dead)
             written = write_small_segment(
                 self._manifests, target.feed, target.number, dead, piece.start, piece.end
@@ -318,3 +314,18 @@ class SpeedLayer:
             group = f"{self._group}.{target.feed.name}"
             self._log.commit(group, self._stream.topic, segment.end)
         return True
+
+
+def _dead_slices(piece: Piece, malformed: "pa.Table") -> Iterator["pa.Table"]:
+    """The malformed records in tables within a limit in bytes; in order of partition and offset."""
+    import pyarrow as pa
+
+    columns = malformed.select(["_partition", "_offset", "bytes"]).to_pydict().values()
+    sizes = [(p, offset, size + _LETTER_BYTES) for p, offset, size in zip(*columns, strict=True)]
+    letters = malformed.column(DEAD_LETTER)
+    if not letters.null_count and sum(size for _, _, size in sizes) <= DEAD_SLICE_BYTES:
+        if sizes:
+            yield pa.Table.from_struct_array(letters.combine_chunks())
+        return
+    for condition in in_slices(sizes, DEAD_SLICE_BYTES):
+        yield dead_rows(piece.parsed.where(condition)).toArrow()

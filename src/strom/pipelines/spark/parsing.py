@@ -12,6 +12,10 @@ from strom.pipelines.spark.huge_exponents import TOO_LARGE, has_huge_exponent
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+DEAD_LETTER = "_dead_letter"
+_WHOLE_RECORDS = 1_000
+_WHOLE_BYTES = 8 * 1024
+"""Of a malformed record that is collected with its size; a task collects at most 8 MB of them."""
 PROBLEM = "_problem"
 """The column that says what is wrong with a record; null for good ones."""
 _CORRUPT = "_corrupt"
@@ -104,22 +108,34 @@ def good(rows: "DataFrame") -> "DataFrame":
     return rows.where(sf.col(PROBLEM).isNull()).drop(PROBLEM, "_raw")
 
 
-def dead_sizes(rows: "DataFrame") -> "DataFrame":
-    """Partition and offset of the malformed records, and how many bytes each has."""
+def malformed_records(rows: "DataFrame") -> "DataFrame":
+    """Partition, offset and size in bytes of the malformed records, and the first of each task whole.
+
+    Usually a micro-batch has few, so that no second job has to fetch them.
+    """
     from pyspark.sql import functions as sf
 
     size = sf.coalesce(sf.length("_raw"), sf.lit(0)) + sf.coalesce(sf.length("_key"), sf.lit(0))
+    # Spark numbers the rows of each task from a multiple of 2^33.
+    number = sf.monotonically_increasing_id() % sf.lit(1 << 33)
+    is_sent = (number < sf.lit(_WHOLE_RECORDS)) & (size <= sf.lit(_WHOLE_BYTES))
+    letter = sf.when(is_sent, sf.struct(*_dead_columns()))
     malformed = rows.where(sf.col(PROBLEM).isNotNull())
-    return malformed.select("_partition", "_offset", size.alias("bytes"))
+    return malformed.select("_partition", "_offset", size.alias("bytes"), letter.alias(DEAD_LETTER))
 
 
 def dead_rows(rows: "DataFrame") -> "DataFrame":
     """The malformed records, each with its place and reason."""
     from pyspark.sql import functions as sf
 
-    place = ["_partition", "_offset", "_timestamp", "_key"]
-    malformed = rows.where(sf.col(PROBLEM).isNotNull())
-    return malformed.select(*place, sf.col("_raw").alias("value"), sf.col(PROBLEM).alias("reason"))
+    return rows.where(sf.col(PROBLEM).isNotNull()).select(*_dead_columns())
+
+
+def _dead_columns() -> "list[Column]":
+    from pyspark.sql import functions as sf
+
+    place = [sf.col(name) for name in ("_partition", "_offset", "_timestamp", "_key")]
+    return [*place, sf.col("_raw").alias("value"), sf.col(PROBLEM).alias("reason")]
 
 
 def _problem(stream: Stream) -> "Column":
