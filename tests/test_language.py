@@ -169,6 +169,8 @@ def test_texts_keep_to_the_glossary(path):
 
 PAGES = [
     ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CHANGELOG.md",
     *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reference"),
 ]
 
