@@ -180,7 +180,7 @@ class HttpThread:
         if not self._thread.ident:
             self._server.listener.close()
         elif self._thread.is_alive():
-            with suppress(RuntimeError):  # the loop has just ended by itself
+            with suppress(Exception):  # it could not start, or has just ended by itself
                 self._started.result(_START_S).call_soon_threadsafe(self._stopping.set)
 
     def join(self, timeout_s: float) -> bool:
