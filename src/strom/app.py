@@ -99,11 +99,23 @@ class Node:
         self._metrics: HttpServer | None = None
 
     async def start(self) -> Ready:
-        """Open the data, listen, serve; UserError says what is in the way."""
+        """Open the data, listen, serve; UserError says what is in the way.
+
+        A start that fails gives everything back: ports, the lock of the data directory, tasks.
+        """
+        try:
+            return await self._start()
+        except BaseException:
+            try:
+                await self.stop()
+            except Exception:
+                log.exception("What had started before the start failed could not be stopped")
+            raise
+
+    async def _start(self) -> Ready:
         began = time.perf_counter()
         settings = self.settings
         dispatcher = Dispatcher()
-        listener = Listener(settings, dispatcher, self._slots)
         broker = await Broker.open(settings, self._files, self._clock, self._broker_failed)
         self._broker = broker
         self._groups = groups = Groups(broker)
@@ -115,32 +127,23 @@ class Node:
             transactions.load()
         await groups.complete_topic()
         self._housekeeping = Housekeeping(broker)
-        try:
-            await listener.start(lambda port: self._serve(dispatcher, listener, port))
-            if settings.amqp_port:
-                await self._start_queues(broker)
-            parts = NodeParts(
-                broker,
-                groups,
-                shares,
-                transactions,
-                self._housekeeping,
-                dispatcher,
-                listener,
-                self._slots,
-                self._queues,
-                self._amqp,
-            )
-            await self._start_http(make_node_metrics(parts))
-        except UserError:
-            await listener.stop()
-            if self._management is not None:
-                await self._management.stop()
-            if self._amqp is not None:
-                await self._amqp.stop()
-            await broker.close()
-            raise
-        self._listener = listener
+        self._listener = listener = Listener(settings, dispatcher, self._slots)
+        await listener.start(lambda port: self._serve(dispatcher, listener, port))
+        if settings.amqp_port:
+            await self._start_queues(broker)
+        parts = NodeParts(
+            broker,
+            groups,
+            shares,
+            transactions,
+            self._housekeeping,
+            dispatcher,
+            listener,
+            self._slots,
+            self._queues,
+            self._amqp,
+        )
+        await self._start_http(make_node_metrics(parts))
         self._start_housekeeping(broker, groups, shares, transactions)
         endpoint = _endpoint(settings, listener.port)
         return Ready(
@@ -191,9 +194,10 @@ class Node:
         )
 
     async def _start_queues(self, broker: Broker) -> None:
-        self._queues = QueueBroker(broker)
-        await self._queues.load()
-        self._amqp = AmqpListener(self.settings, self._queues, self._slots)
+        queues = QueueBroker(broker)
+        await queues.load()
+        self._queues = queues  # only now: what was half restored must not be written at the stop
+        self._amqp = AmqpListener(self.settings, queues, self._slots)
         await self._amqp.start()
 
     async def _start_http(self, metrics: MetricsRegistry) -> None:
@@ -209,6 +213,13 @@ class Node:
 
     async def stop(self) -> None:
         """Let the clients go, finish what is under way, sync, and close."""
+        try:
+            await self._stop_serving()
+        finally:
+            if self._broker is not None:
+                await self._broker.close()
+
+    async def _stop_serving(self) -> None:
         if self._housekeeping is not None:
             await self._housekeeping.stop()
         if self._groups is not None:
@@ -227,8 +238,6 @@ class Node:
             self._transactions.stop()
         if self._listener is not None:
             await self._listener.stop()
-        if self._broker is not None:
-            await self._broker.close()
 
     def _serve(self, dispatcher: Dispatcher, listener: Listener, port: int) -> None:
         assert self._broker is not None  # noqa: S101 - see start()

@@ -5,6 +5,7 @@ import base64
 import pytest
 
 from strom.http.authentication import BasicLogin
+from strom.http.errors import ErrorFormat
 from tests.http.small_server import HOST, running
 
 FOREIGN = b"Host: evil.example"
@@ -114,3 +115,16 @@ def test_a_forwarded_address_does_not_replace_the_peers():
 
 def test_credentials_are_in_no_repr():
     assert "s3cret" not in repr(LOGIN)
+
+
+def test_errors_are_compact_json_with_the_headers_of_their_interface():
+    """As Confluent and Kafka write them: scripts search for "error_code":40401."""
+    errors = ErrorFormat(
+        "The small server",
+        lambda error: {"error_code": error.code, "message": error.message},
+        headers={"Cache-Control": "no-cache"},
+    )
+    with running(errors=errors) as server:
+        raw = server.exchange(b"GET /fail%zz HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n")
+        assert b'{"error_code":400,"message":"The path' in raw
+        assert b"cache-control: no-cache" in raw

@@ -1,6 +1,7 @@
 """One way to start and to stop."""
 
 import asyncio
+import errno
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer, HttpThread
 from strom.model.errors import UserError
 from strom.server.event_loop import loop_factory
-from tests.http.small_server import HOST, PLAIN, SmallApp, read_one, read_to_end, running
+from tests.http.small_server import HOST, JSON, PLAIN, SmallApp, read_one, read_to_end, running
 from tests.http.test_protocol_limits import until
 
 WAIT = b"GET /wait HTTP/1.1\r\n" + HOST + b"\r\n"
@@ -117,3 +118,28 @@ def test_a_server_that_never_started_lets_its_port_go():
 def test_a_broker_imports_no_http_server_before_it_needs_one():
     check = "import sys, strom.app; assert not {'h11', 'starlette', 'uvicorn'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_a_stop_does_not_wait_for_a_request_that_has_not_arrived():
+    """A client that never sends its body would delay every stop."""
+    with running() as server, server.connect() as client:
+        client.sendall(b"PUT /half HTTP/1.1\r\n" + JSON + b"Content-Length: 20\r\n\r\n{")
+        until(lambda: server.app.requests == ["/half"])
+        server.thread.ask_to_stop(grace_s=600)
+        assert server.thread.join(60)
+        assert read_to_end(client) == b""
+
+
+def test_an_address_family_that_the_kernel_does_not_have_is_left_out(monkeypatch):
+    create_server = socket.create_server
+
+    def without_ipv6(address, *, family, **more):
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+        return create_server(address, family=family, **more)
+
+    both = [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")]
+    monkeypatch.setattr("strom.http.server._addresses", lambda host, port: both)
+    monkeypatch.setattr(socket, "create_server", without_ipv6)
+    with listen("localhost") as listener:
+        assert [one.family for one in listener.sockets] == [socket.AF_INET]

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from strom.app import Node
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
+from strom.server.process_limits import METRICS_CONNECTIONS
 from strom.testing import LocalBroker
 from tests.metrics.scraping import scrape
 
@@ -218,3 +219,17 @@ def test_a_scrape_outlives_topics_that_are_deleted_meanwhile(broker):
     assert not [
         value for name in names for value in found.values("strom_topic_partitions", topic=name)
     ]
+
+
+def test_connections_of_the_metrics_port_leave_clients_their_descriptors(broker):
+    address = urlsplit(broker.metrics_url)
+    with contextlib.ExitStack() as opened:
+        clients = [
+            opened.enter_context(
+                socket.create_connection((address.hostname, address.port), timeout=10)
+            )
+            for _ in range(METRICS_CONNECTIONS + 5)
+        ]
+        for client in clients[METRICS_CONNECTIONS:]:
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(1) == b""

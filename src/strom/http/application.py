@@ -107,7 +107,8 @@ class HttpApplication:
         return True
 
     async def _refuse(self, error: HttpError, scope: Scope, send: Send) -> None:
-        headers = [(k.lower().encode(), v.encode("latin-1")) for k, v in error.headers.items()]
+        fields = {**self.errors.headers, **error.headers}
+        headers = [(k.lower().encode(), v.encode("latin-1")) for k, v in fields.items()]
         if any(name == b"expect" for name, _ in scope["headers"]):
             # The client may send its body or not: where the next request begins is uncertain.
             headers.append((b"connection", b"close"))

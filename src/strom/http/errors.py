@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -41,6 +41,10 @@ class ErrorFormat:
     translate: Callable[[Exception], HttpError | None] = lambda _: None
     """Turns the exceptions of the program behind the interface into errors; None if unexpected."""
     content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """What every error has in its head."""
+    separators: tuple[str, str] = (",", ":")
+    """Of JSON: clients compare whole bodies, and scripts search in them."""
 
     def to_http(self, error: Exception) -> HttpError | None:
         """Return the error that a client gets for an exception; None if it is unexpected."""
@@ -52,7 +56,8 @@ class ErrorFormat:
 
     def body(self, error: HttpError) -> bytes:
         """Write the body."""
-        return json.dumps(self.render(error), ensure_ascii=False).encode("utf-8", "replace")
+        text = json.dumps(self.render(error), ensure_ascii=False, separators=self.separators)
+        return text.encode("utf-8", "replace")
 
 
 def phrase_of(status: int) -> str:

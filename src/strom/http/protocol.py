@@ -204,10 +204,14 @@ class LimitedHttpProtocol(H11Protocol):
         self._watch("linger", self._limits.linger_s)
 
     def shutdown(self) -> None:
-        """Close when the current response is complete; now if there is none."""
-        if self._is_responding():
+        """Close when the current response is complete; now if there is none.
+
+        A request whose body is incomplete is not waited for: its client may never send the rest.
+        """
+        if self._is_responding() and self.conn.their_state is not h11.SEND_BODY:
             self.cycle.keep_alive = False
         else:
+            self._disconnect_application()
             self.transport.close()
 
     def abort(self) -> None:

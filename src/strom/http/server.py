@@ -21,6 +21,8 @@ STOP_S = 5.0
 _START_S = 20.0
 _BACKLOG = 1024
 _POLL_S = 0.01
+_NO_SUCH_FAMILY = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+"""Without an address of the family, and without the family in the kernel."""
 
 
 class HttpListener:
@@ -52,7 +54,7 @@ class HttpListener:
             listening = socket.create_server(address, family=family, backlog=_BACKLOG)
         except OSError as error:
             # "localhost" resolves to ::1 on machines without IPv6, too.
-            if not self.sockets or error.errno != errno.EADDRNOTAVAIL:
+            if not self.sockets or error.errno not in _NO_SUCH_FAMILY:
                 raise
             return
         self.sockets.append(listening)
@@ -178,7 +180,7 @@ class HttpThread:
         if not self._thread.ident:
             self._server.listener.close()
         elif self._thread.is_alive():
-            with suppress(RuntimeError):  # the loop has just ended by itself
+            with suppress(Exception):  # it could not start, or has just ended by itself
                 self._started.result(_START_S).call_soon_threadsafe(self._stopping.set)
 
     def join(self, timeout_s: float) -> bool:

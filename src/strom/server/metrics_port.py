@@ -3,10 +3,11 @@
 from strom.http.application import HttpApplication
 from strom.http.errors import ErrorFormat
 from strom.http.guard import Guard
-from strom.http.routing import make_router
 from strom.http.server import HttpListener, HttpServer
 from strom.metrics.exposition import MetricsRegistry
 from strom.model.broker_settings import BrokerSettings
+from strom.model.http_settings import HttpLimits
+from strom.server.process_limits import METRICS_CONNECTIONS
 
 ERRORS = ErrorFormat("The metrics port", lambda error: {"error": error.message})
 
@@ -14,7 +15,6 @@ ERRORS = ErrorFormat("The metrics port", lambda error: {"error": error.message})
 def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> HttpServer:
     """Take the port; UserError if it is in use."""
     app = HttpApplication(
-        make_router([]),
         guard=Guard.create(
             settings.host, settings.http_allowed_hosts, advertised=settings.advertised_host
         ),
@@ -27,4 +27,4 @@ def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> H
         interface=ERRORS.interface,
         option="--metrics-port (0 disables it)",
     )
-    return HttpServer(app, listener)
+    return HttpServer(app, listener, limits=HttpLimits(connections=METRICS_CONNECTIONS))

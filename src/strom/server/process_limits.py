@@ -7,8 +7,10 @@ log = logging.getLogger(__name__)
 WANTED_OPEN_FILES = 65_536
 SPARE_DESCRIPTORS = 16
 """Held open for the log, in case that connections come faster than they can be refused."""
-OTHER_DESCRIPTORS = 64
-"""For all but segments and connections: the event loop, listeners, index files, folders, spares."""
+METRICS_CONNECTIONS = 16
+"""Of the metrics port. They take no slots: a broker at its limit of connections can still be scraped."""
+OTHER_DESCRIPTORS = 64 + METRICS_CONNECTIONS
+"""For all but segments and clients: the event loop, listeners, index files, folders, spares."""
 FEWEST_CONNECTIONS = 8
 
 

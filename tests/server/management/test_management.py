@@ -99,6 +99,22 @@ def test_getting_messages_leaves_or_takes_them(ask, channel):
     assert count(channel, "q") == 1
 
 
+@pytest.mark.parametrize("mode", [5, None, "ack", "ack_requeue_flase"])
+def test_an_unknown_ackmode_takes_no_message(mode, ask, channel):
+    channel.queue_declare("q")
+    channel.basic_publish("", "q", b"text")
+    status, said = ask("POST", "/api/queues/%2F/q/get", {"count": 1, "ackmode": mode})
+    assert status == 400
+    assert "ack_requeue_false" in said["reason"]
+    assert count(channel, "q") == 1
+
+
+@pytest.mark.parametrize("wrong", [{"routing_key": 5}, {"routing_key": None}])
+def test_a_message_whose_routing_key_is_no_text_is_refused(wrong, ask):
+    message = {"payload": "x", **wrong}
+    assert ask("POST", "/api/exchanges/%2F/amq.topic/publish", message)[0] == 400
+
+
 def test_publishing_to_the_default_exchange_and_in_base64(ask, channel):
     channel.queue_declare("q")
     message = {"routing_key": "q", "payload": "/w==", "payload_encoding": "base64"}

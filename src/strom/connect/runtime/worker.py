@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -96,12 +97,17 @@ class ConnectWorker:
     def start(self) -> None:
         """Read the topics, then join the group and work."""
         logger = logging.getLogger("strom.connect")
-        logger.addHandler(self.logs)
-        if logger.getEffectiveLevel() > logging.INFO:
-            logger.setLevel(logging.INFO)
-        self.stores.start()
-        self.herd.start()
-        self.membership.start()
+        with ExitStack() as undo:
+            logger.addHandler(self.logs)
+            undo.callback(logger.removeHandler, self.logs)
+            if logger.getEffectiveLevel() > logging.INFO:
+                logger.setLevel(logging.INFO)
+            undo.callback(self.stores.stop)
+            self.stores.start()
+            self.herd.start()
+            undo.callback(self.herd.stop)
+            self.membership.start()
+            undo.pop_all()
 
     def stop(self) -> None:
         """End all tasks, leave the group."""

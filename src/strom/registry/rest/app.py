@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from strom.http.application import HttpApplication, respond
 from strom.http.guard import Guard
 from strom.http.routing import EncodedRoute, make_router
+from strom.metrics.exposition import Rendered
 from strom.registry.measurements import make_registry_metrics
 from strom.registry.refusals import store_failed
 from strom.registry.registry import Registry
@@ -51,12 +53,18 @@ def make_app(registry: Registry, guard: Guard) -> HttpApplication:
     def not_ready() -> str | None:
         return None if registry.log.failure is None else "The topic of schemas cannot be followed."
 
+    metrics = make_registry_metrics(registry)
+
+    async def scrape(accept: str) -> Rendered:
+        # Not on the event loop: the state is locked as long as a compatibility check takes.
+        return await run_in_threadpool(metrics.render, accept)
+
     return HttpApplication(
         ReadyAnswers(make_router(routes), registry),
         guard=guard,
         errors=ERRORS,
         not_ready=not_ready,
-        metrics=make_registry_metrics(registry).scrape,
+        metrics=scrape,
     )
 
 

@@ -22,7 +22,8 @@ from strom.wire.amqp.protocol import AmqpError
 
 SLICE = 200
 """How many elements of a list are written before the event loop serves others."""
-_HEADERS = ((b"cache-control", b"no-cache"),)
+_HEADERS = {"Cache-Control": "no-cache"}
+_ENCODED_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
 
 
 def make_server(
@@ -62,6 +63,8 @@ ERRORS = ErrorFormat(
     "The management interface of queues",
     lambda error: {"error": phrase_of(error.status), "reason": error.message},
     _translate,
+    headers=_HEADERS,
+    separators=(", ", ": "),
 )
 
 
@@ -71,7 +74,7 @@ def _make_endpoint(calls: ManagementCalls) -> Asgi:
         request = ManagementRequest(scope["method"], split_path(scope["path"]), body)
         status, value = await calls.handle(request)
         written = b"" if value is None else await _to_json(value)
-        await respond(send, status, written, headers=_HEADERS)
+        await respond(send, status, written, headers=_ENCODED_HEADERS)
 
     return endpoint
 

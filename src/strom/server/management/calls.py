@@ -39,6 +39,7 @@ from strom.wire.amqp.content import encode_properties
 MAX_GET = 10_000
 MAX_GET_BYTES = 16 * 1024 * 1024
 """A response has no more messages than reach this size, however many were requested."""
+ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 OK, CREATED, NO_CONTENT = HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
 _KIND_OF_LETTER = {"q": QUEUE, "e": EXCHANGE}
 
@@ -168,6 +169,7 @@ class ManagementCalls:
                 else payload.encode()
             )
             key = given["routing_key"]
+            key.encode()
         except (KeyError, ValueError, AttributeError, TypeError) as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"that is no message: {error}") from None
         where = self._vhost(vhost)
@@ -220,7 +222,11 @@ class ManagementCalls:
         count = given.get("count", 1)
         if not isinstance(count, int) or not 0 <= count <= MAX_GET:
             raise HttpError(HTTPStatus.BAD_REQUEST, f"count must be 0 to {MAX_GET}")
-        mode = given.get("ackmode", "ack_requeue_true")
+        mode = given.get("ackmode", ACK_MODES[0])
+        if mode not in ACK_MODES:  # before any message is taken
+            raise HttpError(
+                HTTPStatus.BAD_REQUEST, f"ackmode must be one of {', '.join(ACK_MODES)}"
+            )
         now_ms = self._queues.clock.now_ms()
         found: list[GetResult] = []
         size = 0

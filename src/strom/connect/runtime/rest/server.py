@@ -64,9 +64,13 @@ class RunningWorker:
         """Start both."""
         try:
             self.worker.start()
-            self._http.start()
         except BaseException:
             self._listener.close()
+            raise
+        try:
+            self._http.start()
+        except BaseException:
+            self.stop()
             raise
         return self
 
