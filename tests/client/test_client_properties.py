@@ -169,3 +169,9 @@ SECURITY = st.fixed_dictionaries(
 @given(SECURITY)
 def test_tls_and_sasl_survive_the_way_to_java_and_back(properties):
     assert to_librdkafka(to_java(properties)).settings == properties
+
+
+@pytest.mark.parametrize("spelling", ["none", "NONE"])
+def test_unverified_host_names_are_an_empty_algorithm_in_java(spelling):
+    name = "ssl.endpoint.identification.algorithm"
+    assert to_java({name: spelling}) == {name: ""}

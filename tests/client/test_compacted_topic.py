@@ -192,6 +192,44 @@ def test_a_recreated_topic_is_noticed_and_read_from_its_start(world):
     assert values == [b"1", b"2", b"3", b"new"]
 
 
+def test_a_recreated_topic_that_has_grown_beyond_the_position_is_noticed_too(world):
+    """Nothing is read while it happens, as by a program that was suspended."""
+    world.ensure()
+    world.write(b"1", b"2")
+    fails, goes_on, failed = threading.Event(), threading.Event(), threading.Event()
+    made, rewound = [], []
+
+    class Suspended:
+        def __init__(self, real):
+            self._real = real
+
+        def poll(self, seconds):
+            if fails.is_set() and not goes_on.is_set():
+                raise KafkaException(KafkaError(KafkaError._FATAL))
+            return self._real.poll(seconds)
+
+        def __getattr__(self, name):
+            return getattr(self._real, name)
+
+    def make_consumer(fixed):
+        if made:
+            failed.set()
+            assert goes_on.wait(SECONDS)
+        made.append(Suspended(world.consumer(fixed)))
+        return made[-1]
+
+    values, follower = world.values_of(
+        make_consumer=make_consumer, on_rewind=lambda *place: rewound.append(place)
+    )
+    fails.set()
+    assert failed.wait(SECONDS)
+    world.recreate()
+    world.write(b"a", b"b", b"c")
+    goes_on.set()
+    follower.catch_up(SECONDS)
+    assert (rewound, values) == ([(0, 2, 0)], [b"1", b"2", b"a", b"b", b"c"])
+
+
 def test_a_record_that_is_too_large_leaves_nothing_behind(world):
     world.ensure()
     values = []

@@ -4,6 +4,7 @@ import ssl
 
 import pytest
 
+from strom.client.client_properties import to_java
 from strom.client.connection_settings import ConnectionSettings
 from strom.model.errors import UserError
 
@@ -62,6 +63,15 @@ def test_the_default_mechanism_never_sends_a_password_in_the_clear():
 def test_both_names_of_the_mechanism_are_known(name):
     given = settings(**{"security_protocol": "SASL_SSL", name: "scram-sha-256"})
     assert given.sasl_mechanism == "SCRAM-SHA-256"
+
+
+@pytest.mark.parametrize("last", ["sasl.mechanism", "sasl.mechanisms"])
+def test_of_both_names_of_the_mechanism_the_last_one_wins_as_in_librdkafka(last):
+    first = {"sasl.mechanism", "sasl.mechanisms"} - {last}
+    given = {**dict.fromkeys(first, "PLAIN"), last: "SCRAM-SHA-512"}
+    settings = ConnectionSettings("a", {"security.protocol": "SASL_PLAINTEXT", **given})
+    assert settings.sasl_mechanism == "SCRAM-SHA-512"
+    assert to_java(settings.properties)["sasl.mechanism"] == "SCRAM-SHA-512"
 
 
 def test_certificates_and_host_names_are_verified_by_default():

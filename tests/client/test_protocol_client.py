@@ -1,4 +1,6 @@
 import contextlib
+import os
+import resource
 import socket
 import threading
 
@@ -102,6 +104,20 @@ def test_connections_are_used_again_and_replaced_when_the_broker_has_closed_them
             pass
         beat(client)
         assert broker.connections == 2
+
+
+def test_an_open_connection_is_used_when_no_descriptor_is_left(broker):
+    with client_of(broker) as client, contextlib.ExitStack() as taken:
+        beat(client)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        taken.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        highest = max(map(int, os.listdir("/dev/fd")))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 2, limits[1]))
+        with contextlib.suppress(OSError):
+            while True:
+                taken.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+
+        assert beat(client).error_code == 0
 
 
 def test_a_connection_is_replaced_before_its_sasl_session_expires():

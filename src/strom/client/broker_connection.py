@@ -32,6 +32,11 @@ _HANDSHAKE: Final = Versions(1, 1)
 _SESSION_SHARE: Final = 0.85
 """Java's clients authenticate again when between 85 and 95 % of a session's lifetime have passed."""
 
+_SELECTOR: Final[type[selectors.BaseSelector]] = getattr(
+    selectors, "PollSelector", selectors.SelectSelector
+)
+"""Not epoll, which takes a descriptor: a connection must stay usable when there is none left."""
+
 R = TypeVar("R", bound=Response)
 _CODES: Final = {code.value: code for code in ErrorCode}
 
@@ -115,7 +120,7 @@ class BrokerConnection:
             return False
         if self._expires_at is not None and time.monotonic() >= self._expires_at:
             return False
-        with selectors.DefaultSelector() as selector:
+        with _SELECTOR() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
             return not selector.select(0)
 

@@ -121,11 +121,13 @@ def to_java(properties: Mapping[str, str]) -> dict[str, str]:
     Certificates and keys become texts, for a Java client reads no PEM files apart from stores.
     Everything else is left out: fetching and batching is the Java client's own business.
     """
-    given = dict(properties)
-    if "sasl.mechanisms" in given:  # librdkafka's alias
-        given.setdefault("sasl.mechanism", given["sasl.mechanisms"])
+    # `sasl.mechanisms` is librdkafka's alias; the last one given wins there, and so it does here.
+    given = {
+        "sasl.mechanism" if name == "sasl.mechanisms" else name: value
+        for name, value in properties.items()
+    }
     found = {name: given[name] for name in _SAME_IN_JAVA if name in given}
-    if found.get("ssl.endpoint.identification.algorithm") == "none":
+    if found.get("ssl.endpoint.identification.algorithm", "").lower() == "none":
         found["ssl.endpoint.identification.algorithm"] = ""
     if "sasl.mechanism" in given:
         found["sasl.jaas.config"] = _jaas(given)

@@ -132,6 +132,10 @@ class TopicFollower:
         self._committed = committed
         self._on_rewind = on_rewind
         self._positions: dict[int, int] = {}
+        self._topic_id: str | None = None
+        """Of the topic that the positions belong to; None until it is asked for."""
+        self._is_replaced = False
+        """Whether the consumer still reads a topic that was recreated."""
         self._last_warning = ""
         self._stopping = threading.Event()
         self._consumer: Consumer | None = None
@@ -158,6 +162,7 @@ class TopicFollower:
         """
         deadline = time.monotonic() + timeout_s
         ends = self._ends(timeout_s, committed=self._committed and not past_open_transactions)
+        self._check_identity(max(0.1, deadline - time.monotonic()))
         self.wait_for(
             lambda: all(self._positions[number] >= end for number, end in ends.items()),
             max(0.0, deadline - time.monotonic()),
@@ -179,6 +184,35 @@ class TopicFollower:
         """Raise FollowerError if the topic is not followed any more."""
         if self.failure is not None:
             raise FollowerError(f"The topic {self.topic} is not followed any more: {self.failure}")
+
+    def _check_identity(self, timeout_s: float) -> None:
+        """Begin again if this is another topic of the same name.
+
+        Offsets alone do not tell when it has more records by now than were read of the earlier one.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            found = describe_topic(self._client, self.topic, timeout_s)
+        except KafkaException:
+            return  # the next call asks again; the request for the ends reports what lasts
+        if found is None:
+            return
+        with self.changed:
+            known, self._topic_id = self._topic_id, str(found.topic_id)
+            if known in {None, self._topic_id} or self.failure is not None:
+                return
+            try:
+                for number, position in self._positions.items():
+                    if position:
+                        self._on_rewind(number, position, 0)
+            except Exception as error:  # noqa: BLE001 - as in the thread, which ends by it
+                self._stopping.set()
+                self.failure = error
+                self.changed.notify_all()
+                return
+            self._positions = dict.fromkeys(self._positions, 0)
+            self._is_replaced = True
 
     def _ends(self, timeout_s: float, *, committed: bool) -> dict[int, int]:
         from confluent_kafka import KafkaException
@@ -227,10 +261,11 @@ class TopicFollower:
 
         consumer, self._consumer = self._consumer or self._open(), None
         try:
-            consumer.assign(
-                [TopicPartition(self.topic, *place) for place in self._positions.items()]
-            )
-            while not self._stopping.is_set():
+            with self.lock:
+                self._is_replaced = False
+                places = [TopicPartition(self.topic, *place) for place in self._positions.items()]
+            consumer.assign(places)
+            while not self._stopping.is_set() and not self._is_replaced:
                 # consume() alone would wait for a whole batch, or until the time is over.
                 first = consumer.poll(POLL_S)
                 if first is not None:
@@ -246,6 +281,8 @@ class TopicFollower:
         from confluent_kafka import KafkaError
 
         with self.changed:
+            if self._is_replaced:
+                return
             for message in messages:
                 error, number, offset = message.error(), message.partition(), message.offset()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -253,6 +290,7 @@ class TopicFollower:
                     continue
                 if offset < self._positions[number]:
                     self._on_rewind(number, self._positions[number], offset)
+                    self._topic_id = None
                 if error is None:
                     self._apply(message)
                     offset += 1

@@ -52,8 +52,9 @@ class ConnectionSettings:
         if not self.security_protocol.startswith("SASL"):
             return None
         # librdkafka accepts both names, and the last one given wins; Java knows the first only.
-        given = self.properties.get("sasl.mechanism") or self.properties.get("sasl.mechanisms")
-        return (given or DEFAULT_MECHANISM).strip().upper()
+        names = ("sasl.mechanism", "sasl.mechanisms")
+        given = [value for name, value in self.properties.items() if name in names and value]
+        return (given[-1] if given else DEFAULT_MECHANISM).strip().upper()
 
     @property
     def sasl_username(self) -> str:

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from strom.cli.kafka_tools.topics import topic_pattern
+
 
 @pytest.fixture
 def kafka_topics(strom_at_broker):
@@ -107,3 +109,9 @@ def test_a_wrong_call_is_one_line(strom, arguments):
     result = strom("kafka-topics", *arguments)
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
+
+
+def test_a_pattern_may_exclude_names_by_look_ahead_as_kafkas_tool_allows():
+    pattern = topic_pattern("(?!__).*")
+    assert pattern.fullmatch("clicks")
+    assert not pattern.fullmatch("__consumer_offsets")

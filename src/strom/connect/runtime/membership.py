@@ -136,8 +136,9 @@ class Membership:
             except MemberEvicted as reason:
                 log.warning("The group evicted this worker: %s It joins again.", reason)
                 self._worker.lost()
-            # The last three are for a member that joined with metadata of another form.
-            except (StromError, ValueError, LookupError, TypeError) as error:
+            # OSError is a shortage, of descriptors for instance; the last three are for a member that
+            # joined with metadata of another form.
+            except (StromError, OSError, ValueError, LookupError, TypeError) as error:
                 log.warning("This worker is not in its group: %s", self._explained(error))
                 if not self.holds_lease():
                     self._member.give_up_lease()

@@ -2,6 +2,7 @@
 
 import shutil
 import socket
+import ssl
 import tempfile
 import threading
 from pathlib import Path
@@ -141,3 +142,32 @@ def test_prefer_falls_back_only_when_the_server_says_that_it_has_no_tls(response
     assert received[0] == protocol.SSL_REQUEST
     # Nothing of the login in plain text: 22 is the handshake of TLS; X is how a client says good-bye.
     assert all(one[:1] in {b"", b"\x16", b"c"} for one in received[1:])
+
+
+def test_prefer_goes_on_in_plain_text_where_the_server_admits_the_user_only_so(tmp_path):
+    made = make_certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.certificate, made.key)
+    rejection = protocol.message(b"E", b"SFATAL\0C28000\0Mno pg_hba.conf entry, SSL encryption\0\0")
+    welcome = protocol.message(b"R", bytes(4)) + protocol.message(b"Z", b"I")
+    startups = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            plain, _ = listener.accept()
+            plain.recv(len(protocol.SSL_REQUEST))
+            plain.sendall(b"S")
+            with context.wrap_socket(plain, server_side=True) as encrypted:
+                startups.append(encrypted.recv(1000))
+                encrypted.sendall(rejection)
+            plain, _ = listener.accept()
+            with plain:
+                startups.append(plain.recv(1000))
+                plain.sendall(welcome)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        address = Address(POSTGRES, "127.0.0.1", listener.getsockname()[1], "d", "u", "p", "prefer")
+        ReplicationConnection(address, OPTIONS).close()
+        thread.join(10)
+    assert startups == [protocol.startup("u", "d", OPTIONS)] * 2

@@ -32,9 +32,14 @@ _AWAY: Final = ("08", "57", "53", "40", _EXISTS)
 _SLOT_IN_USE: Final = "55006"
 _NOT_READY: Final = "55000"
 _NO_RIGHT: Final = "42501"
+_NOT_ADMITTED: Final = "28000"
 _UNKNOWN: Final = "42704"
 _QUOTE: Final = '"'
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-256-PLUS")
+
+
+class _RejectedOverTls(ConnectError):
+    """The server's pg_hba.conf does not admit this user over TLS; it may in plain text."""
 
 
 class ReplicationConnection:
@@ -42,6 +47,14 @@ class ReplicationConnection:
 
     def __init__(self, address: Address, options: dict[str, str]) -> None:
         self._address = address
+        try:
+            self._connect(address.ssl, options)
+        except _RejectedOverTls:
+            # As libpq and asyncpg do: its lines for this user may all be `hostnossl`.
+            self._connect("disable", options)
+
+    def _connect(self, mode: str, options: dict[str, str]) -> None:
+        address = self._address
         self._reader = MessageReader()
         self._waiting: list[Message] = []
         try:
@@ -49,15 +62,17 @@ class ReplicationConnection:
         except OSError as error:
             raise RetriableError(f"{address} is away: {error}") from error
         try:
-            self._start_tls()
+            self._start_tls(mode)
             self._log_in(options)
         except BaseException:
             self.close()
             raise
 
-    def _start_tls(self) -> None:
-        """As libpq does: `prefer` goes on in plain text only if the server offers no TLS."""
-        mode = self._address.ssl
+    def _start_tls(self, mode: str) -> None:
+        """`prefer` goes on in plain text only if the server itself says so.
+
+        libpq does after a failed handshake too, which an attacker can bring about.
+        """
         if mode in {"disable", "allow"}:
             return
         try:
@@ -73,6 +88,11 @@ class ReplicationConnection:
                 f"{self._address}: sslmode={mode} does not accept the server's certificate: "
                 f"{error.verify_message}."
             ) from None
+        except ssl.SSLError as error:
+            raise RetriableError(
+                f"The TLS handshake with {self._address} failed: {error.reason or error}. If its TLS "
+                "does not work, connect in plain text with sslmode=disable."
+            ) from error
         except OSError as error:
             raise RetriableError(f"{self._address} is away: {error}") from error
         if offer != b"N":
@@ -209,7 +229,11 @@ class ReplicationConnection:
     def _next(self) -> Message:
         message = self._next_of_any_kind()
         if message.kind == b"E":
-            raise self._told(protocol.parse_error(message.body))
+            error = protocol.parse_error(message.body)
+            is_encrypted = isinstance(self._socket, ssl.SSLSocket)
+            if error.code == _NOT_ADMITTED and is_encrypted and self._address.ssl == "prefer":
+                raise _RejectedOverTls(error.text)
+            raise self._told(error)
         return message
 
     def _next_of_any_kind(self) -> Message:
