@@ -65,7 +65,7 @@ class TransportHandler(Protocol):
         ...
 
     def on_write_resumed(self) -> None:
-        """The socket accepts bytes again: call `send` if parts are queued."""
+        """The socket accepts bytes again: call `send` if parts are queued. Also after `await_pool`."""
         ...
 
     def on_disconnected(self) -> None:
@@ -94,6 +94,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         """Parts that wait for the socket to accept bytes again."""
         self._unsent = 0
         """Bytes that count in the memory pool because the socket does not accept them."""
+        self._awaits_pool = False
         self._linger: asyncio.TimerHandle | None = None
 
     # --- the event loop's calls ----------------------------------------------------------------
@@ -122,6 +123,8 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         if self._linger is not None:
             self._linger.cancel()
         self.outgoing.clear()
+        if self._awaits_pool:
+            self._listener.memory.forget(self._pool_freed)
         self._give_back_unsent()
         self._listener.forget(self.handler)
         self.handler.on_disconnected()
@@ -238,6 +241,22 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         unsent, self._unsent = self._unsent, 0
         if unsent:
             self._listener.memory.give(unsent)
+
+    def await_pool(self) -> None:
+        """Call `on_write_resumed` also when other clients have freed memory of the exhausted pool."""
+        if not self._awaits_pool and self.is_open:
+            self._awaits_pool = True
+            self._listener.memory.wait(1, self._pool_freed)
+
+    def _pool_freed(self) -> None:
+        # In a turn of its own: this is called while another connection is at work.
+        self._listener.loop.call_soon(self._resume_after_pool)
+
+    def _resume_after_pool(self) -> None:
+        self._awaits_pool = False
+        self._listener.memory.give(1)
+        if self.is_open:
+            self.handler.on_write_resumed()
 
     # --- closing -------------------------------------------------------------------------------
 
