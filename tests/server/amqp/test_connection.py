@@ -42,9 +42,6 @@ class Transcript(Wire):
     def resume_reading(self) -> None:
         self.reading = True
 
-    def get_write_buffer_size(self) -> int:
-        return 0
-
     def close(self) -> None:
         self.closed = True
 

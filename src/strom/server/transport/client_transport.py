@@ -27,7 +27,7 @@ JOIN_BELOW = 4096
 PIECE_BYTES = 16 * 1024
 """How much of a file is read and queued when the socket is full, or cannot send files."""
 LINGER_SECONDS = 5.0
-"""How long a closed connection may take to deliver its last bytes to a client that does not read."""
+"""How long the last bytes of a closed connection wait for a client that reads none of them."""
 
 Part: TypeAlias = Buffer | Region
 
@@ -261,7 +261,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     # --- closing -------------------------------------------------------------------------------
 
     def close(self, reason: str = "") -> None:
-        """Close after the last bytes have been sent, or after LINGER_SECONDS if they cannot be.
+        """Close after the last bytes have been sent, or when none could be sent for LINGER_SECONDS.
 
         A reason is logged; a client that ends its connection as the protocol says needs none.
         """
@@ -269,10 +269,21 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
             if reason:
                 log.info("Closing the connection from %s: %s", self.peer, reason)
             self.is_open = False
-            # A client that does not read would keep its slot and these bytes for ever.
-            loop = self._listener.loop
-            self._linger = loop.call_later(LINGER_SECONDS, self._socket.abort)
+            self._linger_on(self._socket.get_write_buffer_size())
             self._socket.close()
+
+    def _linger_on(self, unsent: int) -> None:
+        loop = self._listener.loop
+        self._linger = loop.call_later(LINGER_SECONDS, self._abort_if_stuck, unsent)
+
+    def _abort_if_stuck(self, unsent: int) -> None:
+        """A client that does not read would keep its slot and these bytes for ever."""
+        if self._socket is not None:
+            left = self._socket.get_write_buffer_size()
+            if left < unsent:
+                self._linger_on(left)
+            else:
+                self._socket.abort()
 
     def abort(self, reason: str) -> None:
         """Close at once; what has not been sent is dropped."""
