@@ -195,6 +195,41 @@ def test_a_client_is_read_again_when_the_channel_that_published_too_much_is_clos
     run(test)
 
 
+def test_a_client_is_read_again_when_others_free_the_memory_for_unread_responses():
+    async def test(it, wire):
+        connection = it.connect(wire)
+        connection._handshake = object()
+        channel, memory = it.channel(connection), it.listener.memory
+        memory.take_anyway(memory.capacity)
+        connection._transport.pause_writing()
+        feed(connection, method_frame(channel.number, confirm.Select(False)))
+        assert not wire.reading
+        memory.give(memory.capacity)
+        await asyncio.sleep(0)
+        assert wire.reading
+        assert channel.confirms is not None
+        assert memory.in_use == 0
+
+    run(test)
+
+
+def test_a_client_that_leaves_while_the_memory_is_exhausted_is_not_waited_for():
+    async def test(it, wire):
+        connection = it.connect(wire)
+        connection._handshake = object()
+        channel, memory = it.channel(connection), it.listener.memory
+        memory.take_anyway(memory.capacity)
+        connection._transport.pause_writing()
+        feed(connection, method_frame(channel.number, confirm.Select(False)))
+        assert memory.is_wanted
+        connection._transport.connection_lost(None)
+        assert not memory.is_wanted
+        memory.give(memory.capacity)
+        assert memory.in_use == 0
+
+    run(test)
+
+
 def test_a_broker_that_stops_says_so():
     async def test(it, wire):
         it.connect(wire).shut_down()

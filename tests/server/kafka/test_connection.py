@@ -233,6 +233,32 @@ def test_an_exhausted_pool_pauses_reading_and_resumes_it(loop):
     run(loop, test())
 
 
+def test_half_a_request_that_holds_memory_others_wait_for_is_given_up(loop, caplog):
+    async def test():
+        async with serving(max_bytes_in_flight=4 * MIB) as server:
+            first, second, third = [await server.client() for _ in range(3)]
+            for client in (first, second, third):
+                assert await client.call(b"echo") == b"echo"
+            large, small = framed(b"echo " + bytes(3 * MIB)), framed(b"echo " + bytes(600_000))
+            await third.send_bytes(small[:100_000])
+            await until(lambda: server.listener.memory.in_use > 200_000)
+            await first.send_bytes(large[: 3 * MIB - 1000])
+            await until(lambda: server.listener.memory.in_use > 3 * MIB)
+            sending = asyncio.create_task(second.send_bytes(large))
+            await until(lambda: server.listener.memory.is_wanted)
+            await third.send_bytes(small[100_000:])
+            assert await third.is_closed()
+            await first.send_bytes(large[3 * MIB - 1000 :])
+            assert (await first.receive()).startswith(b"echo")
+            assert (await second.receive()).startswith(b"echo")
+            await sending
+
+    with caplog.at_level("INFO"):
+        run(loop, test())
+    assert "queued.max.request.bytes" in caplog.text
+    assert "Fatal error" not in caplog.text
+
+
 def test_idle_connections_give_their_large_buffers_to_whoever_needs_memory(loop):
     async def test():
         async with serving(max_bytes_in_flight=4 * MIB) as server:

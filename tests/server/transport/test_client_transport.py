@@ -160,6 +160,43 @@ def test_a_client_that_never_reads_its_last_bytes_does_not_keep_its_slot(loop, m
     run(loop, test())
 
 
+class SlowSocket(asyncio.Transport):
+    """Sends some bytes between two looks at it, and at last none."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 40000)})
+        self.unsent = [100, 60, 20, 20]
+        self.aborted = asyncio.Event()
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent.pop(0)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.aborted.set()
+
+
+def test_a_client_that_reads_its_last_bytes_slowly_gets_them(loop, monkeypatch):
+    monkeypatch.setattr(client_transport, "LINGER_SECONDS", 0.001)
+
+    async def test():
+        async with listening() as server:
+            transport = client_transport.ClientTransport(server.listener)
+            socket = SlowSocket()
+            transport.connection_made(socket)
+            transport.close()
+            await socket.aborted.wait()
+            transport.connection_lost(None)
+            assert socket.unsent == []
+
+    run(loop, test())
+
+
 def test_connections_beyond_the_limit_are_closed_without_reaching_the_protocol(loop):
     async def test():
         async with listening(limit=1) as server:

@@ -169,7 +169,10 @@ class AmqpConnection:
         transport = self._transport
         if self._may_handle() and not self._has_rest:
             transport.resume_reading()
-        elif transport.is_reading:
+            return
+        if transport.is_write_paused and transport.is_pool_exhausted:
+            transport.await_pool()
+        if transport.is_reading:
             transport.pause_reading()
             if self._has_rest:
                 self._rest_waits = 0

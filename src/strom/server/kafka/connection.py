@@ -182,6 +182,12 @@ class Connection:
             self.frame_began = self._listener.loop.time()
         extra = received.make_room()
         listener, memory = self._listener, self._listener.memory
+        if extra > 0 and received.extra_bytes and memory.is_wanted:
+            # It would hold what the others wait for while it waits for what they hold.
+            raise ProtocolError(
+                f"its request of {received.frame_size} bytes needs memory that other requests wait for; "
+                "raise queued.max.request.bytes"
+            )
         if extra < 0 or (received.extra_bytes and memory.is_wanted):
             self.give_back_buffer()
         elif extra and (memory.take(extra) or (listener.reclaim() and memory.take(extra))):

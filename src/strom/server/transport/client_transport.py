@@ -27,7 +27,7 @@ JOIN_BELOW = 4096
 PIECE_BYTES = 16 * 1024
 """How much of a file is read and queued when the socket is full, or cannot send files."""
 LINGER_SECONDS = 5.0
-"""How long a closed connection may take to deliver its last bytes to a client that does not read."""
+"""How long the last bytes of a closed connection wait for a client that reads none of them."""
 
 Part: TypeAlias = Buffer | Region
 
@@ -65,7 +65,7 @@ class TransportHandler(Protocol):
         ...
 
     def on_write_resumed(self) -> None:
-        """The socket accepts bytes again: call `send` if parts are queued."""
+        """The socket accepts bytes again: call `send` if parts are queued. Also after `await_pool`."""
         ...
 
     def on_disconnected(self) -> None:
@@ -94,6 +94,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         """Parts that wait for the socket to accept bytes again."""
         self._unsent = 0
         """Bytes that count in the memory pool because the socket does not accept them."""
+        self._awaits_pool = False
         self._linger: asyncio.TimerHandle | None = None
 
     # --- the event loop's calls ----------------------------------------------------------------
@@ -122,6 +123,8 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         if self._linger is not None:
             self._linger.cancel()
         self.outgoing.clear()
+        if self._awaits_pool:
+            self._listener.memory.forget(self._pool_freed)
         self._give_back_unsent()
         self._listener.forget(self.handler)
         self.handler.on_disconnected()
@@ -239,10 +242,26 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         if unsent:
             self._listener.memory.give(unsent)
 
+    def await_pool(self) -> None:
+        """Call `on_write_resumed` also when other clients have freed memory of the exhausted pool."""
+        if not self._awaits_pool and self.is_open:
+            self._awaits_pool = True
+            self._listener.memory.wait(1, self._pool_freed)
+
+    def _pool_freed(self) -> None:
+        # In a turn of its own: this is called while another connection is at work.
+        self._listener.loop.call_soon(self._resume_after_pool)
+
+    def _resume_after_pool(self) -> None:
+        self._awaits_pool = False
+        self._listener.memory.give(1)
+        if self.is_open:
+            self.handler.on_write_resumed()
+
     # --- closing -------------------------------------------------------------------------------
 
     def close(self, reason: str = "") -> None:
-        """Close after the last bytes have been sent, or after LINGER_SECONDS if they cannot be.
+        """Close after the last bytes have been sent, or when none could be sent for LINGER_SECONDS.
 
         A reason is logged; a client that ends its connection as the protocol says needs none.
         """
@@ -250,10 +269,21 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
             if reason:
                 log.info("Closing the connection from %s: %s", self.peer, reason)
             self.is_open = False
-            # A client that does not read would keep its slot and these bytes for ever.
-            loop = self._listener.loop
-            self._linger = loop.call_later(LINGER_SECONDS, self._socket.abort)
+            self._linger_on(self._socket.get_write_buffer_size())
             self._socket.close()
+
+    def _linger_on(self, unsent: int) -> None:
+        loop = self._listener.loop
+        self._linger = loop.call_later(LINGER_SECONDS, self._abort_if_stuck, unsent)
+
+    def _abort_if_stuck(self, unsent: int) -> None:
+        """A client that does not read would keep its slot and these bytes for ever."""
+        if self._socket is not None:
+            left = self._socket.get_write_buffer_size()
+            if left < unsent:
+                self._linger_on(left)
+            else:
+                self._socket.abort()
 
     def abort(self, reason: str) -> None:
         """Close at once; what has not been sent is dropped."""
