@@ -31,8 +31,8 @@ def main(arguments: list[str]) -> int:
     pinned = ("--require-hashes", "-r", str(requirements))
     environment = {**uv_settings(pip_settings(_pip_config())), **os.environ}
     if _install_uv(requirements):
-        # `python -m uv` finds the environment that it is installed in.
-        uv = (sys.executable, "-m", "uv", "pip", "install")
+        # Named, because UV_PYTHON or UV_SYSTEM_PYTHON in the user's shell would choose another one.
+        uv = (sys.executable, "-m", "uv", "pip", "install", "--python", sys.executable)
         if all(_run(*uv, *what, env=environment) for what in (pinned, STROM)):
             return _report(began)
         print("uv could not install them: pip does, which takes some minutes.", flush=True)

@@ -115,6 +115,18 @@ def test_another_program_at_the_port_is_refused(tmp_path, monkeypatch):
             pass
 
 
+def test_a_free_port_is_not_reported_as_used(tmp_path, port, monkeypatch):
+    """The setting was changed while another command of the project runs its broker."""
+    monkeypatch.setitem(KafkaLog.__init__.__kwdefaults__, "response_seconds", 0.5)
+    project = Project(tmp_path, ProjectSettings(port=port))
+    with (
+        BrokerProcess(data=str(project.data / "broker")),
+        pytest.raises(UserError, match=f"runs, but not at port {port}"),
+        log_of(project),
+    ):
+        pass
+
+
 def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker, port):
     attached = Project(tmp_path, ProjectSettings(servers=broker.bootstrap_servers))
     with log_of(attached) as kafka:

@@ -40,6 +40,15 @@ def test_the_last_attempt_is_made_at_the_deadline():
     assert pauses == [1, 2, 2]
 
 
+def test_the_deadline_counts_from_the_first_attempt_and_not_from_its_failure():
+    now = [100.0]
+    delays = RetryPolicy(1, 8, deadline_s=5).delays(lambda: now[0], lambda: 0.0)
+    now[0] += 4.5  # the first attempt takes its time
+    assert next(delays) == 0.5
+    now[0] += 0.5
+    assert list(delays) == []
+
+
 def test_restarts_pause_longer_until_one_has_run_for_a_while():
     restarts = Restarts(RetryPolicy(1, 8))
     assert [restarts.delay(ran_s, 0) for ran_s in (0, 0, 0, STEADY_S + 1, 0)] == [1, 2, 4, 1, 2]

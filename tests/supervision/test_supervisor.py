@@ -1,9 +1,12 @@
 """A child that is kept running: restarted with backoff, reported, and stopped at once."""
 
+import errno
 import os
 import queue
 import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -63,6 +66,26 @@ def test_pauses_grow_while_it_ends_at_once(supervise):
         "0.2 s.",
         "0.4 s.",
     ]
+
+
+def test_one_that_cannot_be_started_now_is_started_later(supervise, monkeypatch):
+    """A machine may be short of memory, processes or descriptors for a while."""
+    shortages = [OSError(errno.EAGAIN, "Resource temporarily unavailable")] * 2
+    started = subprocess.Popen
+
+    def popen(*args, **extra):
+        if shortages:
+            raise shortages.pop()
+        return started(*args, **extra)
+
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    one = supervise(READY + WAIT)
+    with pytest.raises(StartFailed, match="cannot be started: Resource temporarily unavailable"):
+        one.wait_ready(PATIENCE_S)
+    reports = [one.reports.get(timeout=PATIENCE_S) for _ in range(2)]
+    assert all("It restarts in" in report for report in reports)
+    while not one.child.is_running:
+        time.sleep(0.01)
 
 
 def test_a_stop_does_not_wait_for_the_pause(supervise):

@@ -1,7 +1,9 @@
 """The installer: pip's configuration in uv's words, and two lists that agree."""
 
 import re
+import sys
 
+from tools import install
 from tools.install import ROOT, pinned_lines, pip_settings, uv_settings
 
 
@@ -67,3 +69,13 @@ def test_uv_gets_what_pip_is_told():
         "ALL_PROXY": "http://proxy.example:3128",
     }
     assert uv_settings({}) == {"UV_INDEX_STRATEGY": "unsafe-best-match"}
+
+
+def test_uv_installs_into_this_environment_whatever_its_variables_name(monkeypatch):
+    commands = []
+    monkeypatch.setattr(install, "_install_uv", lambda _: True)
+    monkeypatch.setattr(install, "_run", lambda *command, env: commands.append(command) or True)
+    assert install.main(["requirements/demo.txt"]) == 0
+    assert len(commands) == 2
+    for command in commands:  # UV_SYSTEM_PYTHON and UV_PYTHON name another one otherwise
+        assert command[command.index("--python") + 1] == sys.executable

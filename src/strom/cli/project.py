@@ -153,6 +153,11 @@ def _check_own_broker(project: "Project", kafka: "KafkaLog") -> None:
     try:
         seen = kafka.cluster_id()
     except UserError:
+        if not _is_port_in_use(port):
+            raise UserError(
+                f"The broker of this project runs, but not at port {port}: the command that started it "
+                "had another `port`. Stop that command, or set its port under [kafka] in strom.toml."
+            ) from None
         raise UserError(
             f"Port {port} is in use by a program that does not respond as a Kafka broker. {way_out}."
         ) from None

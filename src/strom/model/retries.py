@@ -33,7 +33,13 @@ class RetryPolicy:
 
     def delays(self, clock: Callable[[], float], chance: Callable[[], float]) -> Iterator[float]:
         """The pauses between attempts, the first of which is made now, until it is time to give up."""
+        # Not in the generator, which begins with its first `next`: after the first attempt.
         deadline = None if self.deadline_s is None else clock() + self.deadline_s
+        return self._delays(deadline, clock, chance)
+
+    def _delays(
+        self, deadline: float | None, clock: Callable[[], float], chance: Callable[[], float]
+    ) -> Iterator[float]:
         retry = 0
         while self.attempts is None or retry + 1 < self.attempts:
             pause = self.delay(retry, chance())

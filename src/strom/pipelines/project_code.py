@@ -6,6 +6,7 @@ from the folder are pickled by value, whichever function of a view refers to the
 
 import contextlib
 import io
+import pickle
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ from strom.pipelines.views.syntax import forget_trees, module_tree
 MODULE_PREFIX = "strom_project_"
 """Definition files are loaded under names that no library has."""
 _INSTALLED = {"site-packages", "dist-packages"}
+
+_NAMES_BEFORE = {"strom.pipelines.measures.custom": "strom.pipelines.measures.own"}
+"""Renamed modules of strom and their names in 0.1.1, to which stored functions and fingerprints refer."""
 
 _loaded_folders: set[Path] = set()
 _imported: set[str] = set()
@@ -80,6 +84,22 @@ def pickled(functions: Any) -> bytes:
     file = io.BytesIO()
     Pickler(file).dump(functions)  # type: ignore[no-untyped-call]
     return file.getvalue()
+
+
+def unpickled(data: bytes) -> Any:
+    """What `pickled` has stored, in this version or an earlier one."""
+    names = {before: now for now, before in _NAMES_BEFORE.items()}
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            return super().find_class(names.get(module, module), name)
+
+    return Unpickler(io.BytesIO(data)).load()
+
+
+def stored_module(name: str) -> str:
+    """A module's name in fingerprints, which must not change with it."""
+    return _NAMES_BEFORE.get(name, name)
 
 
 def is_library(file: str) -> bool:

@@ -91,21 +91,24 @@ class ChildProcess:
             raise
 
     def launch(self) -> None:
-        """Start it without waiting."""
+        """Start it without waiting; StartFailed if the operating system cannot."""
         with self._lock:
             if self._is_closed:
                 raise StartFailed(f"{self.name} was stopped before it was started.")
             self._last_lines.clear()
             self._stderr_start = 0 if self._stderr is None else self._stderr.seek(0, os.SEEK_END)
             ready = self._ready = Future()
-            process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE if self._stderr is None else self._stderr,
-                env=self._env,
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    self.command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE if self._stderr is None else self._stderr,
+                    env=self._env,
+                    start_new_session=True,
+                )
+            except OSError as error:  # short of memory or processes, or no such program
+                raise StartFailed(f"{self.name} cannot be started: {error.strerror}.") from error
             self._process = process
             self._pumps = [
                 self._pump(process.stdout, lambda stream: self._take_stdout(stream, ready))

@@ -348,6 +348,28 @@ def test_the_fingerprints_of_the_first_release_have_not_changed(tmp_path, monkey
     assert is_made_by(version, view)
 
 
+def test_modules_of_strom_that_were_renamed_change_no_fingerprint(tmp_path, monkeypatch):
+    """Computed by 0.1.1 for the same file, when `measure` was in `measures/own.py`."""
+    views = """
+        from strom.pipelines import Stream, View, count, measure
+
+        clicks = Stream("clicks", schema="ms INT")
+        doubled = measure(partial={"s": "sum(ms)"}, merge={"s": "sum(s)"}, finish="2 * s")
+        totals = View(reads=clicks, measures={"doubled": doubled})
+
+
+        def prepare(rows):
+            return rows.select(*totals.measures, measure.__name__)
+
+
+        slow = View(reads=clicks, prepare=prepare, measures={"n": count()})
+    """
+    folder = write(tmp_path / "shop", **{"views.py": textwrap.dedent(views)})
+    assert fingerprint(loaded(folder, monkeypatch).views["slow"]) == (
+        "2:8c3781170779c3e4618a4482e45fb2b0"
+    )
+
+
 def test_copies_of_tables_go_with_the_versions_that_name_them(tmp_path, monkeypatch):
     project = loaded(write(tmp_path / "shop"), monkeypatch)
     versions_of(project, "pages", legacy_fingerprint(project.views["pages"]))

@@ -49,8 +49,22 @@ def test_who_only_looks_runs_no_code(tmp_path):
     (tmp_path / stored.FUNCTIONS).write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
     loaded = stored.load(tmp_path, to_compute=False)
     assert loaded.measures == minutes.measures
-    with pytest.raises(UserError, match="loaded without its functions"):
+    with pytest.raises(UserError, match="without its functions"):
         loaded.prepare(None)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("strom.pipelines.measures.own", "OwnMeasure"),
+        ("strom.pipelines.measures.own", "measure"),
+        ("strom.pipelines.definitions.place", "Place"),
+    ],
+)
+def test_functions_stored_by_0_1_1_refer_to_names_that_have_changed(tmp_path, module, name):
+    stored.store(minutes, tmp_path)
+    (tmp_path / stored.FUNCTIONS).write_bytes(f"(lc{module}\n{name}\na.".encode())
+    assert callable(stored.load(tmp_path, to_compute=True).prepare)
 
 
 def test_a_definition_without_functions_has_no_code(tmp_path):

@@ -19,7 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from strom.model.errors import UserError
-from strom.pipelines.project_code import is_library
+from strom.pipelines.project_code import is_library, stored_module
 from strom.pipelines.views.syntax import (
     canonical,
     class_node,
@@ -152,7 +152,7 @@ class _CodeWalk:
     def _of_library(self, value: Any, name: str) -> Plain:
         """A library's object, by what it would be rebuilt from."""
         kind = type(value)
-        known = f"{kind.__module__}.{kind.__qualname__}"
+        known = f"{stored_module(kind.__module__)}.{kind.__qualname__}"
         if kind.__module__.startswith(("pyspark.sql", "py4j", "threading", "_thread", "_io")):
             raise _cannot(name, value)
         if dataclasses.is_dataclass(value):
@@ -164,7 +164,7 @@ class _CodeWalk:
         except Exception:  # noqa: BLE001 - objects may raise anything here
             raise _cannot(name, value) from None
         if isinstance(rebuilt, str):
-            return ["library", kind.__module__, rebuilt]
+            return ["library", stored_module(kind.__module__), rebuilt]
         _, arguments, *state = rebuilt
         state = [list(one) if isinstance(one, Iterator) else one for one in state]
         return ["object", known, *(self.value(one, name) for one in (arguments, *state))]
@@ -186,7 +186,8 @@ class _CodeWalk:
             # A library's decorator holds the functions that it was applied to.
             inner = [one for one in captured.values() if isinstance(one, FunctionType | type)]
             parts = [self.value(one, name) for one in inner]
-            return ["library", function.__module__, function.__qualname__, *wrapped, *parts]
+            module = stored_module(function.__module__)
+            return ["library", module, function.__qualname__, *wrapped, *parts]
         node = function_node(code)
         if node is None:
             raise _without_source(function.__qualname__, name)
@@ -202,7 +203,7 @@ class _CodeWalk:
 
     def _class(self, kind: type, name: str) -> Plain:
         if _of_library(kind):
-            return ["library", kind.__module__, kind.__qualname__]
+            return ["library", stored_module(kind.__module__), kind.__qualname__]
         module = sys.modules.get(kind.__module__)
         scope = vars(module) if module else _globals_of(kind)
         node = class_node(kind, scope.get("__file__"))

@@ -18,7 +18,7 @@ from strom.pipelines.definitions.place import SourceLocation
 from strom.pipelines.definitions.stream import Stream, Table
 from strom.pipelines.definitions.view import EXPECTATIONS, Key, Prepare, View
 from strom.pipelines.measures.measure import Measure
-from strom.pipelines.project_code import pickled
+from strom.pipelines.project_code import pickled, unpickled
 from strom.pipelines.views.static_tables import with_copies
 
 DEFINITION = "definition.json"
@@ -135,9 +135,7 @@ def _functions(folder: Path) -> list[Prepare]:
     path = folder / FUNCTIONS
     if not path.exists():
         return []
-    from pyspark import cloudpickle
-
-    functions: list[Prepare] = cloudpickle.loads(path.read_bytes())  # written by this project
+    functions: list[Prepare] = unpickled(path.read_bytes())  # written by this project
     return functions
 
 
