@@ -1,6 +1,7 @@
 """A compacted topic is read to its end and followed, whatever happens to the consumer or the topic."""
 
 import threading
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -197,7 +198,8 @@ def test_a_recreated_topic_that_has_grown_beyond_the_position_is_noticed_too(wor
     world.ensure()
     world.write(b"1", b"2")
     fails, goes_on, failed = threading.Event(), threading.Event(), threading.Event()
-    made, rewound = [], []
+    made: list[Any] = []
+    rewound: list[Any] = []
 
     class Suspended:
         def __init__(self, real):

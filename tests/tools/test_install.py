@@ -73,8 +73,13 @@ def test_uv_gets_what_pip_is_told():
 
 def test_uv_installs_into_this_environment_whatever_its_variables_name(monkeypatch):
     commands = []
+
+    def run(*command, env):
+        commands.append(command)
+        return True
+
     monkeypatch.setattr(install, "_install_uv", lambda _: True)
-    monkeypatch.setattr(install, "_run", lambda *command, env: commands.append(command) or True)
+    monkeypatch.setattr(install, "_run", run)
     assert install.main(["requirements/demo.txt"]) == 0
     assert len(commands) == 2
     for command in commands:  # UV_SYSTEM_PYTHON and UV_PYTHON name another one otherwise
