@@ -29,6 +29,7 @@ SWEPT: tuple[str, ...] = (
     "pipelines/definitions",
     "pipelines/layers",
     "pipelines/measures",
+    "pipelines/serving",
     "pipelines/views",
     "registry/client.py",
     "registry/compatibility.py",

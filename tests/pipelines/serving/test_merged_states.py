@@ -119,7 +119,7 @@ STEPS = st.lists(
 
 @settings(max_examples=12, deadline=None)
 @given(STEPS)
-def test_kept_states_answer_as_the_files_do(tmp_path_factory, steps):
+def test_states_in_memory_return_the_rows_of_the_files(tmp_path_factory, steps):
     views = Views(tmp_path_factory.mktemp("views"))
     kept = QueryEngine(views.manifests)
     for step, *arguments in [*steps, ("ask",)]:
