@@ -30,6 +30,7 @@ SWEPT: tuple[str, ...] = (
     "pipelines/layers",
     "pipelines/measures",
     "pipelines/serving",
+    "pipelines/spark",
     "pipelines/views",
     "registry/client.py",
     "registry/compatibility.py",

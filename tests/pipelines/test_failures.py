@@ -24,7 +24,7 @@ from strom.pipelines.kafka_log import KafkaUnavailable, LogTruncated
 from strom.pipelines.layers.batch import ArchiveTooShort
 from strom.pipelines.layers.dead_letters import DeadLettersRefused
 from strom.pipelines.layers.skipping import ViewFailed
-from strom.pipelines.spark.preparing import NOT_AS_EXPECTED
+from strom.pipelines.spark.preparing import EXPECTATION_FAILED
 from strom.pipelines.views.chain import ChainConflict
 from strom.registry.client import RegistryUnreachable
 
@@ -116,7 +116,7 @@ KINDS = [
             SparkRuntimeException,
             "USER_RAISED_EXCEPTION",
             "P0001",
-            f"{NOT_AS_EXPECTED}Expectation e does not hold. SQLSTATE: P0001",
+            f"{EXPECTATION_FAILED}Expectation e does not hold. SQLSTATE: P0001",
         ),
         "definition",
     ),
@@ -159,7 +159,7 @@ def test_the_kind_of_a_failure(error, kind):
                 SparkRuntimeException,
                 "USER_RAISED_EXCEPTION",
                 "P0001",
-                f"{NOT_AS_EXPECTED}Expectation e does not hold. SQLSTATE: P0001",
+                f"{EXPECTATION_FAILED}Expectation e does not hold. SQLSTATE: P0001",
             ),
             "Expectation e does not hold.",
         ),

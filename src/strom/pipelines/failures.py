@@ -8,7 +8,7 @@ import re
 from typing import Any, Literal
 
 from strom.model.errors import StromError, UserError
-from strom.pipelines.spark.preparing import NOT_AS_EXPECTED
+from strom.pipelines.spark.preparing import EXPECTATION_FAILED
 from strom.registry.client import RegistryError
 
 Kind = Literal["transient", "data", "definition", "fatal"]
@@ -76,8 +76,9 @@ def plain_reason(error: BaseException) -> str:
         return text[:REASON_CHARACTERS]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
-        if NOT_AS_EXPECTED in line:
-            return line.partition(NOT_AS_EXPECTED)[2].partition(" SQLSTATE")[0][:REASON_CHARACTERS]
+        if EXPECTATION_FAILED in line:
+            reason = line.partition(EXPECTATION_FAILED)[2].partition(" SQLSTATE")[0]
+            return reason[:REASON_CHARACTERS]
     if not lines:
         return type(error).__name__
     if _condition(error) == "PYTHON_EXCEPTION":
@@ -92,7 +93,7 @@ def _kind_of_spark(error: Any) -> Kind:
     condition, state = _condition(error), _state(error)
     if _is_stopped(error):
         return "fatal"
-    if NOT_AS_EXPECTED in str(error):
+    if EXPECTATION_FAILED in str(error):
         return "definition"
     if condition.startswith("KAFKA_DATA_LOSS"):
         return (

@@ -24,7 +24,7 @@ from strom.pipelines.layers.record_ranges import in_slices
 from strom.pipelines.layers.skipping import Piece, write_skipping, write_unskipped
 from strom.pipelines.offsets import Offsets
 from strom.pipelines.set_aside import ViewStates
-from strom.pipelines.spark.parsing import dead_rows, dead_sizes, parse
+from strom.pipelines.spark.parsing import malformed_rows, malformed_sizes, parse
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.topic_identity import check_same_topic, replay_again
 from strom.pipelines.views.chain import ChainConflict, ViewSegment
@@ -215,7 +215,7 @@ class SpeedLayer:
         piece = Piece(raw, parse(self._stream, raw).persist(), start, end)
         try:
             # Also caches the parsed records, on all cores, for the other versions.
-            columns = dead_sizes(piece.parsed).toArrow().to_pydict().values()
+            columns = malformed_sizes(piece.parsed).toArrow().to_pydict().values()
             malformed = list(zip(*columns, strict=True))
             # In parallel: while one job is planned, another uses the cores.
             computed = self._pool.map(partial(self._computed, piece, malformed), targets)
@@ -278,7 +278,7 @@ class SpeedLayer:
         sizes = [(p, offset, size + _LETTER_BYTES) for p, offset, size in malformed]
         segment = ViewSegment(piece.start, piece.end, ())
         for condition in in_slices(sizes, DEAD_SLICE_BYTES):
-            dead = dead_rows(piece.parsed.where(condition)).toArrow()
+            dead = malformed_rows(piece.parsed.where(condition)).toArrow()
             self._send_dead_letters(dead)
             written = write_small_segment(
                 self._manifests, target.feed, target.number, dead, piece.start, piece.end
