@@ -184,7 +184,7 @@ def test_letters_that_the_broker_refuses_are_not_counted_as_stored(world):
 
 
 def test_letters_that_nobody_confirms_are_refused_after_a_while():
-    kafka = KafkaLog("127.0.0.1:9", response_seconds=0.3)
+    kafka = KafkaLog("127.0.0.1:9", timeout_s=0.3)
     letters = [DeadLetter(0, 0, None, json.dumps({}).encode(), "odd")]
     with pytest.raises(DeadLettersRefused, match=r"t\.dead: no response within 0\.3 s"):
         kafka.send_dead_letters("t", "t.dead", letters)

@@ -12,7 +12,7 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines import Project
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.views.chain import ViewSegment
@@ -120,7 +120,7 @@ def test_a_query_reads_no_other_files(manifests, sql):
 def test_a_reader_sees_all_of_a_change_or_nothing(manifests):
     server = QueryEngine(manifests)
     before = manifests.read("page_minutes").active_version
-    merged = ViewSegment(Offsets((0,)), Offsets((10,)), before.files[1:], "batch")
+    merged = ViewSegment(TopicOffsets((0,)), TopicOffsets((10,)), before.files[1:], "batch")
     manifests.change(
         "page_minutes", "clicks", lambda m: m.with_version(m.version(1).spliced(merged))
     )
@@ -132,7 +132,7 @@ def test_a_name_in_capitals_reads_the_latest_states_too(manifests):
     server = QueryEngine(manifests)
     question = "SELECT count(*) AS n FROM Page_Minutes"
     assert server.query(question).to_pylist() == [{"n": 2}]
-    empty = new_version(manifests, view, Offsets((0,)), states([]), clicks.columns)
+    empty = new_version(manifests, view, TopicOffsets((0,)), states([]), clicks.columns)
     manifests.change("page_minutes", "clicks", lambda before: before.switched_to(empty.number))
     assert server.query(question).to_pylist() == [{"n": 0}]
     server.close()

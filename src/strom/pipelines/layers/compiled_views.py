@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.folding import bind_with_spark, partial
 from strom.pipelines.spark.parsing import malformed_rows, parse, valid_rows
 from strom.pipelines.spark.preparing import prepared
@@ -91,8 +91,8 @@ def write_segment(
     feed: CompiledView,
     number: int,
     parsed: "DataFrame",
-    start: Offsets,
-    end: Offsets,
+    start: TopicOffsets,
+    end: TopicOffsets,
     *,
     layer: Layer = "speed",
     few: bool = False,
@@ -118,8 +118,8 @@ def write_small_segment(
     feed: CompiledView,
     number: int,
     states: "pa.Table",
-    start: Offsets,
-    end: Offsets,
+    start: TopicOffsets,
+    end: TopicOffsets,
 ) -> ViewSegment:
     """Write states that are already in memory."""
     import pyarrow.parquet as pq
@@ -135,8 +135,8 @@ def _listed(
     manifests: Manifests,
     feed: CompiledView,
     files: list[Path],
-    start: Offsets,
-    end: Offsets,
+    start: TopicOffsets,
+    end: TopicOffsets,
     layer: Layer,
 ) -> ViewSegment:
     folder = manifests.view_folder(feed.name)

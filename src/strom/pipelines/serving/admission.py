@@ -43,7 +43,7 @@ _TABLE_FUNCTIONS = frozenset(
 _NAMESPACES = frozenset(
     {"memory", "system", "temp", "main", "strom_states", "information_schema", "pg_catalog"}
 )
-_PATH_CHARACTERS = frozenset("./\\")
+_PATH_MARKS = frozenset("./\\")
 """DuckDB may take a table name with one of these for a path."""
 _CATALOG_FUNCTIONS = ("duckdb_", "pragma_")
 _CATALOG_SCHEMAS = frozenset({"information_schema", "pg_catalog"})
@@ -121,9 +121,7 @@ def _problem_with(node: dict[str, Any]) -> str | None:
             return f"A query reads views only: the table function {name} is not allowed."
     if kind == "BASE_TABLE":
         *namespaces, name = _path(node)
-        if _PATH_CHARACTERS & set(name) or not _NAMESPACES.issuperset(
-            map(str.casefold, namespaces)
-        ):
+        if _PATH_MARKS & set(name) or not _NAMESPACES.issuperset(map(str.casefold, namespaces)):
             return f"A query reads views only, and {'.'.join([*namespaces, name])} is not a view."
     return None
 

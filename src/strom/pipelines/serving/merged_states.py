@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.connections import parquet_source
 from strom.pipelines.serving.statements import finish_statement, merge_statement
 from strom.pipelines.views.chain import Manifest, Version, ViewSegment
@@ -33,7 +33,7 @@ class Snapshot:
     """Of the version. Its number does not suffice: the numbers of a recreated view start at 1 again."""
     batches: tuple[str, ...]
     files: tuple[str, ...]
-    position: Offsets
+    position: TopicOffsets
     table: str | None
     types: tuple[tuple[str, str], ...] = ()
 

@@ -122,9 +122,8 @@ class QueryEngine:
 def fold_of(manifests: Manifests, manifest: Manifest, version: Version) -> ViewFold:
     """The fold of a stored version, from its definition and the column types that Spark inferred."""
     view = definition_of(manifests, manifest.view, version)
-    columns = dict(version.output)
     # The types of expressions only matter to compute states; merging needs only the names of states.
-    return bind(view, columns, lambda text: "double")
+    return bind(view, dict(version.output), lambda text: "double")
 
 
 def _first_line(error: Exception) -> str:

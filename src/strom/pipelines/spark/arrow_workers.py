@@ -45,9 +45,7 @@ def workers_have_arrow(spark: "SparkSession") -> bool:
             (parsed,) = one.select(reader("value").alias("row")).collect()
             _has_arrow[application] = parsed.row.n == 7
         except PySparkException:
-            log.info(
-                "Spark's workers have no pyarrow: JSON is parsed with from_json, which is slower"
-            )
+            log.info("Spark's workers have no pyarrow: JSON is parsed with the slower from_json")
             _has_arrow[application] = False
     return _has_arrow[application]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,8 +36,8 @@ def read_log(
     spark: "SparkSession",
     servers: str,
     topic: str,
-    start: Offsets,
-    end: Offsets,
+    start: TopicOffsets,
+    end: TopicOffsets,
     *,
     group: str,
     client_settings: Mapping[str, str] | None = None,
@@ -67,7 +67,7 @@ def cores_of(spark: "SparkSession") -> int:
 
 
 def read_master(
-    spark: "SparkSession", files: Sequence[str], start: Offsets, end: Offsets
+    spark: "SparkSession", files: Sequence[str], start: TopicOffsets, end: TopicOffsets
 ) -> "DataFrame":
     """The archived records of these files from `start` (inclusive) to `end` (exclusive)."""
     rows = (
@@ -87,5 +87,5 @@ def literal_path(path: Path | str) -> str:
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
-def _as_json(topic: str, offsets: Offsets, partitions: int) -> str:
+def _as_json(topic: str, offsets: TopicOffsets, partitions: int) -> str:
     return json.dumps({topic: {str(one): offsets[one] for one in range(partitions)}})

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from strom.pipelines.failures import Transient
-from strom.pipelines.folder_token import FILE, token_of
+from strom.pipelines.failures import TransientError
+from strom.pipelines.folder_token import FILE, read_or_create_token
 from strom.pipelines.spark.reading import literal_path
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _REMEDY = (
 )
 
 
-class FolderNotShared(Transient):
+class FolderNotShared(TransientError):
     """Executors do not see the driver's data folder. Transient: it may be mounted, or they may leave."""
 
 
@@ -104,7 +104,7 @@ def _where_shared(rows: "DataFrame", data: Path) -> "DataFrame":
     spark = rows.sparkSession
     if is_local(spark):
         return rows
-    token = token_of(data)
+    token = read_or_create_token(data)
     # An aggregate returns one row even if the file is missing.
     seen = (
         spark.read.schema(f"{_TOKEN} STRING")
