@@ -10,7 +10,7 @@ from benchmarks.pipelines.figures import Figure
 from benchmarks.pipelines.stage import FEW_KEYS, MANY_KEYS, PAGE_MINUTES, SCHEMA, Scale, Stage
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.project import Project
-from strom.pipelines.runner import Runner
+from strom.pipelines.runner import ProjectRunner
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.settings import ProjectSettings
 from strom.supervision.child_process import ChildProcess
@@ -33,7 +33,7 @@ def measure_live(stage: Stage, scale: Scale) -> Iterator[Figure]:
         _ask_while(_visitors(stage, scale.live_rate, scale.warm_s), server)
         _drain(runner)
         fresh = layer.progress.freshness
-        fresh.forget()
+        fresh.reset()
         took = _ask_while(_visitors(stage, scale.live_rate, scale.live_s), server)
         _drain(runner)
         at = f"at {scale.live_rate:,} clicks/s"
@@ -57,13 +57,13 @@ def measure_live(stage: Stage, scale: Scale) -> Iterator[Figure]:
 
 
 @contextmanager
-def _project(stage: Stage) -> Iterator[tuple[Runner, QueryEngine]]:
+def _project(stage: Stage) -> Iterator[tuple[ProjectRunner, QueryEngine]]:
     stage.kafka.create(TOPIC, 3)
     stream = Stream(TOPIC, schema=SCHEMA, time="at")
     views = {v.name: replace(v, reads=stream) for v in (PAGE_MINUTES, FEW_KEYS, MANY_KEYS)}
     settings = ProjectSettings(name="bench", data="live", servers=stage.kafka.servers)
     project = Project(stage.folder, settings, {TOPIC: stream}, views)
-    runner = Runner(project, stage.spark, stage.kafka)
+    runner = ProjectRunner(project, stage.spark, stage.kafka)
     runner.prepare()
     runner.start()
     server = QueryEngine(project.manifests)
@@ -93,7 +93,7 @@ def _ask_while(visitors: ChildProcess, server: QueryEngine) -> dict[str, list[fl
     return took
 
 
-def _drain(runner: Runner) -> None:
+def _drain(runner: ProjectRunner) -> None:
     """Wait until everything that was sent is in the views."""
     layer = runner.layers[TOPIC]
     ends = runner.ends(TOPIC)

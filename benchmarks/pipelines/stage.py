@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from strom.cli.clickstream import Visitors
 from strom.pipelines import Stream, View, count, distinct, mean, window
 from strom.pipelines.kafka_log import KafkaLog
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.session import DEFAULTS, java_options, start_session
 from strom.pipelines.views.manifests import Manifests
 from strom.testing import BrokerProcess
@@ -34,7 +34,7 @@ PAGE_MINUTES = View(
     measures={"views": count(), "mean_ms": mean("ms"), "visitors": distinct("user")},
     name="page_minutes",
 )
-BEGINNING = Offsets((0, 0, 0))
+BEGINNING = TopicOffsets((0, 0, 0))
 USERS_AT_ONCE = 100_000
 """Who click in the history: this makes the many keys many."""
 _CHUNK = 100_000

@@ -14,10 +14,10 @@ from strom.cli.embedded_broker import EmbeddedBroker
 from strom.cli.project import cluster_id_in, log_of
 from strom.model.errors import UserError
 from strom.pipelines import Project
+from strom.pipelines.cluster_identity import FILE, check_same_cluster
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.layers.master import MasterDataset
-from strom.pipelines.offsets import Offsets
-from strom.pipelines.same_cluster import FILE, check_same_cluster
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.settings import ProjectSettings
 from strom.testing import BrokerProcess
 
@@ -108,7 +108,7 @@ def test_what_responds_at_the_port_is_not_taken_for_the_projects_broker(tmp_path
 
 
 def test_another_program_at_the_port_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setitem(KafkaLog.__init__.__kwdefaults__, "response_seconds", 0.5)
+    monkeypatch.setitem(KafkaLog.__init__.__kwdefaults__, "timeout_s", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         project = Project(tmp_path, ProjectSettings(port=listener.getsockname()[1]))
         with pytest.raises(UserError, match="does not respond as a Kafka broker"), log_of(project):
@@ -134,7 +134,7 @@ def test_the_cluster_that_data_was_computed_from_is_remembered(tmp_path, broker,
     with log_of(attached) as kafka:
         assert kafka.cluster_id() == known
     assert (attached.data / FILE).read_text() == f"{known}\n"
-    MasterDataset(attached.data / "master", "clicks").create(Offsets((0,)))
+    MasterDataset(attached.data / "master", "clicks").create(TopicOffsets((0,)))
     embedded = Project(tmp_path, ProjectSettings(port=port))
     with pytest.raises(UserError) as refused, log_of(embedded):
         pass

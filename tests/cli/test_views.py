@@ -7,7 +7,7 @@ import pytest
 
 from strom.pipelines import load_project
 from strom.pipelines.layers.building import sole_builder
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.versions import new_version
 
 
@@ -18,7 +18,9 @@ def project(strom, tmp_path):
     project = load_project(tmp_path / "shop")
     identity = pa.table({"clicks": pa.array([], pa.int64())})
     for state in ("ready", "ready", "building"):
-        new_version(project.manifests, project.views["shop"], Offsets(), identity, {}, state=state)
+        new_version(
+            project.manifests, project.views["shop"], TopicOffsets(), identity, {}, state=state
+        )
     return project
 
 

@@ -50,7 +50,7 @@ def main():
 def step(speed):
     taken = speed.step()
     for target in speed.everyone:
-        if reason := speed.states.reason_to_wait(target.feed.name, target.number):
+        if reason := speed.states.retry_reason(target.feed.name, target.number):
             raise UserError(reason)
     return taken
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from strom.pipelines.layers.speed import SpeedProgress
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 
 VERSION = Version(
@@ -14,12 +14,12 @@ VERSION = Version(
     fingerprint="",
     definition="",
     output=(),
-    base=Offsets((0,)),
+    base=TopicOffsets((0,)),
     created_ms=0,
     identity="identity.parquet",
     segments=(
-        ViewSegment(Offsets((0,)), Offsets((50,)), ("a",), "batch", written_ms=1_000),
-        ViewSegment(Offsets((50,)), Offsets((60,)), ("b",)),
+        ViewSegment(TopicOffsets((0,)), TopicOffsets((50,)), ("a",), "batch", written_ms=1_000),
+        ViewSegment(TopicOffsets((50,)), TopicOffsets((60,)), ("b",)),
     ),
     skipped=((0, 7),),
 )
@@ -32,8 +32,8 @@ def measured_runner(**changes: Any) -> Any:
         records=60, batches=3, dead_letters=1, lag=40, lags={"pages": 40}, seconds=0.5
     )
     progress.total_seconds = 2.0
-    progress.completeness.looked(0.0, 60, {"pages": 0})
-    progress.completeness.looked(10.0, 100, {"pages": 40})
+    progress.completeness.observe_end(0.0, 60, {"pages": 0})
+    progress.completeness.observe_end(10.0, 100, {"pages": 40})
     target = SimpleNamespace(feed=SimpleNamespace(name="pages"), number=2)
     state = {
         "layers": {"clicks": SimpleNamespace(progress=progress, everyone=[target])},

@@ -4,7 +4,7 @@ import time
 
 from strom.pipelines import Project
 from strom.pipelines.kafka_log import KafkaLog
-from strom.pipelines.runner import Runner
+from strom.pipelines.runner import ProjectRunner
 from strom.pipelines.serving.queries import QueryEngine
 
 WAIT_S = 90
@@ -26,7 +26,7 @@ class RunningProject:
 
     project: Project
     kafka: KafkaLog
-    runner: Runner
+    runner: ProjectRunner
 
     def __enter__(self):
         self.runner.prepare()

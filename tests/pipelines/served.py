@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from strom.pipelines import Stream, View, count, distinct, top_k, window
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.views.chain import ViewSegment
@@ -64,11 +64,11 @@ def served_manifests(folder):
 
 def compute(manifests, rows):
     """Begin the view, and fold these rows of a log of ten offsets."""
-    new_version(manifests, view, Offsets((0,)), states([]), clicks.columns)
+    new_version(manifests, view, TopicOffsets((0,)), states([]), clicks.columns)
     for start, end in ((0, 6), (6, 10)):
         file = f"v1/{start}.parquet"
         pq.write_table(states(rows[start:end]), manifests.view_folder("page_minutes") / file)
-        append(manifests, ViewSegment(Offsets((start,)), Offsets((end,)), (file,)))
+        append(manifests, ViewSegment(TopicOffsets((start,)), TopicOffsets((end,)), (file,)))
 
 
 def get(address, path, **parameters):

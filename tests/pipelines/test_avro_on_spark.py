@@ -11,7 +11,7 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines import Project, Stream, View, count, sum  # noqa: A004
-from strom.pipelines.runner import refuse_changed
+from strom.pipelines.runner import check_definitions
 from strom.pipelines.schemas import with_schemas
 from strom.pipelines.settings import ProjectSettings
 from tests.pipelines.oracle import START
@@ -187,12 +187,12 @@ def test_a_schema_that_has_changed_since_is_refused_with_the_way_out(
         world.speed().step()
     finally:
         world.close()
-    assert refuse_changed(before) == []
+    assert check_definitions(before) == []
     newer = {**NEW, "fields": [*NEW["fields"], {"name": "x", "type": "int", "default": 1}]}
     shop.written(newer, [click(2, ms=2, x=2)])
     with pytest.raises(UserError, match=r"strom replay pages.*version="):
-        refuse_changed(shop.project())
-    assert refuse_changed(shop.project(version=view.stream.version)) == []
+        check_definitions(shop.project())
+    assert check_definitions(shop.project(version=view.stream.version)) == []
 
 
 def test_what_spark_writes_others_read(shop, spark, kafka_servers):

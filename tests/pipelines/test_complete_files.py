@@ -8,7 +8,7 @@ import pytest
 
 from strom.pipelines import Stream, View, count
 from strom.pipelines.layers.batch import ArchiveTooShort
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark import writing
 from strom.pipelines.spark.writing import FolderNotShared
 from tests.pipelines.world import World, fresh_topic
@@ -73,7 +73,7 @@ def test_what_the_driver_does_not_see_is_not_published(world, no_files):
     world.targets.pop("counted")  # its states are written by the driver itself
     speed = world.speed()
     speed.step()
-    assert "wrote 1 rows" in speed.states.reason_to_wait("lines", world.targets["lines"].number)
+    assert "wrote 1 rows" in speed.states.retry_reason("lines", world.targets["lines"].number)
     assert served(world) == (3, 3)
 
 
@@ -126,7 +126,7 @@ def test_an_archive_of_no_records_whose_files_were_compacted_is_accepted(world, 
     schema = pa.schema(master._table().schema().to_arrow())
     for number in range(2):
         pq.write_table(schema.empty_table(), path / f"{number}.parquet")
-        master._commit({path / f"{number}.parquet": 0}, Offsets((number + 1,)), 0)
+        master._commit({path / f"{number}.parquet": 0}, TopicOffsets((number + 1,)), 0)
     assert master.compact()
     assert not master.files()
     assert world.batch("lines").records == 2

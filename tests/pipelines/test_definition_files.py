@@ -54,8 +54,8 @@ def test_definitions_may_import_modules_beside_them(folder):
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        (["../views.py"], r"project\.files: \.\./views\.py lies outside of the project's folder"),
-        (["/etc/hosts.py"], "lies outside of the project's folder"),
+        (["../views.py"], r"project\.files: \.\./views\.py is outside of the project's folder"),
+        (["/etc/hosts.py"], "is outside of the project's folder"),
         (["nothing.py"], "nothing.py does not exist"),
         (["notes.txt"], "notes.txt is neither a .py nor a .sql file"),
         (["views.py", "more/views.py"], "names 2 files views.py"),

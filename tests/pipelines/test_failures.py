@@ -19,12 +19,12 @@ from pyspark.errors import (
 
 from strom.model.errors import StorageError, UserError
 from strom.pipelines.definitions.place import DefinitionError
-from strom.pipelines.failures import REASON_CHARACTERS, kind_of, plain_reason
+from strom.pipelines.failures import REASON_CHARACTERS, classify, plain_reason
 from strom.pipelines.kafka_log import KafkaUnavailable, LogTruncated
 from strom.pipelines.layers.batch import ArchiveTooShort
 from strom.pipelines.layers.dead_letters import DeadLettersRefused
 from strom.pipelines.layers.skipping import ViewFailed
-from strom.pipelines.spark.preparing import NOT_AS_EXPECTED
+from strom.pipelines.spark.preparing import EXPECTATION_FAILED
 from strom.pipelines.views.chain import ChainConflict
 from strom.registry.client import RegistryUnreachable
 
@@ -53,7 +53,7 @@ TRACE = (
 )
 KINDS = [
     # The machines: the same may succeed later.
-    (KafkaUnavailable("No Kafka broker answers at 127.0.0.1:9."), "transient"),
+    (KafkaUnavailable("No Kafka broker responds at 127.0.0.1:9."), "transient"),
     (KafkaException(KafkaError(KafkaError._TRANSPORT)), "transient"),
     (DeadLettersRefused("the broker is full"), "transient"),
     (RegistryUnreachable("http://127.0.0.1:9 does not respond"), "transient"),
@@ -116,7 +116,7 @@ KINDS = [
             SparkRuntimeException,
             "USER_RAISED_EXCEPTION",
             "P0001",
-            f"{NOT_AS_EXPECTED}Expectation e does not hold. SQLSTATE: P0001",
+            f"{EXPECTATION_FAILED}Expectation e does not hold. SQLSTATE: P0001",
         ),
         "definition",
     ),
@@ -135,7 +135,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("error", "kind"), KINDS, ids=lambda one: str(one)[:60])
 def test_the_kind_of_a_failure(error, kind):
-    assert kind_of(error) == kind
+    assert classify(error) == kind
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_the_kind_of_a_failure(error, kind):
                 SparkRuntimeException,
                 "USER_RAISED_EXCEPTION",
                 "P0001",
-                f"{NOT_AS_EXPECTED}Expectation e does not hold. SQLSTATE: P0001",
+                f"{EXPECTATION_FAILED}Expectation e does not hold. SQLSTATE: P0001",
             ),
             "Expectation e does not hold.",
         ),

@@ -96,5 +96,5 @@ def test_a_jar_that_is_not_the_right_one_is_refused(tmp_path, fake_java):
     for jar in jars.ALL:
         (folder / jar.file).write_bytes(b"something else")
         assert hashlib.sha256(b"something else").hexdigest() != jar.sha256
-    with pytest.raises(UserError, match="is not the jar"):
+    with pytest.raises(UserError, match="has a wrong checksum"):
         jars.connector_jars(fake_java("exit 1"), folder)

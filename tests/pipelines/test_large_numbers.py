@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strom import pipelines as p
 from strom.pipelines.measures.measure import Rows
 from strom.pipelines.serving.connections import connect
-from strom.pipelines.serving.formats import written
+from strom.pipelines.serving.formats import encode_table
 from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.serving.statements import finish_statement, merge_statement
 from strom.pipelines.views.fold import bind
@@ -161,7 +161,7 @@ def test_no_measure_stops_at_the_ends_of_its_type(spark, kafka_servers, tmp_path
         assert Fraction(seen["d_total"]) == 3 * Fraction(large) + Fraction(half)
         assert (seen["d_least"], seen["d_most"]) == (half, large)
         assert (seen["d_first"], seen["d_last"]) == (large, half)
-        served = written(world.server.query("SELECT d_total, d_set FROM numbers"), "json")
+        served = encode_table(world.server.query("SELECT d_total, d_set FROM numbers"), "json")
         assert served == (
             b'[{"d_total": 3000000000000000000000000000000000.5001, '
             b'"d_set": [0.5001, 1000000000000000000000000000000000.0000]}]'

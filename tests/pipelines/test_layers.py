@@ -15,7 +15,7 @@ from strom.model.errors import UserError
 from strom.pipelines import Stream, View, window
 from strom.pipelines.layers.batch import _pin
 from strom.pipelines.layers.skipping import write_computable
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.spark.session import in_pool, java_options
@@ -157,7 +157,7 @@ def test_a_compaction_leaves_a_batch_that_began_meanwhile_its_end(world, monkeyp
 
     def merging(*arguments):
         cut = _pin(world.manifests, world.master, target.feed, target.number, may_lead=False)
-        assert cut - Offsets() == 30
+        assert cut - TopicOffsets() == 30
         return merge(*arguments)
 
     monkeypatch.setattr(world.compactor, "_merge", merging)
@@ -311,7 +311,7 @@ def test_a_topic_that_was_made_anew_under_a_view_is_told_with_the_way_out(world)
     world.send(clicks(3))
     assert speed.step() == 0
     assert re.search(
-        "made anew.*strom replay page_minutes", speed.states.reasons["page_minutes", 1]
+        "recreated.*strom replay page_minutes", speed.states.reasons["page_minutes", 1]
     )
     assert answer(world) == before
 
@@ -375,9 +375,14 @@ def eventually(true):
 
 
 def test_a_micro_batch_is_folded_without_a_shuffle(world, capsys):
-    end = Offsets((1,) * world.stream.partitions)
+    end = TopicOffsets((1,) * world.stream.partitions)
     raw = read_log(
-        world.spark, world.kafka.servers, world.stream.topic, Offsets(), end, group="strom.test"
+        world.spark,
+        world.kafka.servers,
+        world.stream.topic,
+        TopicOffsets(),
+        end,
+        group="strom.test",
     )
     parsed = parse(world.stream, raw).coalesce(1)
     world.targets["page_minutes"].feed.states(parsed).explain()

@@ -55,28 +55,28 @@ def test_a_view_without_data_has_no_batch_age():
 
 def test_a_view_is_as_fresh_as_the_last_look_that_it_has_caught_up_with():
     complete = Completeness()
-    complete.looked(0.0, 100, {"v": 100})
+    complete.observe_end(0.0, 100, {"v": 100})
     assert complete.age_s("v", 5.0) == 5.0
-    complete.looked(10.0, 200, {"v": 150})  # it has 50: none of the looks is reached
+    complete.observe_end(10.0, 200, {"v": 150})  # it has 50: no observation is reached
     assert complete.age_s("v", 10.0) == 10.0
-    complete.looked(20.0, 300, {"v": 180})  # it has 120: complete as of the first look
+    complete.observe_end(20.0, 300, {"v": 180})  # it has 120: complete as of the first observation
     assert complete.age_s("v", 20.0) == 20.0
-    complete.looked(30.0, 400, {"v": 100})  # it has 300: complete as of the look at 20
+    complete.observe_end(30.0, 400, {"v": 100})  # it has 300: complete as of 20
     assert complete.age_s("v", 30.0) == 10.0
-    complete.looked(40.0, 400, {"v": 0})
+    complete.observe_end(40.0, 400, {"v": 0})
     assert complete.age_s("v", 40.0) == 0.0
 
 
 def test_an_idle_topic_keeps_a_view_fresh():
     complete = Completeness()
     for second in range(5):
-        complete.looked(float(second), 100, {"v": 0})
+        complete.observe_end(float(second), 100, {"v": 0})
     assert complete.age_s("v", 4.5) == 0.5
 
 
 def test_a_recreated_topic_begins_with_new_looks():
     complete = Completeness()
-    complete.looked(0.0, 1000, {"v": 1000})
-    complete.looked(10.0, 5, {"v": 5})
-    complete.looked(20.0, 5, {"v": 0})
+    complete.observe_end(0.0, 1000, {"v": 1000})
+    complete.observe_end(10.0, 5, {"v": 5})
+    complete.observe_end(20.0, 5, {"v": 0})
     assert complete.age_s("v", 20.0) == 0.0

@@ -10,7 +10,7 @@ from strom.model.retries import RetryPolicy
 from strom.pipelines import Project, Stream, View, count
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.outages import Outage
-from strom.pipelines.runner import Runner
+from strom.pipelines.runner import ProjectRunner
 from strom.pipelines.set_aside import reason_set_aside
 from strom.pipelines.settings import ProjectSettings
 from strom.testing import BrokerProcess
@@ -20,17 +20,17 @@ from tests.pipelines.world import fresh_topic, send
 
 def test_an_outage_is_logged_when_it_begins_and_when_it_is_over(caplog):
     outage = Outage("speed", RetryPolicy(1, 8), chance=lambda: 0.0)
-    away = KafkaUnavailable("No Kafka broker answers at 127.0.0.1:9.")
-    delays = [outage.failed(away) for _ in range(5)]
+    away = KafkaUnavailable("No Kafka broker responds at 127.0.0.1:9.")
+    delays = [outage.on_failure(away) for _ in range(5)]
     assert delays == [1, 2, 4, 8, 8]
-    assert outage.reason == "No Kafka broker answers at 127.0.0.1:9."
-    outage.over()
-    outage.over()
+    assert outage.reason == "No Kafka broker responds at 127.0.0.1:9."
+    outage.on_success()
+    outage.on_success()
     assert [record.getMessage() for record in caplog.records] == [
-        "speed fails, and is retried: No Kafka broker answers at 127.0.0.1:9.",
+        "speed failed and is retried: No Kafka broker responds at 127.0.0.1:9.",
         "speed works again, after 5 failed attempts",
     ]
-    assert outage.failed(KafkaUnavailable("again")) == 1
+    assert outage.on_failure(KafkaUnavailable("again")) == 1
 
 
 class Running(RunningProject):
@@ -43,10 +43,10 @@ class Running(RunningProject):
             for name, stream in zip(("first", "second"), self.streams, strict=True)
         }
         self.project = Project(folder, ProjectSettings(servers=servers), {}, self.views)
-        self.kafka = KafkaLog(servers, response_seconds=1.0)
+        self.kafka = KafkaLog(servers, timeout_s=1.0)
         for stream in self.streams:
             self.kafka.create(stream.topic, 1)
-        self.runner = Runner(
+        self.runner = ProjectRunner(
             self.project, spark, self.kafka, "kappa", backoff=RetryPolicy(0.05, 0.2)
         )
 
@@ -73,7 +73,7 @@ def test_a_run_goes_on_serving_while_kafka_does_not_respond_and_then_continues(s
             run.until(lambda: len(run.runner.outages) == 2)
             assert run.counted() == [3, 4]
             (line,) = problems_of(run.runner)
-            assert "No Kafka broker answers at" in line
+            assert "No Kafka broker responds at" in line
             assert "Retrying since" in line
         finally:
             os.kill(broker.pid, signal.SIGCONT)

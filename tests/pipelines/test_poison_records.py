@@ -194,7 +194,7 @@ def test_no_record_is_skipped_where_a_worker_lacks_something(spark, kafka_server
     world.send(texts("1", "2"))
     speed = world.speed()
     speed.step()
-    assert "FileNotFoundError" in speed.states.reason_to_wait("scored", 1)
+    assert "FileNotFoundError" in speed.states.retry_reason("scored", 1)
     assert world.query("SELECT * FROM everything") == [{"rows": 2}]
     assert world.manifests.existing("scored").active_version.skipped == ()
     there.write_text("1")

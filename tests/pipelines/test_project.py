@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from strom.model.errors import UserError
-from strom.pipelines.plan import as_mermaid, as_svg, as_text, plan_of
+from strom.pipelines.plan import make_plan, to_mermaid, to_svg, to_text
 from strom.pipelines.project import load_project
 from strom.pipelines.views.fingerprints import fingerprint
 
@@ -173,13 +173,13 @@ def test_a_changed_definition_is_recognised(project, before, after, same):
 
 def test_a_plan_shows_what_runs_where(project):
     loaded = project('[kafka]\nservers = "k:1"\n[spark]\nmaster = "spark://s:2"', views_sql=SQL)
-    made = plan_of(loaded)
-    text = as_text(made)
+    made = make_plan(loaded)
+    text = to_text(made)
     for part in ("k:1", "spark://s:2", "view minutes", "master dataset of clicks", "clicks.dead"):
         assert part in text
-    assert "master" not in as_text(plan_of(loaded, "kappa")).replace("spark://", "")
-    assert as_mermaid(made).startswith("flowchart LR")
-    assert as_svg(made).count("<rect") == len(made.nodes)
+    assert "master" not in to_text(make_plan(loaded, "kappa")).replace("spark://", "")
+    assert to_mermaid(made).startswith("flowchart LR")
+    assert to_svg(made).count("<rect") == len(made.nodes)
 
 
 STREAM = "s = Stream('clicks', schema='ms INT')\n"
@@ -188,19 +188,22 @@ STREAM = "s = Stream('clicks', schema='ms INT')\n"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (STREAM + "v = View(reads=s, measures={'n': count()}, name='../v')", "no name for a view"),
+        (
+            STREAM + "v = View(reads=s, measures={'n': count()}, name='../v')",
+            "not a valid name of a view",
+        ),
         (
             STREAM + "clicks_dead_letters = View(reads=s, measures={'n': count()})",
             "so is view clicks_dead_letters already",
         ),
         (
             STREAM + "v = View(reads=s)\nV = View(reads=s, measures={'n': count()})",
-            "would be called V, and so is view v already",
+            "have the same name V",
         ),
         (
             "a = View(reads=Stream('a.b', schema='x INT'))\n"
             "b = View(reads=Stream('a-b', schema='x INT'))",
-            "The dead letters of a-b would be called a_b_dead_letters",
+            "The dead letters of a-b and .* have the same name a_b_dead_letters",
         ),
         ("s = Stream('c', schema='x INT', dead_letters='c')", "must not be the topic itself"),
         ("s = Stream('c/d', schema='x INT')", "Invalid topic name 'c/d'"),
@@ -236,8 +239,8 @@ def test_a_plan_shows_connectors(project):
     topics = ["clicks.dead", "other"]
     """
     sql = "CREATE STREAM clicks (x INT); CREATE VIEW v AS SELECT count(*) AS n FROM clicks"
-    plan = plan_of(project(textwrap.dedent(settings), views_sql=sql))
-    text = as_text(plan)
+    plan = make_plan(project(textwrap.dedent(settings), views_sql=sql))
+    text = to_text(plan)
     assert "topic clicks\n    json, time: _timestamp\n    ← connector in: records" in text
     assert "connector out\n    FileStreamSink\n    ← topic clicks.dead: records" in text
-    assert "connector in" in as_svg(plan)
+    assert "connector in" in to_svg(plan)

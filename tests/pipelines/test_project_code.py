@@ -137,7 +137,8 @@ def test_a_column_at_the_top_of_a_file_is_refused_with_its_line(tmp_path):
     command = [sys.executable, "-c", script, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (
-        "views.py:3: A column (col, lit, expr, …) can be made only while Spark runs" in done.stderr
+        "views.py:3: A column (col, lit, expr, …) can be created only while Spark runs"
+        in done.stderr
     )
 
 

@@ -13,8 +13,8 @@ from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.replay import replay
-from strom.pipelines.offsets import Offsets
-from strom.pipelines.runner import Runner, refuse_changed
+from strom.pipelines.offsets import TopicOffsets
+from strom.pipelines.runner import ProjectRunner, check_definitions
 from strom.pipelines.settings import ProjectSettings
 from strom.pipelines.views.versions import rolled_back
 from tests.pipelines.oracle import SCHEMA
@@ -41,7 +41,7 @@ class Shop(RunningProject):
         self.kafka = KafkaLog(servers)
         self.kafka.create(self.stream.topic, 3)
         self.spark = spark
-        self.runner = Runner(self.project, spark, self.kafka, mode)
+        self.runner = ProjectRunner(self.project, spark, self.kafka, mode)
 
     def send(self, rows):
         send(self.kafka.servers, self.stream, rows)
@@ -89,10 +89,16 @@ def test_a_running_project_follows_a_switch_and_a_rollback(spark, kafka_servers,
             name="pages",
         )
         with pytest.raises(UserError, match="strom replay pages"):
-            refuse_changed(Project(tmp_path, shop.project.settings, {}, {"pages": changed}))
+            check_definitions(Project(tmp_path, shop.project.settings, {}, {"pages": changed}))
         manifests = shop.project.manifests
         number = replay(
-            spark, shop.kafka, manifests, changed, tmp_path, start=Offsets(), group="strom.other"
+            spark,
+            shop.kafka,
+            manifests,
+            changed,
+            tmp_path,
+            start=TopicOffsets(),
+            group="strom.other",
         )
         assert number == 2
         shop.send(clicks(30))
@@ -133,7 +139,7 @@ def test_a_replay_overtakes_a_stream_that_never_pauses(spark, kafka_servers, tmp
                 shop.project.manifests,
                 changed,
                 tmp_path,
-                start=Offsets(),
+                start=TopicOffsets(),
                 group="strom.other",
             )
             before = sum(sent)
@@ -170,7 +176,7 @@ def test_a_first_batch_that_a_run_has_not_finished_is_repeated(
     first = [TopicPartition(shop.stream.topic, partition, 10) for partition in range(3)]
     for future in shop.kafka.admin.delete_records(first).values():
         future.result(10)
-    shop.runner = Runner(shop.project, spark, shop.kafka, "lambda")
+    shop.runner = ProjectRunner(shop.project, spark, shop.kafka, "lambda")
     with shop:
         shop.send(clicks(30))
         assert eventually(lambda: shop.counted() == 60, shop.runner)
@@ -183,7 +189,7 @@ def test_a_view_older_than_the_archive_goes_on_without_batches(spark, kafka_serv
         shop.runner.stop()
         first = TopicPartition(shop.stream.topic, 0, 5)
         shop.kafka.admin.delete_records([first])[first].result(10)
-        shop.runner = Runner(shop.project, spark, shop.kafka, "lambda")
+        shop.runner = ProjectRunner(shop.project, spark, shop.kafka, "lambda")
         shop.runner.prepare()
         shop.runner.start()
         assert eventually(lambda: shop.runner.without_batch == {"pages"}, shop.runner)
@@ -197,7 +203,7 @@ def test_a_new_view_that_fails_on_archived_records_is_set_aside_and_others_go_on
     with Shop(spark, kafka_servers, tmp_path, "lambda") as shop:
         shop.send(clicks(30))
         (master,) = shop.runner.masters.values()
-        assert eventually(lambda: master.position() - Offsets() == 30, shop.runner)
+        assert eventually(lambda: master.position() - TopicOffsets() == 30, shop.runner)
         shop.runner.stop()
         shop.project.views["strict"] = View(
             reads=shop.stream,
@@ -205,7 +211,7 @@ def test_a_new_view_that_fails_on_archived_records_is_set_aside_and_others_go_on
             expect_or_fail={"never": "page = 'nowhere'"},
             name="strict",
         )
-        shop.runner = Runner(shop.project, spark, shop.kafka, "lambda")
+        shop.runner = ProjectRunner(shop.project, spark, shop.kafka, "lambda")
         shop.runner.prepare()
         shop.runner.start()
         assert eventually(lambda: "strict" in shop.runner.set_aside(), shop.runner)
@@ -258,8 +264,8 @@ def test_a_topic_that_is_not_there_is_told_before_anything_runs(spark, kafka_ser
     stream = Stream("no-such-topic", schema=SCHEMA, time="at")
     view = View(reads=stream, measures={"n": count()}, name="n")
     project = Project(tmp_path, ProjectSettings(servers=kafka_servers), {}, {"n": view})
-    with pytest.raises(UserError, match=r"test_runner\.py:\d+: There is no topic no-such-topic"):
-        Runner(project, spark, KafkaLog(kafka_servers)).prepare()
+    with pytest.raises(UserError, match=r"test_runner\.py:\d+: Topic no-such-topic does not exist"):
+        ProjectRunner(project, spark, KafkaLog(kafka_servers)).prepare()
 
 
 def failing(rows):
@@ -292,6 +298,6 @@ def test_what_only_spark_can_see_is_told_with_its_place(spark, kafka_servers, tm
     ):
         project = Project(tmp_path, ProjectSettings(servers=kafka_servers), {}, {"n": view})
         with pytest.raises(UserError, match=r"test_runner\.py:\d+: ") as caught:
-            Runner(project, spark, KafkaLog(kafka_servers)).prepare()
+            ProjectRunner(project, spark, KafkaLog(kafka_servers)).prepare()
         assert "java" not in str(caught.value).lower()
         assert len(str(caught.value)) < 400

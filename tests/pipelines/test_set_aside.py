@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from strom.cli.views import describe, list_views
-from strom.pipelines.offsets import Offsets
-from strom.pipelines.set_aside import FILE, ViewStates, forget_reason, reason_set_aside
+from strom.pipelines.offsets import TopicOffsets
+from strom.pipelines.set_aside import FILE, ViewStates, clear_reason, reason_set_aside
 from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.manifests import Manifests
 
@@ -20,7 +20,9 @@ pages = View(reads=clicks, keys=["page"], measures={"n": count()})
 
 
 def version(number):
-    return Version(number, "f", "n = count() by page", (), Offsets((0,)), 0, "identity.parquet")
+    return Version(
+        number, "f", "n = count() by page", (), TopicOffsets((0,)), 0, "identity.parquet"
+    )
 
 
 @pytest.fixture
@@ -49,8 +51,8 @@ def test_a_failing_view_is_retried_ever_later_until_it_succeeds(manifests, caplo
             now[0] += 0.5
         waits.append(now[0] - began)
     assert waits == [0.5, 1, 2, 4, 8, 16, 30, 30]
-    states.succeeded("pages", 1)
-    states.succeeded("pages", 1)
+    states.on_success("pages", 1)
+    states.on_success("pages", 1)
     assert [one.getMessage() for one in caplog.records] == [
         "view pages waits, and is retried: the broker is full",
         "view pages goes on",
@@ -75,8 +77,8 @@ def test_the_reason_is_shown_as_long_as_that_version_is_active(manifests, tmp_pa
     manifests.change("pages", "clicks", lambda before: before.switched_to(2))
     assert reason_set_aside(manifests, "pages") is None
     manifests.change("pages", "clicks", lambda before: before.switched_to(1))
-    forget_reason(manifests, "pages")
-    forget_reason(manifests, "pages")
+    clear_reason(manifests, "pages")
+    clear_reason(manifests, "pages")
     assert reason_set_aside(manifests, "pages") is None
 
 

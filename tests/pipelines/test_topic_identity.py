@@ -1,4 +1,4 @@
-"""A topic that was deleted and made anew is recognised, however long it is, and there is a way out."""
+"""A topic that was deleted and recreated is detected at any length, and the message has a remedy."""
 
 import re
 from dataclasses import replace
@@ -9,7 +9,7 @@ from strom.pipelines import Project
 from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import LogTruncated
 from strom.pipelines.measures import count
-from strom.pipelines.runner import Runner
+from strom.pipelines.runner import ProjectRunner
 from strom.pipelines.settings import ProjectSettings
 from tests.pipelines.shop import answers, clicks, make_stream, make_views
 from tests.pipelines.test_layers import eventually
@@ -34,7 +34,7 @@ def made_anew(world, partitions=None):
 def runner_of(world, tmp_path):
     views = {name: target.feed.view for name, target in world.targets.items()}
     project = Project(tmp_path, ProjectSettings(servers=world.kafka.servers), {}, views)
-    return Runner(project, world.spark, world.kafka)
+    return ProjectRunner(project, world.spark, world.kafka)
 
 
 def test_a_topic_that_has_grown_past_its_forerunner_is_told_with_the_way_out(world, tmp_path):
@@ -48,11 +48,11 @@ def test_a_topic_that_has_grown_past_its_forerunner_is_told_with_the_way_out(wor
     assert speed.step() == 0
     for target in world.targets.values():
         reason = speed.states.reasons[target.feed.name, target.number]
-        assert re.search(r"made anew.*strom replay", reason)
+        assert re.search(r"recreated.*strom replay", reason)
     assert answers(world) == before
-    with pytest.raises(LogTruncated, match=r"made anew.*Move the folder"):
+    with pytest.raises(LogTruncated, match=r"recreated.*Move the folder"):
         world.archive()
-    with pytest.raises(LogTruncated, match=r"made anew.*Move the folder"):
+    with pytest.raises(LogTruncated, match=r"recreated.*Move the folder"):
         runner_of(world, tmp_path).prepare()
     world.master.path.rename(tmp_path / "old")
     with pytest.raises(LogTruncated) as caught:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from strom.model.errors import UserError
-from strom.pipelines.folder_token import FILE, token_of
+from strom.pipelines.folder_token import FILE, read_or_create_token
 from strom.pipelines.spark.jars import cache_folder, connector_jars
 from strom.pipelines.spark.java import java_home
 from tests.pipelines.cluster_driver import QUICK, pages
@@ -199,7 +199,7 @@ def test_a_worker_without_the_data_folder_changes_nothing(kafka_servers, tmp_pat
 
         # It has a folder at that path, of another project.
         elsewhere = Path(f"/proc/{without.pid}/root{data}")
-        token_of(elsewhere)
+        read_or_create_token(elsewhere)
         assert f"{FILE} is missing there, or is another project's" in ask.refused("archive")
 
         # An old copy of the folder has the token; but what is written there, is not seen here.

@@ -13,11 +13,11 @@ from strom.pipelines.layers.compiled_views import compile_view, dead_letter_feed
 from strom.pipelines.layers.master import MasterDataset
 from strom.pipelines.layers.replay import begin_version, replay
 from strom.pipelines.layers.speed import SpeedLayer, SpeedTarget
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.views.manifests import Manifests
 
-BEGINNING = Offsets()
+BEGINNING = TopicOffsets()
 _numbers = itertools.count()
 
 
@@ -35,7 +35,7 @@ class World:
         self.kafka.create(stream.dead_letter_topic, 1)
         self.manifests = Manifests(folder / "views")
         self.master = MasterDataset(folder / "master", stream.topic)
-        self.master.create(Offsets((0,) * stream.partitions))
+        self.master.create(TopicOffsets((0,) * stream.partitions))
         self.targets = {view.name: self.begin(view) for view in views}
         self.dead = self._target(dead_letter_feed(stream))
         self.server = QueryEngine(self.manifests)
@@ -49,7 +49,7 @@ class World:
         manifest = self.manifests.read(feed.name)
         if manifest is None:
             return SpeedTarget(
-                feed, begin_version(self.spark, self.manifests, feed, Offsets()).number
+                feed, begin_version(self.spark, self.manifests, feed, TopicOffsets()).number
             )
         return SpeedTarget(feed, manifest.active)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from strom.pipelines.kafka_log import KafkaLog
     from strom.pipelines.project import Project
-    from strom.pipelines.runner import Runner
+    from strom.pipelines.runner import ProjectRunner
     from strom.pipelines.serving.queries import QueryEngine
 
 TOPIC = "clicks"
@@ -98,7 +98,7 @@ class Stage:
     project: "Project"
     spark: "SparkSession"
     kafka: "KafkaLog"
-    runner: "Runner"
+    runner: "ProjectRunner"
     server: "QueryEngine"
     query_seconds: list[float] = field(default_factory=list)
 
@@ -114,11 +114,11 @@ class Stage:
 def _running(folder: Path) -> Iterator[Stage]:
     project = opened(folder)
     with log_of(project) as kafka:
-        from strom.pipelines.runner import Runner
+        from strom.pipelines.runner import ProjectRunner
         from strom.pipelines.serving.queries import QueryEngine
 
         spark = spark_of(project)
-        runner = Runner(project, spark, kafka)
+        runner = ProjectRunner(project, spark, kafka)
         runner.prepare()
         server = QueryEngine(project.manifests)
         runner.start()
@@ -138,7 +138,7 @@ def _play(stage: Stage, rate: int, seconds: int) -> list[str]:
         click.echo(f"\n1. The first clicks, {human_count(WARM_UP_RATE)} a second: Spark warms up.")
         warm_up = _sent(stage, WARM_UP_RATE, WARM_UP_S, draw)
         _wait(stage, lambda: layer.progress.records >= warm_up["sent"], draw)
-        fresh.forget()
+        fresh.reset()
         click.echo(f"2. Clicks come, {human_count(rate)} a second; three views follow.")
         batch = _Later(seconds / 2, lambda: stage.runner.batch_now(TOPIC))
 

@@ -19,11 +19,11 @@ def plan(folder: Path, mode: Any, mermaid: bool, svg: Path | None) -> None:
     Nothing is started.
     """
     project = opened(folder)
-    from strom.pipelines.plan import as_mermaid, as_svg, as_text, plan_of
+    from strom.pipelines.plan import make_plan, to_mermaid, to_svg, to_text
 
-    made = plan_of(project, mode)
+    made = make_plan(project, mode)
     if svg is not None:
-        svg.write_text(as_svg(made), "utf-8")
+        svg.write_text(to_svg(made), "utf-8")
         click.echo(f"Wrote {svg}.")
     else:
-        click.echo(as_mermaid(made) if mermaid else as_text(made))
+        click.echo(to_mermaid(made) if mermaid else to_text(made))

@@ -105,8 +105,8 @@ def log_of(project: "Project") -> Iterator["KafkaLog"]:
     UserError if another broker is at its port, or if the data was computed from another cluster.
     """
     from strom.cli.embedded_broker import EmbeddedBroker
+    from strom.pipelines.cluster_identity import check_same_cluster
     from strom.pipelines.kafka_log import KafkaLog
-    from strom.pipelines.same_cluster import check_same_cluster
 
     kafka = KafkaLog(project.servers, project.settings.kafka)
     with contextlib.ExitStack() as open_, contextlib.closing(kafka):
@@ -149,7 +149,7 @@ def _broker_folder(project: "Project") -> Path:
 def _check_own_broker(project: "Project", kafka: "KafkaLog") -> None:
     """Raise UserError if the broker at the project's port is not the one of its data folder."""
     port = project.settings.port
-    way_out = "Choose another `port` under [kafka] in strom.toml"
+    remedy = "Choose another `port` under [kafka] in strom.toml"
     try:
         seen = kafka.cluster_id()
     except UserError:
@@ -159,12 +159,12 @@ def _check_own_broker(project: "Project", kafka: "KafkaLog") -> None:
                 "had another `port`. Stop that command, or set its port under [kafka] in strom.toml."
             ) from None
         raise UserError(
-            f"Port {port} is in use by a program that does not respond as a Kafka broker. {way_out}."
+            f"Port {port} is in use by a program that does not respond as a Kafka broker. {remedy}."
         ) from None
     if seen is None or seen != cluster_id_in(_broker_folder(project)):
         raise UserError(
             f"Port {port} is in use by a Kafka broker that is not this project's own: its cluster id is "
-            f"{seen or 'unknown'}. {way_out}, or attach to that broker with "
+            f"{seen or 'unknown'}. {remedy}, or attach to that broker with "
             f'`servers = "127.0.0.1:{port}"` there.'
         )
 

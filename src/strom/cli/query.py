@@ -27,7 +27,7 @@ def query(sql: str, folder: Path, form: str) -> None:
     Batch and speed layer together, the latest record included.
     """
     require_packages()
-    from strom.pipelines.serving.formats import plain, written
+    from strom.pipelines.serving.formats import encode_table, to_text
     from strom.pipelines.serving.queries import QueryEngine
     from strom.pipelines.settings import FILE, read_settings
     from strom.pipelines.views.manifests import Manifests
@@ -39,20 +39,20 @@ def query(sql: str, folder: Path, form: str) -> None:
     finally:
         server.close()
     if form != "table":
-        write_bytes(written(table, form))
+        write_bytes(encode_table(table, form))
         if form == "json":
             sys.stdout.write("\n")
         return
     rows = [
-        tuple(value if isinstance(value, int) else _shown(value, plain) for value in row.values())
+        tuple(value if isinstance(value, int) else _shown(value, to_text) for value in row.values())
         for row in table.to_pylist()
     ]
     print_table(table.column_names, rows)
 
 
-def _shown(value: object, plain: Callable[[Any], Any]) -> str:
+def _shown(value: object, to_text: Callable[[Any], Any]) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return str(value if isinstance(value, str | list | dict) else plain(value))
+    return str(value if isinstance(value, str | list | dict) else to_text(value))

@@ -21,7 +21,7 @@ from strom.model.errors import StromError, UserError
 
 if TYPE_CHECKING:
     from strom.pipelines.project import Project
-    from strom.pipelines.runner import Runner
+    from strom.pipelines.runner import ProjectRunner
 
 STATUS_S = 10.0
 GRACE_S = 0.5
@@ -44,11 +44,11 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
     """
     project = opened_to_compute(folder)
     from strom.pipelines.project import files_not_loaded
-    from strom.pipelines.runner import Runner, refuse_changed
+    from strom.pipelines.runner import ProjectRunner, check_definitions
     from strom.pipelines.serving.http import ServingServer, listen
     from strom.pipelines.topics import prepare_topics
 
-    for text in refuse_changed(project):
+    for text in check_definitions(project):
         notice(text)
     for name in project.undefined_views:
         notice(
@@ -68,7 +68,7 @@ def run(folder: Path, mode: Any, quiet: bool) -> None:
         from strom.pipelines.spark.session import stop_session
 
         spark = spark_of(project)
-        runner = Runner(project, spark, kafka, mode)
+        runner = ProjectRunner(project, spark, kafka, mode)
         runner.prepare()
         server = QueryEngine(project.manifests)
         http = ServingServer(
@@ -105,7 +105,7 @@ def _announce(
     )
 
 
-def _work_until_told(runner: "Runner", quiet: bool) -> None:
+def _work_until_told(runner: "ProjectRunner", quiet: bool) -> None:
     """Wait for a signal or a failure; a failure is raised here."""
     told = threading.Event()
     previous = {
@@ -129,7 +129,7 @@ def _work_until_told(runner: "Runner", quiet: bool) -> None:
         raise plain_error(runner.failed)
 
 
-def _tell_progress(runner: "Runner") -> None:
+def _tell_progress(runner: "ProjectRunner") -> None:
     for topic, layer in runner.layers.items():
         done = layer.progress
         notice(
@@ -140,7 +140,7 @@ def _tell_progress(runner: "Runner") -> None:
         notice(line)
 
 
-def problems_of(runner: "Runner") -> list[str]:
+def problems_of(runner: "ProjectRunner") -> list[str]:
     """What does not work at present, a line each."""
     lags = {view: lag for one in runner.layers.values() for view, lag in one.progress.lags.items()}
     lines = [f"{why} Retrying since {since:%H:%M:%S}." for why, since in runner.retrying().items()]
@@ -165,11 +165,11 @@ def plain_error(error: BaseException) -> BaseException:
         return error
     from pyspark.errors import PySparkException
 
-    from strom.pipelines.failures import kind_of, plain_reason
+    from strom.pipelines.failures import classify, plain_reason
 
     if isinstance(error, ConnectionError):
         return UserError("Spark's Java process has ended. Run the command again.")
     if isinstance(error, PySparkException) or "py4j" in type(error).__module__:
         reason = plain_reason(error)
-        return UserError(reason if kind_of(error) == "definition" else f"Spark failed: {reason}")
+        return UserError(reason if classify(error) == "definition" else f"Spark failed: {reason}")
     return error

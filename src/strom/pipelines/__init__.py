@@ -1,4 +1,4 @@
-"""Views written once: define streams and views here; `strom run` runs them."""
+"""Define streams and views with these names; `strom run` computes and serves them."""
 
 from strom.pipelines.definitions.keys import window
 from strom.pipelines.definitions.stream import Stream, Table

@@ -1,30 +1,26 @@
-"""Small files that are there wholly or not at all, even after a crash."""
+"""Replaces small files atomically and durably."""
 
 import os
 from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put a file in the place of another, durably. Processes that write the same one hold a lock."""
-    fresh = path.with_suffix(f".{os.getpid()}.new")
-    with fresh.open("wb") as file:
+    """Replace a file; after a crash, it has its old or new content. Concurrent writers need a lock."""
+    temporary = path.with_suffix(f".{os.getpid()}.new")
+    with temporary.open("wb") as file:
         file.write(content)
         file.flush()
-        _sync(file.fileno())
-    fresh.replace(path)
+        os.fsync(file.fileno())
+    temporary.replace(path)
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    if os.name != "posix":  # elsewhere a folder cannot be opened
+    """Make created and renamed entries of a folder durable."""
+    if os.name != "posix":  # Windows cannot open a folder
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _sync(descriptor)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync(descriptor: int) -> None:
-    os.fsync(descriptor)

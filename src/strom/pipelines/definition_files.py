@@ -1,6 +1,6 @@
-"""Which files of a project define streams and views.
+"""Finds the files of a project that define streams and views.
 
-Others are not executed: a script beside them may send records, or wait for some.
+No other file is executed: a script next to them may produce records, or wait for some.
 """
 
 from collections import Counter
@@ -13,12 +13,12 @@ VIEWS = "views.py"
 
 
 def definition_files(folder: Path, settings: ProjectSettings) -> list[Path]:
-    """The files to load, Python's and SQL's; UserError names one that cannot be."""
+    """The Python and SQL files to load; UserError if `project.files` is invalid."""
     if settings.files:
         named = [_named(folder, name) for name in settings.files]
         modules = Counter(path.stem for path in named if path.suffix == ".py")
         for stem, times in modules.items():
-            if times > 1:  # modules are known by their names
+            if times > 1:  # modules are identified by their names
                 raise UserError(f"{folder / FILE}: project.files names {times} files {stem}.py.")
         return named
     python = [folder / VIEWS] if (folder / VIEWS).is_file() else []
@@ -26,7 +26,7 @@ def definition_files(folder: Path, settings: ProjectSettings) -> list[Path]:
 
 
 def python_files_beside(folder: Path, settings: ProjectSettings) -> list[str]:
-    """Python files in a project's folder that do not define views, without tests and private modules."""
+    """Python files of the project's folder that are not loaded, without tests and private modules."""
     loaded = definition_files(folder, settings)
     return [
         path.name
@@ -39,7 +39,7 @@ def _named(folder: Path, name: str) -> Path:
     path = (folder / name).resolve()
     place = f"{folder / FILE}: project.files: {name}"
     if not path.is_relative_to(folder):
-        raise UserError(f"{place} lies outside of the project's folder.")
+        raise UserError(f"{place} is outside of the project's folder.")
     if path.suffix not in {".py", ".sql"}:
         raise UserError(f"{place} is neither a .py nor a .sql file.")
     if not path.is_file():

@@ -1,7 +1,7 @@
-"""A random id in a project's data folder: processes that read the same one see the same folder.
+"""A random id in a project's data folder: processes that read the same id see the same folder.
 
-Executors of a cluster compare it before they write: at the same path, another machine may have no folder,
-or that of another project.
+Executors of a cluster compare it before they write: on another machine, the same path may not exist
+or may belong to another project.
 """
 
 import uuid
@@ -14,8 +14,8 @@ FILE = "folder.token"
 _LENGTH = 32
 
 
-def token_of(data: Path) -> str:
-    """The token of a data folder, created if it has none; the same for all processes that ask at once."""
+def read_or_create_token(data: Path) -> str:
+    """The token of a data folder, created if missing; concurrent processes get the same token."""
     path = data / FILE
     with locked(path.with_suffix(".lock")):
         known = path.read_text("ascii").strip() if path.exists() else ""

@@ -1,47 +1,47 @@
-"""How old records are when they can be served, from what the speed layer sees anyway."""
+"""Measures the age of records when they become visible, from observations of the speed layer."""
 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-_KEPT = 10_000
+_MAX_KEPT = 10_000
 
 
 @dataclass(frozen=True)
-class Served:
-    """Records that became visible together, and between which ages they were then."""
+class ServedRecords:
+    """Records that became visible together, and the range of their ages at that time."""
 
     records: int
     youngest_s: float
     oldest_s: float
 
 
-class Freshness:
-    """Looks at the end of the log tell when records came; publishing tells when they could be read.
+class FreshnessTracker:
+    """Estimates ages from two kinds of events: the end of the log grew, and records were published.
 
-    Between two looks records are taken to come evenly, the first of them right after the earlier look.
+    Arrivals between two observations of the end are assumed to be uniform.
     """
 
     def __init__(self) -> None:
-        self._looks: deque[tuple[float, int]] = deque(maxlen=_KEPT)
-        self._served: deque[Served] = deque(maxlen=_KEPT)
+        self._observations: deque[tuple[float, int]] = deque(maxlen=_MAX_KEPT)
+        self._served: deque[ServedRecords] = deque(maxlen=_MAX_KEPT)
 
-    def looked(self, now: float, end: int) -> None:
-        """The log ended at so many records."""
-        self._looks.append((now, end))
+    def observe_end(self, now: float, end: int) -> None:
+        """At `now`, the log has `end` records."""
+        self._observations.append((now, end))
 
-    def published(self, now: float, start: int, end: int) -> None:
-        """The records between can be read from now on."""
-        for (before, first), (after, last) in pairwise(self._looks):
+    def on_published(self, now: float, start: int, end: int) -> None:
+        """At `now`, the records from `start` to `end` became visible."""
+        for (before, first), (after, last) in pairwise(self._observations):
             low, high = max(first, start), min(last, end)
             if high > low:
-                self._served.append(Served(high - low, now - after, now - before))
-        while len(self._looks) > 1 and self._looks[1][1] <= end:
-            self._looks.popleft()
+                self._served.append(ServedRecords(high - low, now - after, now - before))
+        while len(self._observations) > 1 and self._observations[1][1] <= end:
+            self._observations.popleft()
 
-    def quantile(self, share: float, last: int = _KEPT) -> float:
-        """The age that this share of the last records had not passed when they could be read."""
+    def quantile(self, share: float, last: int = _MAX_KEPT) -> float:
+        """The quantile of the ages of records in the `last` publications when they became visible."""
         served = list(self._served)[-last:]
         total = sum(one.records for one in served)
         if not total:
@@ -53,12 +53,12 @@ class Freshness:
             low, high = (middle, high) if below < share * total else (low, middle)
         return high
 
-    def forget(self) -> None:
-        """Begin anew, as after warming up."""
+    def reset(self) -> None:
+        """Discard all ages, such as after a warm-up."""
         self._served.clear()
 
 
-def _share_below(one: Served, age: float) -> float:
+def _share_below(one: ServedRecords, age: float) -> float:
     if age >= one.oldest_s:
         return 1.0
     if age <= one.youngest_s:
@@ -67,25 +67,25 @@ def _share_below(one: Served, age: float) -> float:
 
 
 class Completeness:
-    """Up to when each view is complete: the last look at the log's end that it has caught up with."""
+    """The time at which each view was last complete: it has reached the log's end as of that time."""
 
     def __init__(self) -> None:
         self._complete: dict[str, float] = {}
-        self._looks: dict[str, deque[tuple[float, int]]] = {}
-        """Looks that a view has not caught up with: when, and how many records there were."""
+        self._observations: dict[str, deque[tuple[float, int]]] = {}
+        """By view, the observations that it has not reached: time and number of records in the log."""
 
-    def looked(self, now: float, end: int, lags: Mapping[str, int]) -> None:
-        """The log has `end` records, and each view so many fewer."""
+    def observe_end(self, now: float, end: int, lags: Mapping[str, int]) -> None:
+        """At `now`, the log has `end` records, and `lags` is the lag of each view."""
         for view, lag in lags.items():
-            looks = self._looks.setdefault(view, deque(maxlen=_KEPT))
-            if looks and looks[-1][1] > end:
-                looks.clear()  # the topic was recreated
-            if not looks or looks[-1][1] != end or not lag:
-                looks.append((now, end))
-            while looks and looks[0][1] <= end - lag:
-                self._complete[view] = looks.popleft()[0]
+            observations = self._observations.setdefault(view, deque(maxlen=_MAX_KEPT))
+            if observations and observations[-1][1] > end:
+                observations.clear()  # the topic was recreated
+            if not observations or observations[-1][1] != end or not lag:
+                observations.append((now, end))
+            while observations and observations[0][1] <= end - lag:
+                self._complete[view] = observations.popleft()[0]
             self._complete.setdefault(view, now)
 
     def age_s(self, view: str, now: float) -> float:
-        """How long ago a view was complete; 0 for one that was never looked at."""
+        """Seconds since a view was complete; 0 if it was never observed."""
         return now - self._complete.get(view, now)

@@ -1,4 +1,4 @@
-"""The log as a pipeline needs it: positions, topics, dead letters, progress. By confluent-kafka."""
+"""Kafka as pipelines use it: positions, topics, dead letters and committed offsets."""
 
 import contextlib
 from collections.abc import Iterable, Mapping
@@ -11,39 +11,39 @@ from strom.client.factories import KafkaClients
 from strom.client.offsets import list_offsets
 from strom.client.topics import create_topic, describe_topic, wait_for_topic
 from strom.model.errors import UserError
-from strom.pipelines.failures import Transient
+from strom.pipelines.failures import TransientError
 from strom.pipelines.layers.dead_letters import DEFAULT_LIMIT, DeadLetter, DeadLetterProducer
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
     from confluent_kafka.admin import AdminClient
 
-ANSWER_SECONDS = 15.0
+REQUEST_TIMEOUT_S = 15.0
 CLIENT_ID = "strom-views"
 KEEP_FOREVER = {"retention.ms": "-1"}
 
 
 class LogTruncated(UserError):
-    """Records that a view has not seen are gone from the log."""
+    """Records that a view has not read are no longer in the log."""
 
 
-class KafkaUnavailable(Transient):
-    """Kafka does not respond, or cannot serve a topic at the moment."""
+class KafkaUnavailable(TransientError):
+    """Kafka does not respond, or a topic is not available."""
 
 
 class KafkaLog:
-    """A connection to a Kafka, opened when it is first needed."""
+    """A connection to a Kafka cluster; its clients are created lazily."""
 
     def __init__(
         self,
         servers: str,
         settings: Mapping[str, str] | None = None,
         *,
-        response_seconds: float = ANSWER_SECONDS,
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self.servers = servers
-        self._response_seconds = response_seconds
+        self._timeout_s = timeout_s
         connection = ConnectionSettings(servers, settings or {})
         self._clients = KafkaClients(connection, CLIENT_ID)
         self.java_settings = to_java(connection.properties)
@@ -55,113 +55,113 @@ class KafkaLog:
 
     @property
     def admin(self) -> "AdminClient":
-        """The client for topics and positions."""
         if self._admin is None:
             self._admin = self._clients.admin()
         return self._admin
 
     def topics(self) -> dict[str, int]:
-        """All topics with the number of their partitions."""
+        """The number of partitions of every topic."""
         from confluent_kafka import KafkaException
 
         try:
-            found = self.admin.list_topics(timeout=self._response_seconds)
+            found = self.admin.list_topics(timeout=self._timeout_s)
         except KafkaException:
             raise self._unavailable() from None
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
     def cluster_id(self) -> str | None:
-        """The id that the cluster has given itself; None if it is too old for that."""
+        """The cluster id; None if the brokers are too old to have one."""
         from confluent_kafka import KafkaException
 
         try:
-            return cluster_id(self.admin, self._response_seconds)
+            return cluster_id(self.admin, self._timeout_s)
         except KafkaException:
             raise self._unavailable() from None
 
     def incarnation(self, topic: str) -> int:
-        """A number that a topic keeps, and another one of its name has not; 0 where Kafka gives no ids.
+        """A number derived from the topic id, unlike that of a recreated topic; 0 without topic ids.
 
-        It is the one that was seen when positions were last asked for.
+        It is the one of the last request for offsets.
         """
         if topic not in self._incarnations:
             self._partitions(topic)
         return self._incarnations[topic]
 
     def create(self, topic: str, partitions: int) -> None:
-        """Create a topic that keeps its records; nothing happens if it is there."""
+        """Create a topic with unlimited retention; a no-op if it exists."""
         create_topic(
-            self.admin,
-            topic,
-            partitions=partitions,
-            config=KEEP_FOREVER,
-            timeout_s=self._response_seconds,
+            self.admin, topic, partitions=partitions, config=KEEP_FOREVER, timeout_s=self._timeout_s
         )
-        wait_for_topic(self.admin, topic, self._response_seconds)
+        wait_for_topic(self.admin, topic, self._timeout_s)
 
-    def ends(self, topic: str) -> Offsets:
-        """The end of what can be read: open transactions are not."""
+    def ends(self, topic: str) -> TopicOffsets:
+        """The last stable offsets: records of open transactions are not included."""
         from confluent_kafka.admin import OffsetSpec
 
         return self._offsets(topic, OffsetSpec.latest())
 
-    def starts(self, topic: str) -> Offsets:
-        """The oldest records that are still there."""
+    def starts(self, topic: str) -> TopicOffsets:
+        """The log start offsets."""
         from confluent_kafka.admin import OffsetSpec
 
         return self._offsets(topic, OffsetSpec.earliest())
 
-    def at_time(self, topic: str, timestamp_ms: int) -> Offsets:
-        """The first records from this time on; the end, where there are none."""
+    def at_time(self, topic: str, timestamp_ms: int) -> TopicOffsets:
+        """The offsets of the first records at or after a timestamp; the end if there are none."""
         from confluent_kafka.admin import OffsetSpec
 
         found = self._offsets(topic, OffsetSpec.for_timestamp(timestamp_ms))
         ends = self.ends(topic)
-        return Offsets(tuple(ends[p] if at < 0 else at for p, at in enumerate(found.next)))
+        return TopicOffsets(tuple(ends[p] if at < 0 else at for p, at in enumerate(found.next)))
 
-    def holds(self, topic: str, position: Offsets) -> bool:
-        """Whether everything from `position` on is there."""
+    def holds(self, topic: str, position: TopicOffsets) -> bool:
+        """Whether the log has all records from `position` on."""
         return self._gap(position, self.starts(topic), self.ends(topic)) is None
 
     def check_complete(
-        self, topic: str, position: Offsets, who: str, way_out: str, *, ends: Offsets | None = None
+        self,
+        topic: str,
+        position: TopicOffsets,
+        reader: str,
+        remedy: str,
+        *,
+        ends: TopicOffsets | None = None,
     ) -> None:
-        """Raise LogTruncated if records from `position` on are gone; `ends`, if they are known."""
+        """Raise LogTruncated if records from `position` on are missing; pass `ends` if known."""
         starts, ends = self.starts(topic), ends or self.ends(topic)
         partition = self._gap(position, starts, ends)
         if partition is not None:
             raise LogTruncated(
-                f"{who} has read partition {partition} of topic {topic} up to offset "
+                f"{reader} has read partition {partition} of topic {topic} up to offset "
                 f"{position[partition]}, but the log now holds {starts[partition]} to "
-                f"{ends[partition]}: records were deleted, or the topic was made anew. {way_out}"
+                f"{ends[partition]}: records were deleted, or the topic was recreated. {remedy}"
             )
 
-    def commit(self, group: str, topic: str, position: Offsets) -> None:
-        """Tell a consumer group's position, for every tool that shows lag."""
+    def commit(self, group: str, topic: str, position: TopicOffsets) -> None:
+        """Commit the offsets of a consumer group, for tools that show its lag."""
         from confluent_kafka import KafkaException, TopicPartition
 
         if group not in self._consumers:
             fixed = {"group.id": group, "enable.auto.commit": False}
             self._consumers[group] = self._clients.consumer(fixed=fixed)
         offsets = [TopicPartition(topic, p, offset) for p, offset in enumerate(position.next)]
-        with contextlib.suppress(KafkaException):  # the next one brings it up to date
+        with contextlib.suppress(KafkaException):  # the next commit includes it
             self._consumers[group].commit(offsets=offsets, asynchronous=True)
 
     def send_dead_letters(self, topic: str, target: str, letters: Iterable[DeadLetter]) -> None:
-        """Send records with their reason and position, and wait until all are stored."""
+        """Produce dead letters with their reasons and positions, and wait until all are acknowledged."""
         if target not in self._dead_letters:
             self._dead_letters[target] = DeadLetterProducer(
-                self._clients, self._limit_of(target), self._response_seconds
+                self._clients, self._limit_of(target), self._timeout_s
             )
         try:
             self._dead_letters[target].send(topic, target, letters)
         except BaseException:
-            # Not to be used again: what it has in flight belongs to the letters that failed.
+            # Do not reuse the producer: its records in flight belong to the failed call.
             self._dead_letters.pop(target, None)
             raise
 
     def close(self) -> None:
-        """Close every client that was opened."""
         for consumer in self._consumers.values():
             consumer.close()
         self._consumers.clear()
@@ -169,47 +169,46 @@ class KafkaLog:
         self._admin = None
 
     @staticmethod
-    def _gap(position: Offsets, starts: Offsets, ends: Offsets) -> int | None:
-        """A partition in which the log does not go on from `position`."""
+    def _gap(position: TopicOffsets, starts: TopicOffsets, ends: TopicOffsets) -> int | None:
+        """The first partition whose log does not contain `position`."""
         partitions = range(max(len(position.next), len(ends.next)))
-        inside = (starts[one] <= position[one] <= ends[one] for one in partitions)
-        return next((one for one, whole in zip(partitions, inside, strict=True) if not whole), None)
+        return next((p for p in partitions if not starts[p] <= position[p] <= ends[p]), None)
 
     def _unavailable(self) -> KafkaUnavailable:
-        return KafkaUnavailable(f"No Kafka broker answers at {self.servers}.")
+        return KafkaUnavailable(f"No Kafka broker responds at {self.servers}.")
 
     def _limit_of(self, topic: str) -> int:
-        """The largest batch of records that a topic takes, in bytes."""
+        """The `max.message.bytes` of a topic."""
         from confluent_kafka import KafkaException
 
         try:
-            return int(topic_config(self.admin, topic, self._response_seconds)["max.message.bytes"])
-        except (KafkaException, KeyError):  # a cluster need not let everyone describe topics
+            return int(topic_config(self.admin, topic, self._timeout_s)["max.message.bytes"])
+        except (KafkaException, KeyError):  # the cluster may deny DescribeConfigs
             return DEFAULT_LIMIT
 
     def _partitions(self, topic: str) -> int:
-        """How many partitions a topic has; its incarnation comes with the response."""
+        """The number of partitions; also stores the incarnation, which is in the same response."""
         from confluent_kafka import KafkaException
 
         try:
-            found = describe_topic(self.admin, topic, self._response_seconds)
+            found = describe_topic(self.admin, topic, self._timeout_s)
         except KafkaException:
             raise self._unavailable() from None
         if found is None:
-            raise KafkaUnavailable(f"There is no topic {topic} at {self.servers}.")
+            raise KafkaUnavailable(f"Topic {topic} does not exist at {self.servers}.")
         self._incarnations[topic] = found.topic_id.get_least_significant_bits() & (2**63 - 1)
         return len(found.partitions)
 
-    def _offsets(self, topic: str, spec: Any) -> Offsets:
+    def _offsets(self, topic: str, spec: Any) -> TopicOffsets:
         from confluent_kafka import KafkaException
 
         places = [(topic, partition) for partition in range(self._partitions(topic))]
         try:
             found = list_offsets(
-                self.admin, places, spec, committed=True, timeout_s=self._response_seconds
+                self.admin, places, spec, committed=True, timeout_s=self._timeout_s
             )
         except KafkaException as error:
             raise KafkaUnavailable(
-                f"The offsets of topic {topic} cannot be read: {error.args[0].str()}"
+                f"Listing the offsets of topic {topic} failed: {error.args[0].str()}"
             ) from None
-        return Offsets.of({partition: offset for (_, partition), offset in found.items()})
+        return TopicOffsets.of({partition: offset for (_, partition), offset in found.items()})

@@ -1,4 +1,4 @@
-"""What metrics read of a running project."""
+"""The readings of a running project for its metrics."""
 
 import time
 from collections.abc import Iterator
@@ -7,21 +7,21 @@ from strom.metrics.exposition import MetricsRegistry
 from strom.metrics.tables import TableCollector
 from strom.metrics.views import OUTAGES, STREAMS, VIEWS, StreamReading, ViewReading
 from strom.pipelines.layers.speed import SpeedLayer
-from strom.pipelines.runner import Runner
+from strom.pipelines.runner import ProjectRunner
 from strom.pipelines.views.chain import Version
 
 NO_VALUE = float("nan")
 LAST_SERVED = 1000
-"""Of so many micro-batches the age of records is told."""
+"""The number of micro-batches whose records count for freshness."""
 
 
-def make_view_metrics(runner: Runner) -> MetricsRegistry:
+def make_view_metrics(runner: ProjectRunner) -> MetricsRegistry:
     """The metrics of a project's views."""
 
     def read_views() -> Iterator[ViewReading]:
         aside = runner.set_aside()
         for layer in runner.layers.values():
-            for target in layer.everyone:
+            for target in layer.all_targets:
                 yield _read_view(runner, layer, target.feed.name, target.feed.name in aside)
 
     def read_streams() -> Iterator[StreamReading]:
@@ -45,7 +45,7 @@ def make_view_metrics(runner: Runner) -> MetricsRegistry:
     )
 
 
-def _read_view(runner: Runner, layer: SpeedLayer, name: str, is_set_aside: bool) -> ViewReading:
+def _read_view(runner: ProjectRunner, layer: SpeedLayer, name: str, is_aside: bool) -> ViewReading:
     manifest = runner.project.manifests.read(name)
     version = manifest.active_version if manifest else None
     return ViewReading(
@@ -56,7 +56,7 @@ def _read_view(runner: Runner, layer: SpeedLayer, name: str, is_set_aside: bool)
         _batch_age_s(version) if version else NO_VALUE,
         len(manifest.versions) if manifest else 0,
         len(version.skipped) if version else 0,
-        is_set_aside,
+        is_aside,
         runner.compactions[name],
     )
 

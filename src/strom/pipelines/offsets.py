@@ -1,4 +1,4 @@
-"""A position in a topic: the next offset to read, in each partition."""
+"""A position in a topic: the next offset to read in each partition."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,14 +6,13 @@ from typing import Self
 
 
 @dataclass(frozen=True)
-class Offsets:
-    """One offset per partition. A partition that is not listed stands at 0: it did not exist yet."""
+class TopicOffsets:
+    """One offset per partition; 0 for a partition that is not listed, since it was added later."""
 
     next: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, positions: Mapping[int, int]) -> Self:
-        """From a mapping of partitions to offsets."""
         size = max(positions, default=-1) + 1
         return cls(tuple(positions.get(partition, 0) for partition in range(size)))
 
@@ -21,47 +20,47 @@ class Offsets:
         return self.next[partition] if partition < len(self.next) else 0
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Offsets) and self._trimmed() == other._trimmed()
+        return isinstance(other, TopicOffsets) and self._trimmed() == other._trimmed()
 
     def __hash__(self) -> int:
         return hash(self._trimmed())
 
-    def __le__(self, other: "Offsets") -> bool:
-        """Whether this position is nowhere beyond the other."""
-        return all(self[partition] <= other[partition] for partition in self._of_both(other))
+    def __le__(self, other: "TopicOffsets") -> bool:
+        """Whether no partition is ahead of the other position."""
+        return all(self[partition] <= other[partition] for partition in self._partitions(other))
 
-    def __sub__(self, other: "Offsets") -> int:
-        """How many offsets lie between."""
-        return sum(self[partition] - other[partition] for partition in self._of_both(other))
+    def __sub__(self, other: "TopicOffsets") -> int:
+        """The number of offsets between the other position and this one."""
+        return sum(self[partition] - other[partition] for partition in self._partitions(other))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.next)) or "0"
 
-    def at_most(self, start: "Offsets", records: int) -> "Offsets":
-        """This position, or nearer to `start`, so that exactly so many records lie between.
+    def at_most(self, start: "TopicOffsets", records: int) -> "TopicOffsets":
+        """This position, limited to `records` after `start`.
 
-        Every partition gets its share of them. Where this position is behind `start`, it stays.
+        Partitions are limited in proportion to their lag. One that is behind `start` stays.
         """
-        partitions = self._of_both(start)
-        waiting = [max(0, self[partition] - start[partition]) for partition in partitions]
-        total = sum(waiting)
+        partitions = self._partitions(start)
+        lags = [max(0, self[partition] - start[partition]) for partition in partitions]
+        total = sum(lags)
         if total <= records:
             return self
-        taken = [one * records // total for one in waiting]
-        by_remainder = sorted(partitions, key=lambda one: waiting[one] * records % total)
+        taken = [one * records // total for one in lags]
+        by_remainder = sorted(partitions, key=lambda one: lags[one] * records % total)
         for partition in by_remainder[len(partitions) - (records - sum(taken)) :]:
             taken[partition] += 1
-        return Offsets(tuple(min(start[one], self[one]) + taken[one] for one in partitions))
+        return TopicOffsets(tuple(min(start[one], self[one]) + taken[one] for one in partitions))
 
-    def towards(self, end: "Offsets", steps: int) -> "list[Offsets]":
-        """Positions from this one to `end`, about evenly apart; both are among them."""
-        size = self._of_both(end)
+    def towards(self, end: "TopicOffsets", steps: int) -> "list[TopicOffsets]":
+        """`steps` + 1 positions from this one to `end`, both inclusive, about evenly spaced."""
+        size = self._partitions(end)
         return [
-            Offsets(tuple(self[p] + (end[p] - self[p]) * step // steps for p in size))
+            TopicOffsets(tuple(self[p] + (end[p] - self[p]) * step // steps for p in size))
             for step in range(steps + 1)
         ]
 
-    def _of_both(self, other: "Offsets") -> range:
+    def _partitions(self, other: "TopicOffsets") -> range:
         return range(max(len(self.next), len(other.next)))
 
     def _trimmed(self) -> tuple[int, ...]:

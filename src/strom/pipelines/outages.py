@@ -1,4 +1,4 @@
-"""Work that fails for a while: retried with backoff, logged when that begins and when it is over."""
+"""Retries work that fails with backoff, and logs the start and the end of the outage."""
 
 import logging
 import random
@@ -16,28 +16,27 @@ BACKOFF = RetryPolicy(first_s=0.5, longest_s=30.0)
 
 @dataclass
 class Outage:
-    """The failures in a row of one kind of work."""
+    """Consecutive failures of one thread's work."""
 
     work: str
     backoff: RetryPolicy
     chance: Callable[[], float] = random.random
     reason: str | None = None
-    """The last failure; None while the work succeeds."""
+    """The last failure; None if the work succeeds."""
     since: datetime | None = None
     attempts: int = 0
 
-    def failed(self, error: BaseException) -> float:
-        """Note a failure; how many seconds to wait before the next attempt."""
+    def on_failure(self, error: BaseException) -> float:
+        """Record a failure; returns the delay before the next attempt in seconds."""
         if not self.attempts:
             self.since = datetime.now().astimezone()
-            log.warning("%s fails, and is retried: %s", self.work, plain_reason(error))
+            log.warning("%s failed and is retried: %s", self.work, plain_reason(error))
         self.reason = plain_reason(error)
         delay = self.backoff.delay(self.attempts, self.chance())
         self.attempts += 1
         return delay
 
-    def over(self) -> None:
-        """The work has succeeded."""
+    def on_success(self) -> None:
         if self.attempts:
             log.warning("%s works again, after %d failed attempts", self.work, self.attempts)
         self.reason, self.since, self.attempts = None, None, 0

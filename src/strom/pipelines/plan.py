@@ -1,4 +1,4 @@
-"""What runs where, before anything runs: a plan, as text, as Mermaid and as SVG."""
+"""The plan of a project without running it, as text, Mermaid and SVG."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,28 +13,28 @@ _COLUMN_WIDTH, _BOX_WIDTH, _ROW_HEIGHT, _BOX_HEIGHT, _MARGIN = 250, 210, 64, 44,
 
 
 @dataclass(frozen=True)
-class Node:
-    """Something that holds or moves data."""
+class PlanNode:
+    """A topic, store, job, view or connector."""
 
     id: str
     column: int
-    """0 for logs, 1 for stores and jobs, 2 for what is served."""
+    """0 for logs, 1 for stores and jobs, 2 for outputs."""
     title: str
     text: str
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Nodes, and what flows between them."""
+    """Nodes and the data flow between them."""
 
     engines: tuple[tuple[str, str], ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[PlanNode, ...]
     edges: tuple[tuple[str, str, str], ...]
-    """From, to, and what happens on the way."""
+    """Source, target and label."""
 
 
-def plan_of(project: Project, mode: Mode = "lambda") -> Plan:
-    """The plan of a project, from its definitions alone."""
+def make_plan(project: Project, mode: Mode = "lambda") -> Plan:
+    """The plan of a project, from its definitions only."""
     settings = project.settings
     broker = settings.servers or f"embedded broker at {project.servers}, in {settings.data}/broker"
     engines: tuple[tuple[str, str], ...] = (
@@ -49,31 +49,31 @@ def plan_of(project: Project, mode: Mode = "lambda") -> Plan:
     if settings.connectors:
         worker = settings.connect_url or f"a worker at http://127.0.0.1:{settings.connect_port}"
         engines = (*engines, ("connectors", worker))
-    nodes: list[Node] = []
+    nodes: list[PlanNode] = []
     edges: list[tuple[str, str, str]] = []
     for stream in project.read_streams:
         topic, dead = f"topic:{stream.topic}", f"topic:{stream.dead_letter_topic}"
-        nodes.append(
-            Node(topic, 0, f"topic {stream.topic}", f"{stream.format}, time: {stream.event_time}")
-        )
-        nodes.append(
-            Node(dead, 2, f"topic {stream.dead_letter_topic}", "malformed records, with reasons")
-        )
         speed, master = f"speed:{stream.topic}", f"master:{stream.topic}"
-        nodes.append(
-            Node(speed, 1, f"speed layer of {stream.topic}", "reads and parses once, for all views")
-        )
+        time = f"{stream.format}, time: {stream.event_time}"
+        work = "reads and parses once, for all views"
+        nodes += [
+            PlanNode(topic, 0, f"topic {stream.topic}", time),
+            PlanNode(
+                dead, 2, f"topic {stream.dead_letter_topic}", "malformed records, with reasons"
+            ),
+            PlanNode(speed, 1, f"speed layer of {stream.topic}", work),
+        ]
         edges += [(topic, speed, "micro-batches"), (speed, dead, "malformed")]
         if mode == "lambda":
             every = f"every {settings.archive_every_s:g} s"
             nodes.append(
-                Node(master, 1, f"master dataset of {stream.topic}", f"Delta table, {every}")
+                PlanNode(master, 1, f"master dataset of {stream.topic}", f"Delta table, {every}")
             )
             edges.append((topic, master, "all records, once"))
         for name, view in project.views.items():
             if view.stream.topic != stream.topic:
                 continue
-            nodes.append(Node(f"view:{name}", 2, f"view {name}", summary(view)))
+            nodes.append(PlanNode(f"view:{name}", 2, f"view {name}", summary(view)))
             edges.append((speed, f"view:{name}", "partial states"))
             if mode == "lambda":
                 edges.append((master, f"view:{name}", f"batch every {settings.batch_every_s:g} s"))
@@ -83,16 +83,16 @@ def plan_of(project: Project, mode: Mode = "lambda") -> Plan:
 
 def _add_connectors(
     connectors: Mapping[str, Mapping[str, str]],
-    nodes: list[Node],
+    nodes: list[PlanNode],
     edges: list[tuple[str, str, str]],
 ) -> None:
-    """Connectors with the topics that their settings name: a sink's `topics`, a source's `topic`."""
+    """Add connectors, linked to the topics in their settings: `topics` of a sink, `topic` of a source."""
     known = {node.id for node in nodes}
     for name, config in connectors.items():
         kind = config.get("connector.class", "no connector.class").rpartition(".")[2]
         read = [one.strip() for one in config.get("topics", "").split(",") if one.strip()]
         connector = f"connector:{name}"
-        nodes.append(Node(connector, 2 if read else 0, f"connector {name}", kind))
+        nodes.append(PlanNode(connector, 2 if read else 0, f"connector {name}", kind))
         edges += [
             (f"topic:{topic}", connector, "records") for topic in read if f"topic:{topic}" in known
         ]
@@ -100,8 +100,7 @@ def _add_connectors(
             edges.append((connector, f"topic:{config['topic']}", "records"))
 
 
-def as_text(plan: Plan) -> str:
-    """The plan in lines for people."""
+def to_text(plan: Plan) -> str:
     lines = [f"{name:<12}{text}" for name, text in plan.engines]
     titles = {node.id: node.title for node in plan.nodes}
     for node in plan.nodes:
@@ -114,8 +113,7 @@ def as_text(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def as_mermaid(plan: Plan) -> str:
-    """The plan as a Mermaid diagram."""
+def to_mermaid(plan: Plan) -> str:
     names = {node.id: f"n{number}" for number, node in enumerate(plan.nodes)}
     lines = ["flowchart LR"]
     for node in plan.nodes:
@@ -125,8 +123,8 @@ def as_mermaid(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def as_svg(plan: Plan) -> str:
-    """The plan as a picture: logs left, work in the middle, what is served on the right."""
+def to_svg(plan: Plan) -> str:
+    """The plan as a diagram: logs on the left, stores and jobs in the middle, outputs on the right."""
     places: dict[str, tuple[int, int]] = {}
     heights = [0, 0, 0]
     for node in plan.nodes:
@@ -151,7 +149,7 @@ def _line(start: tuple[int, int], end: tuple[int, int]) -> str:
     return f'<path d="M{x1},{y1} C{bend},{y1} {bend},{y2} {x2},{y2}" fill="none" stroke="#888"/>'
 
 
-def _box(place: tuple[int, int], node: Node) -> str:
+def _box(place: tuple[int, int], node: PlanNode) -> str:
     x, y = place
     text = node.text if len(node.text) < 60 else node.text[:57] + "…"
     return (

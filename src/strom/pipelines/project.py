@@ -14,7 +14,7 @@ from strom.pipelines.definitions.place import DefinitionError, SourceLocation, r
 from strom.pipelines.definitions.sql_files import read_sql
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
-from strom.pipelines.project_code import MODULE_PREFIX, forget_imported, loading, without_session
+from strom.pipelines.project_code import MODULE_PREFIX, forget_imported, load_error, loading
 from strom.pipelines.quality import quality_view
 from strom.pipelines.settings import FILE, ProjectSettings, read_settings
 from strom.pipelines.views.manifests import Manifests
@@ -23,8 +23,8 @@ from strom.pipelines.views.reached_code import remember
 if TYPE_CHECKING:
     from strom.pipelines.serving.view_reader import ViewReader
 
-# Patterns of file names to DuckDB; and what delta-rs cannot put into an address, or decodes in one.
-_IMPOSSIBLE = re.compile(r"[*?\[\]|^\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
+# DuckDB expands some of these as globs; delta-rs cannot encode others in a URL, or decodes them.
+_UNSUPPORTED_IN_PATHS = re.compile(r"[*?\[\]|^\\\x00-\x1f]|%[0-9A-Fa-f]{2}")
 
 
 @dataclass(frozen=True)
@@ -34,70 +34,70 @@ class Project:
     folder: Path
     settings: ProjectSettings = field(default_factory=ProjectSettings)
     streams: dict[str, Stream] = field(default_factory=dict)
-    """By the names that the files give them."""
+    """By their variable names."""
     views: dict[str, View] = field(default_factory=dict)
 
     @property
     def data(self) -> Path:
-        """Where everything computed lies."""
+        """The folder of views, the master dataset and the embedded broker's log."""
         return self.folder / self.settings.data
 
     @property
     def manifests(self) -> Manifests:
-        """What has been computed of the views."""
+        """The manifests of computed views."""
         return Manifests(self.data / "views")
 
     @property
     def servers(self) -> str:
-        """The Kafka to talk to."""
+        """The bootstrap servers of Kafka."""
         return self.settings.servers or f"127.0.0.1:{self.settings.port}"
 
     @property
     def read_streams(self) -> list[Stream]:
-        """The streams that some view reads, each topic once."""
+        """The streams that views read, one per topic."""
         by_topic: dict[str, Stream] = {}
         for name, view in self.views.items():
             known = by_topic.setdefault(view.stream.topic, view.stream)
             if known != view.stream:
                 raise DefinitionError(
                     view.place,
-                    f"View {name} reads topic {view.stream.topic} by another definition than the one "
+                    f"View {name} reads topic {view.stream.topic} with another definition than that "
                     f"at {known.place}.",
                 )
         return list(by_topic.values())
 
     def defined_view(self, name: str) -> View:
-        """A view by its name; UserError if the files do not define it."""
+        """The view of this name; UserError if no file defines it."""
         if name not in self.views:
             known = ", ".join(self.views) or "none"
             raise UserError(
-                f"No file in {self.folder} defines a view {name!r}. There is: {known}."
+                f"No file in {self.folder} defines a view {name!r}. Known views: {known}."
                 f"{files_not_loaded(self)}"
             )
         return self.views[name]
 
     @property
     def undefined_views(self) -> list[str]:
-        """Views that have been computed, and that no file defines any more."""
+        """Computed views that no file defines any longer."""
         defined = {*self.views, *(stream.dead_letter_view for stream in self.read_streams)}
         return [name for name in self.manifests.names() if name not in defined]
 
     def view(self, name: str) -> "ViewReader":
-        """The rows of a view, as Arrow or pandas."""
+        """Reads the rows of a view as Arrow or pandas."""
         from strom.pipelines.serving.view_reader import ViewReader
 
         return ViewReader(self.manifests, name)
 
     def group_of(self, view: str) -> str:
-        """The consumer group that shows a view's progress."""
+        """The consumer group whose committed offsets show a view's progress."""
         return f"strom.{self.settings.name}.{view}"
 
 
 def load_project(folder: Path | str = ".") -> Project:
-    """Read `strom.toml` and the files that define views; errors name file and line.
+    """Load `strom.toml` and the files that define views; errors name file and line.
 
-    These are `views.py` and every .sql file beside it, or those that `[project] files` names. No other
-    Python file is executed, unless one of them imports it.
+    These are `views.py` and every .sql file next to it, or those of `files` under `[project]`. No other
+    Python file is executed unless one of them imports it.
     """
     folder = Path(folder).resolve()
     project = Project(folder, read_settings(folder / FILE))
@@ -121,29 +121,29 @@ def load_project(folder: Path | str = ".") -> Project:
 
 
 def files_not_loaded(project: Project) -> str:
-    """A hint at Python files that are not loaded: strom 0.1.0 executed them. Empty if there are none."""
+    """A hint about Python files that are not loaded (strom 0.1.0 executed them); empty if none."""
     beside = python_files_beside(project.folder, project.settings)
     if not beside:
         return ""
     return (
-        f" Not loaded: {', '.join(beside)}. Views are defined by views.py, or by the files that "
-        f"`files` under [project] in {FILE} names."
+        f" Not loaded: {', '.join(beside)}. Define views in views.py, or list the files as "
+        f"`files` under [project] in {FILE}."
     )
 
 
 def check_folder(data: Path) -> None:
-    """Raise UserError if a project's data cannot lie in a folder of this name."""
-    if found := _IMPOSSIBLE.search(str(data)):
+    """Raise UserError if a path contains characters that Delta Lake or DuckDB does not support."""
+    if found := _UNSUPPORTED_IN_PATHS.search(str(data)):
         raise UserError(
-            f"The path {data} contains {found[0]!r}, which Delta Lake and DuckDB cannot have in names of "
-            "folders. Rename the folder, or set `data` in strom.toml to another one."
+            f"The path {data} contains {found[0]!r}, which Delta Lake and DuckDB do not support in "
+            "paths. Rename the folder, or set `data` in strom.toml to another one."
         )
 
 
 def check_names(project: Project) -> None:
-    """Raise DefinitionError if two views, those of dead letters included, cannot be told apart.
+    """Raise DefinitionError if names of views, including those of dead letters, are invalid or conflict.
 
-    In SQL, and in the folders of some systems, names that differ in capitals only are the same.
+    SQL and some file systems ignore case in names.
     """
     named = [(view.name, f"view {name}", view.place) for name, view in project.views.items()]
     named += [
@@ -154,11 +154,11 @@ def check_names(project: Project) -> None:
     for name, owner, place in named:
         if not name.isidentifier():
             raise DefinitionError(
-                place, f"{name!r} is no name for a view: it has letters, digits and _ only."
+                place, f"{name!r} is not a valid name of a view: use letters, digits and _ only."
             )
         if (other := taken.setdefault(name.casefold(), owner)) != owner:
             raise DefinitionError(
-                place, f"{owner.capitalize()} would be called {name}, and so is {other} already."
+                place, f"{owner.capitalize()} and {other} have the same name {name}."
             )
 
 
@@ -168,22 +168,20 @@ def _collect(project: Project, names: dict[str, object]) -> None:
             project.streams.setdefault(name, value)
         if isinstance(value, View):
             if not value.name:
-                # The value itself, for views that read it hold it.
+                # In place, since views that read it refer to this object.
                 object.__setattr__(value, "name", name)
             if project.views.setdefault(value.name, value) != value:
-                raise DefinitionError(
-                    value.place, f"There are two views of the name {value.name!r}."
-                )
+                raise DefinitionError(value.place, f"Two views have the name {value.name!r}.")
             if (quality := quality_view(value)) is not None:
                 project.views[quality.name] = quality
 
 
 def _run(path: Path) -> ModuleType:
-    """Execute a definition file anew; an error in it is told with its line."""
+    """Execute a definition file again; DefinitionError has the line of a failure."""
     name = MODULE_PREFIX + path.stem
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise UserError(f"{path} cannot be read as Python.")
+        raise UserError(f"{path} cannot be loaded as a Python module.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -195,5 +193,5 @@ def _run(path: Path) -> ModuleType:
         raise DefinitionError(SourceLocation(str(path), error.lineno or 0), error.msg) from None
     except Exception as error:  # noqa: BLE001 - the user's file may raise anything
         place = raised_at(error, SourceLocation(str(path), 0))
-        raise DefinitionError(place, without_session(error)) from None
+        raise DefinitionError(place, load_error(error)) from None
     return module

@@ -1,7 +1,7 @@
-"""The Python code of a project: how it is loaded without Java, and shipped to Spark's workers.
+"""Loads the Python code of a project without Java, and pickles it for Spark's workers.
 
-A worker has neither the project's folder nor its modules. So functions of all modules that were loaded
-from the folder are pickled by value, whichever function of a view refers to them.
+A worker has neither the project's folder nor its modules. So all modules that were loaded from the folder
+are pickled by value.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from strom.pipelines.definitions.place import own_code
 from strom.pipelines.views.syntax import forget_trees, module_tree
 
 MODULE_PREFIX = "strom_project_"
-"""Definition files are loaded under names that no library has."""
+"""The prefix of the names of definition files as modules, to avoid conflicts with libraries."""
 _INSTALLED = {"site-packages", "dist-packages"}
 
 _NAMES_BEFORE = {"strom.pipelines.measures.custom": "strom.pipelines.measures.own"}
@@ -30,7 +30,7 @@ _imported: set[str] = set()
 
 @contextlib.contextmanager
 def loading(folder: Path) -> Iterator[None]:
-    """While a definition file runs: it may import its neighbours, and define UDFs without Spark."""
+    """While a definition file runs, it can import files of its folder, and define UDFs without Spark."""
     _loaded_folders.add(folder)
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
@@ -43,11 +43,11 @@ def loading(folder: Path) -> Iterator[None]:
         _imported.update({module.__name__ for module in own} - before)
         _ship_by_value(own)
         for module in own:
-            module_tree(module.__file__)  # as it is now, for later comparisons
+            module_tree(module.__file__)  # parse now: the file may change before it is compared
 
 
 def forget_imported() -> None:
-    """Let projects that are loaded from now on import their files as they are then."""
+    """Forget imported project modules, so that projects loaded later import the current files."""
     for name in _imported:
         sys.modules.pop(name, None)
     _imported.clear()
@@ -55,7 +55,7 @@ def forget_imported() -> None:
 
 
 def _ship_by_value(modules: list[ModuleType]) -> None:
-    """Register modules with the pickler that Spark sends functions by."""
+    """Register modules with cloudpickle, which Spark uses to send functions."""
     if modules:
         from pyspark import cloudpickle
 
@@ -64,7 +64,7 @@ def _ship_by_value(modules: list[ModuleType]) -> None:
 
 
 def pickled(functions: Any) -> bytes:
-    """Functions with all project code that they use; a UDF without its counterpart in Java."""
+    """Pickle functions with all project code that they use; UDFs without their Java object."""
     from pyspark import cloudpickle
     from pyspark.sql.udf import UserDefinedFunction
 
@@ -103,7 +103,7 @@ def stored_module(name: str) -> str:
 
 
 def is_library(file: str) -> bool:
-    """Whether a source file is installed, and no one's own: Python, its packages, strom itself."""
+    """Whether a source file belongs to Python, an installed package or strom, not to the user."""
     if own_code(file) or file.startswith("<frozen"):
         return True
     path = Path(file)
@@ -113,19 +113,19 @@ def is_library(file: str) -> bool:
 
 
 _STANDARD_LIBRARY = {
-    Path(contextlib.__file__).parent,  # as code objects have it: Homebrew and uv link to a version
+    Path(contextlib.__file__).parent,  # the path in code objects: Homebrew and uv use symlinks
     Path(contextlib.__file__).resolve().parent,
 }
 
 
 def _project_modules() -> list[ModuleType]:
-    """The modules that were loaded from the folders of projects."""
+    """The loaded modules of projects' folders."""
     found = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if file is None or name in {"__main__", "__mp_main__"} or module.__name__ != name:
             continue
-        if not file.startswith(tuple(map(str, _loaded_folders))):  # most are not, and this is quick
+        if not file.startswith(tuple(map(str, _loaded_folders))):  # cheap, and excludes most
             continue
         if any(_belongs(Path(file), folder) for folder in _loaded_folders) and not is_library(file):
             found.append(module)
@@ -133,20 +133,20 @@ def _project_modules() -> list[ModuleType]:
 
 
 def _belongs(file: Path, folder: Path) -> bool:
-    """Whether a file is below the folder, and not in a virtual environment there."""
+    """Whether a file is in the folder, but not in a virtual environment there."""
     if not file.is_relative_to(folder):
         return False
     inner = [one for one in file.parents if one != folder and one.is_relative_to(folder)]
     return not any((one / "pyvenv.cfg").exists() for one in inner)
 
 
-def without_session(error: Exception) -> str:
-    """What a definition file failed with; for a column made at its top, what to do instead."""
+def load_error(error: Exception) -> str:
+    """Why a definition file failed; for a column at module level, also what to do instead."""
     if not _session_missing(error):
         return f"{type(error).__name__}: {error}"
     return (
-        "A column (col, lit, expr, …) can be made only while Spark runs, and not when the file is "
-        "loaded. Make it inside `prepare`, or inside a function that `prepare` calls."
+        "A column (col, lit, expr, …) can be created only while Spark runs, not when the file is "
+        "loaded. Create it inside `prepare`, or inside a function that `prepare` calls."
     )
 
 
@@ -162,15 +162,15 @@ def _session_missing(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def _udfs_without_session() -> Iterator[None]:
-    """Let `@udf("int")` stand at the top of a file: `strom plan` needs no Java.
+    """Allow `@udf("int")` at module level: `strom plan` needs no Java.
 
-    PySpark parses the type's text in Java as soon as a function is decorated, to show it as an attribute.
-    Nothing reads that before the function is used, and then it is parsed.
+    PySpark parses the type in Java as soon as a function is decorated, only to set an attribute. The type
+    is parsed again when the function is used.
     """
     try:
         from pyspark import SparkContext
         from pyspark.sql.udf import UserDefinedFunction
-    except ImportError:  # views in SQL can be listed without it
+    except ImportError:  # SQL views do not need pyspark to be listed
         yield
         return
     parsed: Any = UserDefinedFunction.returnType

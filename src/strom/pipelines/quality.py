@@ -1,4 +1,4 @@
-"""How many rows were not as expected: a view of its own beside each view with expectations."""
+"""Counts rows that violate expectations, in an extra view per view with expectations."""
 
 from dataclasses import replace
 
@@ -7,9 +7,9 @@ from strom.pipelines.measures import count
 
 
 def quality_view(view: View) -> View | None:
-    """The counts of a view's expectations, as a view `NAME_quality`; None if it has none to count.
+    """The view `NAME_quality` with violations per expectation; None if the view has none to count.
 
-    It is a fold like any other: a row counts once, in batch, speed layer and replay alike.
+    It is computed as any other view: a row counts once, in batch, speed layer and replay.
     """
     counted = {**view.expect, **view.expect_or_drop}
     if not counted:

@@ -1,4 +1,4 @@
-"""Schemas of Avro streams from a registry: what rows are read as, and what records were written with."""
+"""Schemas of Avro streams from a registry: reader schemas of streams, writer schemas of records."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 _NOT_FOUND = 404
 _known: dict[tuple[str, int], str] = {}
-"""Schemas by registry and id: an id stands for one schema for ever."""
+"""Schemas by registry and id; a schema id is immutable."""
 
 
 def with_schemas(project: Project) -> Project:
-    """The project with every schema that a registry has; asked once, before anything is computed."""
+    """The project with the schemas of its streams, fetched before anything is computed."""
     streams: dict[int, Stream] = {}
     views: dict[int, View] = {}
 
-    def told(stream: Stream) -> Stream:
+    def resolve(stream: Stream) -> Stream:
         if id(stream) not in streams:
-            streams[id(stream)] = _resolved(stream, project.settings.registry)
+            streams[id(stream)] = _resolve_stream(stream, project.settings.registry)
         return streams[id(stream)]
 
-    def over(view: View) -> View:
+    def rebase(view: View) -> View:
         if id(view) not in views:
             reads = view.reads
             views[id(view)] = replace(
-                view, reads=told(reads) if isinstance(reads, Stream) else over(reads)
+                view, reads=resolve(reads) if isinstance(reads, Stream) else rebase(reads)
             )
         return views[id(view)]
 
@@ -40,13 +40,13 @@ def with_schemas(project: Project) -> Project:
         return project
     return replace(
         project,
-        streams={name: told(stream) for name, stream in project.streams.items()},
-        views={name: over(view) for name, view in project.views.items()},
+        streams={name: resolve(stream) for name, stream in project.streams.items()},
+        views={name: rebase(view) for name, view in project.views.items()},
     )
 
 
 def writer_schemas(registry: str, ids: Iterable[int]) -> dict[int, str | None]:
-    """The Avro schemas of these ids; None for an id that the registry does not know, or not as Avro."""
+    """The Avro schemas of these ids; None if the registry has no Avro schema of an id."""
     return {number: _writer_schema(registry, number) for number in ids}
 
 
@@ -60,14 +60,14 @@ def _writer_schema(registry: str, number: int) -> str | None:
             found = client.schema(number)
     except RegistryError as error:
         if error.status == _NOT_FOUND:
-            return None  # not remembered: it may be registered yet
+            return None  # not cached: it may be registered later
         raise
     if found.kind != "AVRO":
         return None
-    return _known.setdefault((registry, number), _whole(found))
+    return _known.setdefault((registry, number), _text_of(found))
 
 
-def _resolved(stream: Stream, address: str | None) -> Stream:
+def _resolve_stream(stream: Stream, address: str | None) -> Stream:
     from strom.registry.client import RegistryClient
 
     registry = stream.registry or address
@@ -76,7 +76,7 @@ def _resolved(stream: Stream, address: str | None) -> Stream:
     if registry is None:
         raise DefinitionError(
             stream.place,
-            f"Stream {stream.topic!r} has its schema in a registry; say where that is, in strom.toml: "
+            f"Stream {stream.topic!r} has its schema in a registry. Set its address in strom.toml: "
             'registry = "http://127.0.0.1:8081"',
         )
     try:
@@ -84,17 +84,17 @@ def _resolved(stream: Stream, address: str | None) -> Stream:
             found = client.version(stream.value_subject, stream.version or "latest")
         if found.kind != "AVRO":
             raise UserError(f"{stream.value_subject} is {found.kind}, not Avro.")
-        return replace(stream, schema=_whole(found), version=found.version, registry=registry)
+        return replace(stream, schema=_text_of(found), version=found.version, registry=registry)
     except DefinitionError:
         raise
     except UserError as error:
         raise DefinitionError(stream.place, str(error)) from None
 
 
-def _whole(schema: "RegisteredSchema") -> str:
+def _text_of(schema: "RegisteredSchema") -> str:
     if schema.references:
         raise UserError(
-            f"Schema {schema.id} refers to {schema.references[0].subject}: Spark reads only schemas that "
-            "stand alone."
+            f"Schema {schema.id} references {schema.references[0].subject}: Spark does not support "
+            "schemas with references."
         )
     return schema.text

@@ -14,7 +14,7 @@ from strom.model.settings import Definition, Kind, Settings, declared, setting
 
 FILE = "strom.toml"
 _PORTS = {"minimum": 1, "maximum": 65535}
-_ITS_TYPE: dict[Kind, tuple[type[Any], str]] = {
+_TOML_TYPES: dict[Kind, tuple[type[Any], str]] = {
     Kind.STRING: (str, "a string"),
     Kind.INT: (int, "an integer"),
     Kind.DURATION: (str, "a string like '10 seconds'"),
@@ -27,10 +27,10 @@ _KEY = re.compile(r"\s*([\w.-]+)\s*=")
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectSettings(Settings):
-    """What `strom.toml` holds; a dot in a name is a table: `kafka.port` is `port` under `[kafka]`."""
+    """The settings in `strom.toml`; `kafka.port` is `port` under `[kafka]`."""
 
     name: str = setting(
-        "name", Kind.STRING, "project", "The project's name; its consumer groups begin with it."
+        "name", Kind.STRING, "project", "The project's name, which prefixes its consumer groups."
     )
     data: str = setting(
         "data", Kind.STRING, "data", "The folder of views and of the embedded broker's log."
@@ -52,14 +52,14 @@ class ProjectSettings(Settings):
     )
     port: int = setting("kafka.port", Kind.INT, 9092, "The embedded broker's port.", **_PORTS)
     kafka: dict[str, str] = setting(  # noqa: RUF009 - the call makes the field
-        "kafka.settings", Kind.TABLE, None, "Settings of Kafka's clients, in librdkafka's words."
+        "kafka.settings", Kind.TABLE, None, "Settings of Kafka's clients, with librdkafka's names."
     )
     master: str = setting("spark.master", Kind.STRING, "local[2]", "Spark's master URL.")
     spark: dict[str, str] = setting(  # noqa: RUF009
         "spark.settings", Kind.TABLE, None, "Spark's own settings."
     )
     serving_host: str = setting(
-        "serving.host", Kind.STRING, "127.0.0.1", "The address that queries are served on."
+        "serving.host", Kind.STRING, "127.0.0.1", "The address of the serving API."
     )
     serving_port: int = setting(
         "serving.port", Kind.INT, 8088, "Its port; 0 for a free one.", minimum=0, maximum=65535
@@ -75,16 +75,16 @@ class ProjectSettings(Settings):
         "batch.archive_every",
         Kind.DURATION,
         10.0,
-        "How often the master dataset takes in the log.",
+        "How often new records are archived in the master dataset.",
     )
     trigger_s: float = setting(
         "speed.every",
         Kind.DURATION,
         0.0,
-        "The least time from one micro-batch to the next; without it, they follow at once.",
+        "The minimum interval between micro-batches; without it, they follow at once.",
     )
     batch_records: int = setting(
-        "speed.max_records", Kind.INT, 500_000, "The most records of a micro-batch.", minimum=1
+        "speed.max_records", Kind.INT, 500_000, "Maximum records per micro-batch.", minimum=1
     )
     connect_url: str | None = setting(
         "connect.url",
@@ -102,28 +102,28 @@ class ProjectSettings(Settings):
 
 
 def read_settings(file: Path) -> ProjectSettings:
-    """The settings of a file; UserError with the place of what is wrong."""
+    """Read and validate `strom.toml`; UserError names the line of an invalid setting."""
     try:
         text = file.read_text("utf-8")
         values = tomllib.loads(text)
     except FileNotFoundError:
-        raise UserError(f"There is no {file}. Make a project with: strom init NAME") from None
+        raise UserError(f"{file} does not exist. Create a project with: strom init NAME") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{file}: {error}") from None
     fields = declared(ProjectSettings)
     found: dict[str, Any] = {}
-    for name, value in _flattened(values):
+    for name, value in _flatten(values):
         try:
             if name not in fields:
-                raise UserError(_unknown(name))
+                raise UserError(_unknown_setting(name))
             attribute, definition = fields[name]
-            found[attribute] = _parsed(definition, value)
+            found[attribute] = _parse(definition, value)
         except (UserError, ApiError) as error:
             raise UserError(f"{file}{_line_of(text, name)}: {error}") from None
     return ProjectSettings(**found)
 
 
-def _flattened(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def _flatten(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if isinstance(value, dict) and name != "connectors":
             yield from ((f"{name}.{inner}", one) for inner, one in value.items())
@@ -131,9 +131,9 @@ def _flattened(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def _parsed(definition: Definition, value: Any) -> Any:
-    its_type, wanted = _ITS_TYPE[definition.kind]
-    if not isinstance(value, its_type) or isinstance(value, bool):
+def _parse(definition: Definition, value: Any) -> Any:
+    toml_type, wanted = _TOML_TYPES[definition.kind]
+    if not isinstance(value, toml_type) or isinstance(value, bool):
         raise UserError(f"{definition.name} must be {wanted}.")
     if definition.name == "connectors":
         return _connectors(value)
@@ -150,32 +150,32 @@ def _parsed(definition: Definition, value: Any) -> Any:
 
 def _connectors(tables: dict[str, Any]) -> dict[str, dict[str, str]]:
     if not all(isinstance(one, dict) for one in tables.values()):
-        raise UserError("connectors are tables, as in [connectors.NAME].")
-    return {name: dict(_dotted(table)) for name, table in tables.items()}
+        raise UserError("connectors must be tables: [connectors.NAME].")
+    return {name: dict(_join_names(table)) for name, table in tables.items()}
 
 
-def _dotted(table: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
-    """Settings of a connector. Dotted names may be written bare: nested tables are joined again."""
+def _join_names(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Settings of a connector. TOML parses unquoted dotted names as nested tables: join them again."""
     for name, value in table.items():
         if isinstance(value, dict):
-            yield from _dotted(value, f"{before}{name}.")
+            yield from _join_names(value, f"{prefix}{name}.")
         elif isinstance(value, list):
-            yield f"{before}{name}", ",".join(map(str, value))
+            yield f"{prefix}{name}", ",".join(map(str, value))
         else:
-            yield f"{before}{name}", _text(value)
+            yield f"{prefix}{name}", _text(value)
 
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _unknown(name: str) -> str:
+def _unknown_setting(name: str) -> str:
     near = difflib.get_close_matches(name, declared(ProjectSettings), n=1)
-    return f"There is no setting {name}." + (f" Did you mean {near[0]}?" if near else "")
+    return f"Unknown setting {name}." + (f" Did you mean {near[0]}?" if near else "")
 
 
 def _line_of(text: str, name: str) -> str:
-    """`:N`, where a setting stands in the file; empty where it is written in no plain line."""
+    """`:N` with the line of a setting; empty if it is not on a line of its own."""
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):

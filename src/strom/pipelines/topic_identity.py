@@ -1,7 +1,7 @@
-"""Whether a view goes on with the topic that it began with.
+"""Verifies that a view continues with the topic that it was computed from.
 
-A topic that was deleted and made anew has the same name, and offsets that mean other records. Its length
-tells for a while only; the id that Kafka gives every topic tells always.
+A recreated topic has the same name, but its offsets are those of other records. Offsets beyond its end
+reveal that only until it has grown; the topic id (KIP-516) always does.
 """
 
 from dataclasses import replace
@@ -12,28 +12,28 @@ from strom.pipelines.views.manifests import Manifests
 
 
 def check_same_topic(kafka: KafkaLog, manifests: Manifests, view: str, number: int) -> None:
-    """Raise LogTruncated if a version was computed of another topic of that name."""
+    """Raise LogTruncated if a version was computed from another topic of the same name."""
     manifest = manifests.existing(view)
     version = manifest.version(number)
     seen = kafka.incarnation(manifest.topic)
     if not version.incarnation and seen:
-        manifests.change(view, manifest.topic, lambda before: _noted(before, number, seen))
+        manifests.change(view, manifest.topic, lambda old: _with_incarnation(old, number, seen))
     elif not is_same(version, seen):
         raise LogTruncated(
-            f"View {view} was computed of another topic {manifest.topic} than the one that is there now: "
-            f"that was deleted, and made anew. {replay_again(view)}"
+            f"Topic {manifest.topic}, which view {view} was computed from, was deleted and recreated. "
+            f"{replay_hint(view)}"
         )
 
 
 def is_same(version: Version, incarnation: int) -> bool:
-    """Whether a version was computed of this topic, as far as that is known."""
+    """Whether a version was computed from this topic; True if either has no topic id."""
     return not (version.incarnation and incarnation) or version.incarnation == incarnation
 
 
-def replay_again(*views: str) -> str:
-    """The way out for views whose log is not the one that they were computed of."""
+def replay_hint(*views: str) -> str:
+    """The remedy for views whose topic is not the one that they were computed from."""
     return "Compute it again with: " + " && ".join(f"strom replay {view}" for view in views)
 
 
-def _noted(manifest: Manifest, number: int, incarnation: int) -> Manifest:
+def _with_incarnation(manifest: Manifest, number: int, incarnation: int) -> Manifest:
     return manifest.with_version(replace(manifest.version(number), incarnation=incarnation))

@@ -10,7 +10,7 @@ from strom.model.errors import UserError
 from strom.pipelines import Stream, View, count
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.building import building_version, is_being_built, resumed, sole_builder
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.chain import ViewSegment, from_json, to_json
 from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.versions import new_version, rolled_back
@@ -18,7 +18,7 @@ from strom.pipelines.views.versions import new_version, rolled_back
 STREAM = Stream("clicks", schema="page STRING", partitions=2)
 VIEW = View(reads=STREAM, keys=["page"], measures={"n": count()}, name="pages")
 OTHER = View(reads=STREAM, keys=["page"], measures={"views": count()}, name="pages")
-START, POSITION = Offsets((10, 10)), Offsets((20, 20))
+START, POSITION = TopicOffsets((10, 10)), TopicOffsets((20, 20))
 
 
 class Log(KafkaLog):
@@ -68,7 +68,7 @@ def test_an_unfinished_version_is_resumed(manifests):
 
 
 def test_a_version_from_the_beginning_is_resumed_though_retention_has_moved_that(manifests):
-    later = Offsets((15, 12))
+    later = TopicOffsets((15, 12))
     assert resumed(Log(starts=later), manifests, VIEW, later).number == 2
 
 
@@ -76,10 +76,10 @@ def test_a_version_from_the_beginning_is_resumed_though_retention_has_moved_that
     ("log", "view", "start"),
     [
         (Log(), OTHER, START),
-        (Log(), VIEW, Offsets((12, 12))),
-        (Log(starts=Offsets()), VIEW, Offsets()),
+        (Log(), VIEW, TopicOffsets((12, 12))),
+        (Log(starts=TopicOffsets()), VIEW, TopicOffsets()),
         (Log(incarnation=8), VIEW, START),
-        (Log(starts=Offsets((30, 30))), VIEW, Offsets((30, 30))),  # its position is gone
+        (Log(starts=TopicOffsets((30, 30))), VIEW, TopicOffsets((30, 30))),  # its position is gone
     ],
     ids=["definition", "start", "earlier start", "topic", "log"],
 )

@@ -13,7 +13,7 @@ from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers import speed
 from strom.pipelines.layers.dead_letters import FRAMING, DeadLetter, DeadLettersRefused, fitted
 from strom.pipelines.spark import parsing
-from strom.pipelines.spark.parsing import dead_rows
+from strom.pipelines.spark.parsing import malformed_rows
 from tests.pipelines.world import World, fresh_topic
 
 LIMIT = 10_000
@@ -162,9 +162,9 @@ def test_few_malformed_records_come_with_the_first_job_and_more_by_a_second(worl
 
     def fetching(rows):
         fetched.append(rows)
-        return dead_rows(rows)
+        return malformed_rows(rows)
 
-    monkeypatch.setattr(speed, "dead_rows", fetching)
+    monkeypatch.setattr(speed, "malformed_rows", fetching)
     layer = world.speed()
     world.send([b"one", {"n": 1}, b"two"])
     assert layer.step() == 3
@@ -210,7 +210,7 @@ def test_letters_that_the_broker_refuses_are_not_counted_as_stored(world):
 
 
 def test_letters_that_nobody_confirms_are_refused_after_a_while():
-    kafka = KafkaLog("127.0.0.1:9", response_seconds=0.3)
+    kafka = KafkaLog("127.0.0.1:9", timeout_s=0.3)
     letters = [DeadLetter(0, 0, None, json.dumps({}).encode(), "odd")]
     with pytest.raises(DeadLettersRefused, match=r"t\.dead: no response within 0\.3 s"):
         kafka.send_dead_letters("t", "t.dead", letters)

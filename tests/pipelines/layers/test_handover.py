@@ -17,7 +17,7 @@ from strom.pipelines.layers.handover import (
     paused,
     switch_if_reached,
 )
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 
@@ -114,7 +114,7 @@ class Log(KafkaLog):
 
     def __init__(self, ends, incarnation=7):
         super().__init__("nowhere")
-        self._ends, self._incarnation = Offsets(ends), incarnation
+        self._ends, self._incarnation = TopicOffsets(ends), incarnation
 
     def ends(self, topic):
         return self._ends
@@ -138,8 +138,8 @@ def two_versions(manifests, active_at, building_at, *, incarnation=7):
 
 
 def version(number, at, **options):
-    segment = ViewSegment(Offsets(), Offsets(at), ())
-    return Version(number, "f", "d", (), Offsets(), 0, "identity", (segment,), **options)
+    segment = ViewSegment(TopicOffsets(), TopicOffsets(at), ())
+    return Version(number, "f", "d", (), TopicOffsets(), 0, "identity", (segment,), **options)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.pipelines.layers.record_ranges import RecordRange, in_slices, one_of
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 
 
 @st.composite
@@ -14,7 +14,7 @@ def ranges(draw):
     starts = draw(st.lists(st.integers(0, 5), min_size=1, max_size=3))
     lengths = [draw(st.integers(0, 5)) for _ in starts]
     ends = [start + length for start, length in zip(starts, lengths, strict=True)]
-    return RecordRange(Offsets(tuple(starts)), Offsets(tuple(ends)))
+    return RecordRange(TopicOffsets(tuple(starts)), TopicOffsets(tuple(ends)))
 
 
 def selected(condition):

@@ -185,7 +185,7 @@ def test_a_query_that_writes_is_refused_by_its_transaction_as_well(server, monke
 
 def test_a_table_function_that_never_ends_is_refused(server):
     """DuckDB's summary() over a table returns rows without end; SUMMARIZE does what it is for."""
-    with pytest.raises(UserError, match="the table function summary is not possible"):
+    with pytest.raises(UserError, match="the table function summary is not allowed"):
         server.query("SELECT * FROM summary(page_minutes)")
     assert server.query("SUMMARIZE page_minutes").num_rows > 0
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
 from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
@@ -124,7 +124,8 @@ def test_a_query_keeps_its_snapshot_while_states_are_refreshed(manifests, server
         )
         began.wait()
         append(
-            manifests, ViewSegment(Offsets((10,)), Offsets((20,)), ("v1/0.parquet", "v1/6.parquet"))
+            manifests,
+            ViewSegment(TopicOffsets((10,)), TopicOffsets((20,)), ("v1/0.parquet", "v1/6.parquet")),
         )
         assert server.query(total).to_pylist() == [{"n": 20}]
         refreshed.set()

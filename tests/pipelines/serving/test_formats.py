@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.pipelines.serving.connections import connect
-from strom.pipelines.serving.formats import to_json, written
+from strom.pipelines.serving.formats import encode_table, to_json
 
 SQL = """
 SELECT
@@ -44,7 +44,7 @@ def table():
 
 
 def test_json_is_valid_and_exact(table):
-    text = written(table, "json").decode()
+    text = encode_table(table, "json").decode()
     (row,) = json.loads(text, parse_constant=refuse, parse_float=Decimal)
     assert row == {
         "nan": "NaN",
@@ -64,7 +64,7 @@ def test_json_is_valid_and_exact(table):
 
 
 def test_csv_is_exact_and_its_cells_hold_valid_json(table):
-    (row,) = csv.DictReader(io.StringIO(written(table, "csv").decode()))
+    (row,) = csv.DictReader(io.StringIO(encode_table(table, "csv").decode()))
     assert row["exact"] == "12345678901234567890.123456789012345678"
     assert row["small"] == "-0.50"
     assert json.loads(row["nested"], parse_constant=refuse) == [{"x": "Infinity", "y": 0.1}]
@@ -101,8 +101,8 @@ def test_columns_of_one_name_are_all_shown():
     """As in `SELECT * FROM a JOIN b ON …`."""
     columns = [pa.array([1]), pa.array([2]), pa.array([3])]
     table = pa.table(columns, names=["n", "n", "n_1"])
-    assert json.loads(written(table, "json")) == [{"n": 1, "n_2": 2, "n_1": 3}]
-    assert written(table, "csv") == b"n,n_2,n_1\n1,2,3\n"
+    assert json.loads(encode_table(table, "json")) == [{"n": 1, "n_2": 2, "n_1": 3}]
+    assert encode_table(table, "csv") == b"n,n_2,n_1\n1,2,3\n"
 
 
 def test_times_beyond_the_years_of_python_are_written():
@@ -111,5 +111,5 @@ def test_times_beyond_the_years_of_python_are_written():
     far = pa.array(times, pa.timestamp("us", tz="UTC"))
     table = pa.table({"at": far})
     shown = ["55840-11-08T22:13:20Z", "1970-01-01T00:00:01.500000Z", None]
-    assert json.loads(written(table, "json")) == [{"at": one} for one in shown]
-    assert written(table, "csv").decode().splitlines()[1] == shown[0]
+    assert json.loads(encode_table(table, "json")) == [{"at": one} for one in shown]
+    assert encode_table(table, "csv").decode().splitlines()[1] == shown[0]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from strom.pipelines import Stream, View, count, distinct, first, mean, top_k, window
 from strom.pipelines import max as largest
 from strom.pipelines.layers.compaction import Compactor
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.connections import connect
 from strom.pipelines.serving.partials import partial_statement
 from strom.pipelines.serving.queries import QueryEngine
@@ -57,7 +57,7 @@ class Views:
         self.end = 0
         for one in VIEWS:
             identity = self.states(one.name, 0, 0)
-            new_version(self.manifests, one, Offsets((0,)), identity, clicks.columns)
+            new_version(self.manifests, one, TopicOffsets((0,)), identity, clicks.columns)
             (self.manifests.version_folder(one.name, 1) / "speed").mkdir()
 
     def states(self, name, start, end):
@@ -74,7 +74,7 @@ class Views:
     def segment(self, name, start, end, layer):
         file = f"v1/speed/{uuid.uuid4().hex}.parquet"
         pq.write_table(self.states(name, start, end), self.manifests.view_folder(name) / file)
-        return ViewSegment(Offsets((start,)), Offsets((end,)), (file,), layer)
+        return ViewSegment(TopicOffsets((start,)), TopicOffsets((end,)), (file,), layer)
 
     def micro_batch(self, records):
         for name in self.folds:
@@ -119,7 +119,7 @@ STEPS = st.lists(
 
 @settings(max_examples=12, deadline=None)
 @given(STEPS)
-def test_kept_states_answer_as_the_files_do(tmp_path_factory, steps):
+def test_states_in_memory_return_the_rows_of_the_files(tmp_path_factory, steps):
     views = Views(tmp_path_factory.mktemp("views"))
     kept = QueryEngine(views.manifests)
     for step, *arguments in [*steps, ("ask",)]:

@@ -12,7 +12,7 @@ import pytest
 
 from strom.model.errors import UserError
 from strom.pipelines import Project
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.http import ServingServer, listen
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.views.chain import ViewSegment
@@ -35,7 +35,7 @@ def address(manifests):
     server.close()
 
 
-def test_a_view_is_one_answer_from_all_segments(address):
+def test_a_view_merges_all_segments(address):
     rows = json.loads(get(address, "/views/page_minutes", order="-page"))
     assert [(row["page"], row["views"], row["visitors"]) for row in rows] == [
         ("/1", 5, 2),
@@ -83,23 +83,23 @@ def test_sql_over_http(address):
 
 
 @pytest.mark.parametrize(
-    ("path", "parameters", "told"),
+    ("path", "parameters", "reason"),
     [
         ("/views/nothing", {}, "View 'nothing' has no data yet"),
-        ("/views/page_minutes", {"pag": "/"}, "There is no column 'pag'"),
-        ("/views/page_minutes", {"page.like": "/"}, "There is no comparison 'like'"),
+        ("/views/page_minutes", {"pag": "/"}, "Unknown column 'pag'"),
+        ("/views/page_minutes", {"page.like": "/"}, "Unknown comparison 'like'"),
         ("/views/page_minutes", {"limit": "x"}, "limit must be a number"),
         ("/views/page_minutes", {"views": "many"}, "Could not convert"),
-        ("/query", {"sql": "DROP TABLE x"}, "A query is one SELECT"),
-        ("/query", {"sql": "SELECT 1; SELECT 2"}, "A query is one SELECT"),
+        ("/query", {"sql": "DROP TABLE x"}, "A query must be one SELECT"),
+        ("/query", {"sql": "SELECT 1; SELECT 2"}, "A query must be one SELECT"),
         ("/query", {"sql": "SELECT nothing FROM page_minutes"}, "nothing"),
     ],
 )
-def test_a_wrong_question_is_answered_with_what_is_wrong(address, path, parameters, told):
+def test_an_invalid_request_fails_with_the_reason(address, path, parameters, reason):
     with pytest.raises(urllib.error.HTTPError) as caught:
         get(address, path, **parameters)
     assert caught.value.code == 400
-    assert told in json.loads(caught.value.read())["error"]
+    assert reason in json.loads(caught.value.read())["error"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_query_reads_no_other_files(manifests, sql):
 def test_a_reader_sees_all_of_a_change_or_nothing(manifests):
     server = QueryEngine(manifests)
     before = manifests.read("page_minutes").active_version
-    merged = ViewSegment(Offsets((0,)), Offsets((10,)), before.files[1:], "batch")
+    merged = ViewSegment(TopicOffsets((0,)), TopicOffsets((10,)), before.files[1:], "batch")
     manifests.change(
         "page_minutes", "clicks", lambda m: m.with_version(m.version(1).spliced(merged))
     )
@@ -128,11 +128,11 @@ def test_a_reader_sees_all_of_a_change_or_nothing(manifests):
     server.close()
 
 
-def test_a_name_in_capitals_is_answered_with_the_latest_too(manifests):
+def test_a_name_in_capitals_reads_the_latest_states_too(manifests):
     server = QueryEngine(manifests)
     question = "SELECT count(*) AS n FROM Page_Minutes"
     assert server.query(question).to_pylist() == [{"n": 2}]
-    empty = new_version(manifests, view, Offsets((0,)), states([]), clicks.columns)
+    empty = new_version(manifests, view, TopicOffsets((0,)), states([]), clicks.columns)
     manifests.change("page_minutes", "clicks", lambda before: before.switched_to(empty.number))
     assert server.query(question).to_pylist() == [{"n": 0}]
     server.close()

@@ -1,4 +1,4 @@
-"""JSON that Arrow reads by its form is read as Spark's `from_json` reads it, or left to it."""
+"""JSON that the fast path parses is parsed as by Spark's `from_json`, or left to it."""
 
 import json
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strom.pipelines import Stream
 from strom.pipelines.spark import parsing
-from strom.pipelines.spark.fast_json import USUAL, Reader, learn
+from strom.pipelines.spark.fast_json import MATCHED, FastJsonReader, infer_layout
 from strom.pipelines.spark.reading import RAW_SCHEMA
 
 TYPES = {
@@ -28,7 +28,7 @@ AT = "2026-11-15T08:00:00.123+00:00"
 
 
 def record(**changed):
-    """A usual record, with some values as the JSON text given."""
+    """A record, with some values as the JSON text given."""
     values = {
         "user": '"ann"',
         "n": "7",
@@ -170,46 +170,48 @@ def rows_of(spark, values):
 
 @pytest.mark.parametrize("first", [record(), json.dumps({"at": "2026-11-15 08:00:00"}).encode()])
 def test_odd_records_are_what_spark_alone_makes_of_them(spark, monkeypatch, first):
-    # Of the first record the form is learnt; the many like it make it the usual one.
+    # The layout is inferred from the first record, and kept since most records have it.
     values = [*[first] * (len(ODD) + 1), *ODD]
     ours = rows_of(spark, values)
-    monkeypatch.setattr(parsing, "usual_json_reader", lambda *_: None)
+    monkeypatch.setattr(parsing, "fast_json_reader", lambda *_: None)
     assert ours == rows_of(spark, values)
 
 
-def test_records_of_one_form_are_all_read():
-    reader = Reader(TYPES, "UTC")
+def test_all_records_of_one_layout_match():
+    reader = FastJsonReader(TYPES, "UTC")
     rows = reader.read(pa.array([record(n=str(n)) for n in range(100)], pa.binary())).to_pylist()
     assert [row["n"] for row in rows] == list(range(100))
-    assert all(row[USUAL] for row in rows)
+    assert all(row[MATCHED] for row in rows)
     assert rows[0]["at"] == datetime(2026, 11, 15, 8, 0, 0, 123_000, UTC)
 
 
-def test_another_form_is_learnt_when_records_change():
-    reader = Reader({"user": "string", "n": "int"}, "UTC")
+def test_the_layout_is_inferred_again_when_records_change():
+    reader = FastJsonReader({"user": "string", "n": "int"}, "UTC")
     old, new = b'{"user":"a","n":1}', b'{"n": 2, "v": "x", "user": "b"}'
-    assert all(row[USUAL] for row in reader.read(pa.array([old] * 10)).to_pylist())
+    assert all(row[MATCHED] for row in reader.read(pa.array([old] * 10)).to_pylist())
     mixed = reader.read(pa.array([old, *[new] * 9])).to_pylist()
-    assert [row[USUAL] for row in mixed] == [False, *[True] * 9]
-    assert mixed[1] == {"user": "b", "n": 2, USUAL: True}
+    assert [row[MATCHED] for row in mixed] == [False, *[True] * 9]
+    assert mixed[1] == {"user": "b", "n": 2, MATCHED: True}
 
 
 def test_a_batch_with_an_impossible_date_is_left_to_spark():
-    read = Reader(TYPES, "UTC").read(pa.array([record(), record(at='"2026-02-30T00:00:00Z"')]))
-    assert [row[USUAL] for row in read.to_pylist()] == [False, False]
+    read = FastJsonReader(TYPES, "UTC").read(
+        pa.array([record(), record(at='"2026-02-30T00:00:00Z"')])
+    )
+    assert [row[MATCHED] for row in read.to_pylist()] == [False, False]
 
 
 def test_times_without_a_zone_are_left_to_spark_where_the_session_is_not_in_utc():
     value = b'{"at":"2026-11-15 08:00:00"}'
-    assert learn(value, TYPES, "UTC") is not None
-    assert learn(value, TYPES, "Europe/Berlin") is None
+    assert infer_layout(value, TYPES, "UTC") is not None
+    assert infer_layout(value, TYPES, "Europe/Berlin") is None
 
 
 @pytest.mark.parametrize(
     "value", [None, b"", b"[1]", b'{"n":1,"n":2}', b'{"n":{}}', b'{"other":1}']
 )
-def test_no_form_is_learnt_of_what_cannot_be_read_by_one(value):
-    assert learn(value, TYPES, "UTC") is None
+def test_unsupported_records_have_no_layout(value):
+    assert infer_layout(value, TYPES, "UTC") is None
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # the first text takes long
@@ -232,9 +234,9 @@ def test_no_form_is_learnt_of_what_cannot_be_read_by_one(value):
 def test_what_is_read_is_what_was_written(rows, separators):
     types = {name: TYPES[name] for name in ("x", "yes", "user", "n", "big")}
     values = [json.dumps(row, separators=separators, ensure_ascii=False).encode() for row in rows]
-    read = Reader(types, "UTC").read(pa.array(values, pa.binary())).to_pylist()
+    read = FastJsonReader(types, "UTC").read(pa.array(values, pa.binary())).to_pylist()
     for row, made in zip(rows, read, strict=True):
-        if made.pop(USUAL):
+        if made.pop(MATCHED):
             assert made == {name: row[name] for name in types}
         else:
             assert not any(value is not None for value in made.values())

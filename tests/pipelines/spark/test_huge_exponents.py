@@ -3,7 +3,7 @@
 import pytest
 
 from strom.pipelines import Stream
-from strom.pipelines.spark.huge_exponents import TOO_LARGE
+from strom.pipelines.spark.huge_exponents import HUGE_EXPONENT
 from strom.pipelines.spark.parsing import PROBLEM, parse
 from strom.pipelines.spark.reading import RAW_SCHEMA
 
@@ -35,7 +35,7 @@ def test_a_decimal_with_a_huge_exponent_is_malformed(spark, options, template):
     values = [template.format("5e123456", "0.0"), template.format("b", "1e1")]
     values += [template.format("a", huge) for huge in HUGE]
     assert problems(spark, Stream("prices", **options), *values) == (
-        [None, None, TOO_LARGE, TOO_LARGE],
+        [None, None, HUGE_EXPONENT, HUGE_EXPONENT],
         ["5e123456", "b", None, None],
     )
 

@@ -1,4 +1,4 @@
-"""`prepare` makes rows one by one; everything else is refused before anything runs.
+"""Each row that `prepare` makes depends on one record; everything else is refused before anything runs.
 
 The judge is the law that views stand on: what is computed of two pieces of a log is, together, what is
 computed of both at once.
@@ -136,13 +136,13 @@ def test_what_makes_rows_one_by_one_is_accepted_and_keeps_the_law(spark, folder,
 NOT_ROW_BY_ROW = {
     "duplicates": (lambda rows: rows.dropDuplicates(["page"]), "removes duplicates"),
     "distinct": (lambda rows: rows.select("page").distinct(), "removes duplicates"),
-    "limit": (lambda rows: rows.limit(1), "takes a number of rows"),
+    "limit": (lambda rows: rows.limit(1), "limits the number of rows"),
     "groups": (lambda rows: rows.groupBy("page").agg(sf.max("ms").alias("ms")), "groups rows"),
     "neighbours": (
         lambda rows: rows.withColumn(
             "n", sf.row_number().over(Window.partitionBy("page").orderBy("ms", "user"))
         ),
-        "looks at neighbouring rows",
+        "reads neighbouring rows",
     ),
     "right join": (
         lambda rows, pages: rows.join(pages, "page", "right"),
@@ -218,8 +218,8 @@ def read_again(rows):
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (lambda rows: rows.sample(0.5), "View v takes rows by chance"),
-        (lambda rows, pages: rows.join(pages.sample(0.5), "page"), "View v takes rows by chance"),
+        (lambda rows: rows.sample(0.5), "View v samples rows"),
+        (lambda rows, pages: rows.join(pages.sample(0.5), "page"), "View v samples rows"),
         (lambda rows: rows.mapInArrow(lambda parts: parts, rows.schema), "View v uses MapInArrow"),
         (through_rdd, "View v turns its rows into an RDD"),
         (lambda rows: rows.localCheckpoint(eager=False), "View v turns its rows into an RDD"),
@@ -262,7 +262,7 @@ CHANGING = [
 
 @pytest.mark.parametrize("text", CHANGING)
 def test_what_is_another_each_time_is_refused(spark, folder, text):
-    message = r"View v uses .*, which returns something else each time"
+    message = r"View v uses .*, which returns another value each time"
     with pytest.raises(UserError, match=message):
         bind_with_spark(spark, make_view(lambda rows: rows.withColumn("x", sf.expr(text))), folder)
 
@@ -292,7 +292,7 @@ def nondeterministic(rows):
 )
 def test_no_part_of_a_view_may_be_another_each_time(spark, folder, view):
     message = (
-        r"_level\.py:\d+: View v(: Non-deterministic expression| uses .*something else each time)"
+        r"_level\.py:\d+: View v(: Non-deterministic expression| uses .*another value each time)"
     )
     with pytest.raises(UserError, match=message):
         bind_with_spark(spark, make_view(**view), folder)

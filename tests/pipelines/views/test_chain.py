@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from strom.pipelines.layers.batch import cut_of
 from strom.pipelines.layers.compaction import FAN_IN, MAX_FILES, plan
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.chain import (
     ChainConflict,
     Manifest,
@@ -25,10 +25,10 @@ steps = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12)
 
 def version_of(moves, empty=(), pinned=None):
     """A version whose segments move two partitions by these steps; some of them have no states."""
-    version = Version(1, "f", "d", (), Offsets((0, 0)), 0, "identity.parquet", pinned=pinned)
+    version = Version(1, "f", "d", (), TopicOffsets((0, 0)), 0, "identity.parquet", pinned=pinned)
     for number, (first, second) in enumerate(moves):
         at = version.position
-        end = Offsets((at[0] + first, at[1] + second))
+        end = TopicOffsets((at[0] + first, at[1] + second))
         files = () if number in empty else (f"{number}.parquet",)
         version = version.appended(ViewSegment(at, end, files))
     return version
@@ -109,7 +109,7 @@ def test_a_long_backlog_is_merged_in_bounded_bites_and_few_changes(between):
             start, end = run.segments[0].start, run.segments[-1].end
             merged = ViewSegment(start, end, (f"{changes}-{number}",), level=run.level)
             version = version.spliced(merged)
-    check_whole(version, Offsets((count, 0)))
+    check_whole(version, TopicOffsets((count, 0)))
     assert len(version.segments) < 3 * FAN_IN
     assert changes <= 3
     assert read < 2 * 4000
@@ -127,16 +127,16 @@ def test_segments_of_many_files_are_merged_as_well():
 @given(steps, st.tuples(st.integers(0, 40), st.integers(0, 40)), st.booleans())
 def test_a_batch_is_cut_where_the_chain_can_be(moves, archived, may_lead):
     version = version_of(moves)
-    cut = cut_of(version, Offsets(archived), may_lead=may_lead)
-    assert cut <= Offsets(archived)
+    cut = cut_of(version, TopicOffsets(archived), may_lead=may_lead)
+    assert cut <= TopicOffsets(archived)
     assert may_lead or cut in version.boundaries
     spliced = version.spliced(ViewSegment(version.base, cut, ("batch.parquet",), "batch"))
     check_whole(spliced, max(version.position, cut, key=lambda one: one - version.base))
 
 
 def test_a_version_that_begins_ahead_of_the_archive_has_an_empty_batch():
-    version = replace(version_of([]), base=Offsets((5, 5)))
-    assert cut_of(version, Offsets((5, 3)), may_lead=False) == version.base
+    version = replace(version_of([]), base=TopicOffsets((5, 5)))
+    assert cut_of(version, TopicOffsets((5, 3)), may_lead=False) == version.base
 
 
 @given(steps, st.integers(0, 12))
@@ -152,19 +152,19 @@ def test_a_compaction_never_swallows_a_pinned_position(moves, pinned):
 def test_what_does_not_fit_is_refused():
     version = version_of([(2, 2), (2, 2)])
     with pytest.raises(ChainConflict):
-        version.appended(ViewSegment(Offsets((1, 1)), Offsets((9, 9)), ()))
+        version.appended(ViewSegment(TopicOffsets((1, 1)), TopicOffsets((9, 9)), ()))
     with pytest.raises(ChainConflict):
-        version.spliced(ViewSegment(Offsets((1, 1)), Offsets((4, 4)), ()))
+        version.spliced(ViewSegment(TopicOffsets((1, 1)), TopicOffsets((4, 4)), ()))
     with pytest.raises(ChainConflict):
-        version.spliced(ViewSegment(Offsets((0, 0)), Offsets((3, 3)), ()))
+        version.spliced(ViewSegment(TopicOffsets((0, 0)), TopicOffsets((3, 3)), ()))
 
 
 def test_a_new_partition_begins_at_zero():
-    assert Offsets((3,)) == Offsets((3, 0))
-    assert Offsets((3,)) <= Offsets((3, 7))
-    assert Offsets((3, 7)) - Offsets((3,)) == 7
-    version = Version(1, "f", "d", (), Offsets((5,)), 0, "i")
-    version.appended(ViewSegment(Offsets((5, 0)), Offsets((6, 2)), ()))
+    assert TopicOffsets((3,)) == TopicOffsets((3, 0))
+    assert TopicOffsets((3,)) <= TopicOffsets((3, 7))
+    assert TopicOffsets((3, 7)) - TopicOffsets((3,)) == 7
+    version = Version(1, "f", "d", (), TopicOffsets((5,)), 0, "i")
+    version.appended(ViewSegment(TopicOffsets((5, 0)), TopicOffsets((6, 2)), ()))
 
 
 partitions = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=4)
@@ -172,8 +172,8 @@ partitions = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_siz
 
 @given(partitions, st.integers(1, 50))
 def test_a_limited_step_takes_as_many_records_as_it_may(ends, limit):
-    start = Offsets(tuple(first for first, _ in ends))
-    end = Offsets(tuple(first + more for first, more in ends))
+    start = TopicOffsets(tuple(first for first, _ in ends))
+    end = TopicOffsets(tuple(first + more for first, more in ends))
     until = end.at_most(start, limit)
     assert start <= until
     assert until <= end
@@ -182,8 +182,8 @@ def test_a_limited_step_takes_as_many_records_as_it_may(ends, limit):
 
 @given(partitions)
 def test_steps_of_one_record_reach_the_end(ends):
-    position = Offsets(tuple(first for first, _ in ends))
-    end = Offsets(tuple(first + more for first, more in ends))
+    position = TopicOffsets(tuple(first for first, _ in ends))
+    end = TopicOffsets(tuple(first + more for first, more in ends))
     for _ in range(end - position):
         position = end.at_most(position, 1)
     assert position == end
@@ -191,7 +191,7 @@ def test_steps_of_one_record_reach_the_end(ends):
 
 def test_a_partition_that_lies_behind_is_not_hidden_by_others():
     """A topic that was recreated: the caller compares, and has to notice."""
-    assert Offsets((500, 2)).at_most(Offsets((0, 7)), 10) == Offsets((10, 2))
+    assert TopicOffsets((500, 2)).at_most(TopicOffsets((0, 7)), 10) == TopicOffsets((10, 2))
 
 
 @given(steps)
@@ -210,8 +210,8 @@ def test_the_active_version_cannot_be_dropped():
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=4), st.integers(1, 9))
 def test_steps_towards_a_position_are_even_and_lose_nothing(partitions, steps):
-    start = Offsets(tuple(first for first, _ in partitions))
-    end = Offsets(tuple(first + more for first, more in partitions))
+    start = TopicOffsets(tuple(first for first, _ in partitions))
+    end = TopicOffsets(tuple(first + more for first, more in partitions))
     bounds = start.towards(end, steps)
     assert (bounds[0], bounds[-1], len(bounds)) == (start, end, steps + 1)
     for before, after in pairwise(bounds):

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from strom.pipelines import Stream, View, count
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.continuation import continuation
 from strom.pipelines.views.fingerprints import fingerprint
@@ -23,8 +23,10 @@ GOES_ON = r"^View pages continues version {} with its stored definition\. "
 
 
 def version(number, view, state="ready", at=10):
-    segment = ViewSegment(Offsets(), Offsets((at,)), ())
-    return Version(number, fingerprint(view), "d", (), Offsets(), 0, "i", (segment,), state=state)
+    segment = ViewSegment(TopicOffsets(), TopicOffsets((at,)), ())
+    return Version(
+        number, fingerprint(view), "d", (), TopicOffsets(), 0, "i", (segment,), state=state
+    )
 
 
 def manifest(*versions, active=None, previous=None):

@@ -9,9 +9,9 @@ import textwrap
 import pytest
 
 from strom.model.errors import UserError
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.project import load_project
-from strom.pipelines.runner import refuse_changed
+from strom.pipelines.runner import check_definitions
 from strom.pipelines.views.chain import Version
 from strom.pipelines.views.fingerprints import adopt, fingerprint, is_made_by
 from strom.pipelines.views.legacy_fingerprint import legacy_fingerprint
@@ -303,7 +303,9 @@ def test_lambdas_on_one_line_are_told_apart(tmp_path, monkeypatch):
 def versions_of(project, name, made):
     """What 0.1.0 has left of a view."""
     view = project.views[name]
-    version = Version(1, made, "n = count() by page", (), Offsets((0,)), 0, "v1/identity.parquet")
+    version = Version(
+        1, made, "n = count() by page", (), TopicOffsets((0,)), 0, "v1/identity.parquet"
+    )
     project.manifests.version_folder(name, 1).mkdir(parents=True)
     project.manifests.change(
         name, view.stream.topic, lambda one: one.with_version(version).switched_to(1)
@@ -315,12 +317,12 @@ def test_a_version_of_the_first_release_is_recognised_and_then_watched(tmp_path,
     project = loaded(folder, monkeypatch)
     legacy = legacy_fingerprint(project.views["pages"])
     versions_of(project, "pages", legacy)
-    assert refuse_changed(project) == [], "an unchanged definition needs no replay"
+    assert check_definitions(project) == [], "an unchanged definition needs no replay"
     version = project.manifests.existing("pages").version(1)
     assert version.fingerprint == fingerprint(project.views["pages"]) != legacy
     write(tmp_path / "shop", **{"pages.csv": "page\n/help\n"})
     with pytest.raises(UserError, match="strom replay pages"):
-        refuse_changed(loaded(folder, monkeypatch))
+        check_definitions(loaded(folder, monkeypatch))
 
 
 def test_the_fingerprints_of_the_first_release_have_not_changed(tmp_path, monkeypatch):
@@ -344,7 +346,7 @@ def test_the_fingerprints_of_the_first_release_have_not_changed(tmp_path, monkey
     folder = write(tmp_path / "shop", **{"views.py": textwrap.dedent(views)})
     view = loaded(folder, monkeypatch).views["pages"]
     assert legacy_fingerprint(view) == "d5ae9657c1d4623a"
-    version = Version(1, "d5ae9657c1d4623a", "", (), Offsets(), 0, "")
+    version = Version(1, "d5ae9657c1d4623a", "", (), TopicOffsets(), 0, "")
     assert is_made_by(version, view)
 
 

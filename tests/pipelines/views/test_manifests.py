@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from strom.model.errors import UserError
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.chain import Manifest, Version, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 
@@ -15,7 +15,7 @@ from strom.pipelines.views.manifests import Manifests
 @pytest.fixture
 def manifests(tmp_path):
     manifests = Manifests(tmp_path)
-    version = Version(1, "f", "d", (), Offsets(), 0, "v1/identity.parquet")
+    version = Version(1, "f", "d", (), TopicOffsets(), 0, "v1/identity.parquet")
     manifests.change("v", "t", lambda before: before.with_version(version).switched_to(1))
     return manifests
 
@@ -36,7 +36,7 @@ def test_changes_at_once_are_made_one_after_the_other(manifests):
     def add(number):
         def append(before: Manifest) -> Manifest:
             version = before.version(1)
-            end = Offsets((version.position[0] + 1,))
+            end = TopicOffsets((version.position[0] + 1,))
             return before.with_version(
                 version.appended(ViewSegment(version.position, end, (f"{number}",)))
             )
@@ -45,14 +45,14 @@ def test_changes_at_once_are_made_one_after_the_other(manifests):
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, range(40)))
-    assert manifests.existing("v").active_version.position == Offsets((40,))
+    assert manifests.existing("v").active_version.position == TopicOffsets((40,))
 
 
 def test_replaced_files_stay_for_a_while(manifests):
     old = written(manifests, "a.parquet")
-    spliced(manifests, ViewSegment(Offsets(), Offsets((5,)), old))
+    spliced(manifests, ViewSegment(TopicOffsets(), TopicOffsets((5,)), old))
     new = written(manifests, "b.parquet")
-    spliced(manifests, ViewSegment(Offsets(), Offsets((5,)), new, "batch"))
+    spliced(manifests, ViewSegment(TopicOffsets(), TopicOffsets((5,)), new, "batch"))
     assert manifests.sweep("v") == 0
     assert (manifests.view_folder("v") / old[0]).exists()
     assert manifests.sweep("v", grace_s=0) == 1
@@ -97,9 +97,9 @@ def test_nothing_is_left_of_what_spark_wrote_when_its_states_are_replaced(manife
     """Spark puts a marker and checksums beside its files; a row view would pile them up."""
     names = "part-0.parquet", ".part-0.parquet.crc", "_SUCCESS", "._SUCCESS.crc"
     (old, *_) = written(manifests, *(f"speed/a/{name}" for name in names))
-    spliced(manifests, ViewSegment(Offsets(), Offsets((5,)), (old,)))
+    spliced(manifests, ViewSegment(TopicOffsets(), TopicOffsets((5,)), (old,)))
     new = written(manifests, "speed/b/part-0.parquet", "speed/b/_SUCCESS", "speed/c.parquet")
-    spliced(manifests, ViewSegment(Offsets(), Offsets((5,)), new[:1], "batch"))
+    spliced(manifests, ViewSegment(TopicOffsets(), TopicOffsets((5,)), new[:1], "batch"))
     manifests.sweep("v")
     folder = manifests.view_folder("v") / "v1" / "speed"
     assert len(list((folder / "a").iterdir())) == len(names)

@@ -12,7 +12,7 @@ from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.compiled_views import CompiledView
 from strom.pipelines.layers.master import ArchiveSnapshot, MasterDataset
 from strom.pipelines.layers.skipping import Piece, write_computable
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_master
 from strom.pipelines.views.chain import ChainConflict, Manifest, Version, ViewSegment
@@ -35,7 +35,7 @@ class Published:
 
     version: int
     records: int
-    cut: Offsets
+    cut: TopicOffsets
 
 
 def run_batch(
@@ -92,7 +92,7 @@ def _run_batch(
     return Published(number, segment.records, cut)
 
 
-def cut_of(version: Version, archived: Offsets, *, may_lead: bool) -> Offsets:
+def cut_of(version: Version, archived: TopicOffsets, *, may_lead: bool) -> TopicOffsets:
     """The latest position up to which everything is archived and at which the chain can be cut.
 
     A leading cut is ahead of the chain: it is allowed only while no other writer extends the chain.
@@ -106,9 +106,9 @@ def cut_of(version: Version, archived: Offsets, *, may_lead: bool) -> Offsets:
 
 def _pin(
     manifests: Manifests, master: MasterDataset, feed: CompiledView, number: int, *, may_lead: bool
-) -> Offsets:
+) -> TopicOffsets:
     archived, first = master.position(), master.base()
-    cuts: list[Offsets] = []
+    cuts: list[TopicOffsets] = []
 
     def pin(manifest: Manifest) -> Manifest:
         version = manifest.version(number)
@@ -132,7 +132,7 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    way_out = (
+    remedy = (
         f"A batch would lose records. Restore it, or move the folder {master.path} away, and `strom run` "
         "archives again what the log still holds."
     )
@@ -142,7 +142,7 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
     if has_read and not archived.files and not master.was_compacted():
         raise ArchiveTooShort(
             f"The archive of {master.topic} lists no file, although it has read the log from "
-            f"{archived.base} to {archived.position}. {way_out}"
+            f"{archived.base} to {archived.position}. {remedy}"
         )
     for file, records in archived.files.items():
         try:
@@ -152,7 +152,7 @@ def _check_complete(master: MasterDataset, archived: ArchiveSnapshot) -> None:
         if records is not None and found < records:
             raise ArchiveTooShort(
                 f"The archive of {master.topic} noted {records} records in {file}, where {found} are "
-                f"found. {way_out}"
+                f"found. {remedy}"
             )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from strom.model.errors import UserError
 from strom.pipelines.definitions.view import View
 from strom.pipelines.kafka_log import KafkaLog
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.topic_identity import is_same
 from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.fingerprints import is_made_by
@@ -39,7 +39,9 @@ def building_version(manifest: Manifest | None) -> Version | None:
     return next(iter(_unfinished(manifest)), None)
 
 
-def resumed(kafka: KafkaLog, manifests: Manifests, view: View, start: Offsets) -> Version | None:
+def resumed(
+    kafka: KafkaLog, manifests: Manifests, view: View, start: TopicOffsets
+) -> Version | None:
     """The unfinished version that a replay from `start` can resume; others are dropped.
 
     Only the sole builder may call it.
@@ -52,7 +54,7 @@ def resumed(kafka: KafkaLog, manifests: Manifests, view: View, start: Offsets) -
     return next(iter(resumable), None)
 
 
-def _can_resume(kafka: KafkaLog, version: Version, view: View, start: Offsets) -> bool:
+def _can_resume(kafka: KafkaLog, version: Version, view: View, start: TopicOffsets) -> bool:
     topic = view.stream.topic
     starts = kafka.starts(topic)
     # If retention has moved the log's start, a version that started there before contains more.

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.stream import Stream
 from strom.pipelines.definitions.view import View
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.folding import bind_with_spark, partial
-from strom.pipelines.spark.parsing import dead_rows, good, parse
+from strom.pipelines.spark.parsing import malformed_rows, parse, valid_rows
 from strom.pipelines.spark.preparing import prepared
 from strom.pipelines.spark.reading import RAW_SCHEMA
 from strom.pipelines.spark.row_level import unread_rows
-from strom.pipelines.spark.valid_text import text_changes, with_valid_text
+from strom.pipelines.spark.valid_text import text_repairs, with_valid_text
 from strom.pipelines.spark.writing import write_rows
 from strom.pipelines.views.chain import Layer, Manifest, Version, ViewSegment
 from strom.pipelines.views.fold import ViewFold
@@ -56,12 +56,12 @@ def compile_view(spark: "SparkSession", view: View, folder: Path) -> CompiledVie
     fold, columns = bind_with_spark(spark, view, folder)
     source = unread_rows(spark, view.stream).rows
     rows = prepared(view, source, folder)
-    of_rows = text_changes(source, rows)
+    of_rows = text_repairs(source, rows)
     # Measures may be expressions that produce strings, too.
-    of_states = {} if view.appends else text_changes(source, partial(fold, rows))
+    of_states = {} if view.appends else text_repairs(source, partial(fold, rows))
 
     def states(parsed: "DataFrame") -> "DataFrame":
-        rows = with_valid_text(prepared(view, good(parsed), folder), of_rows)
+        rows = with_valid_text(prepared(view, valid_rows(parsed), folder), of_rows)
         return with_valid_text(partial(fold, rows), of_states)
 
     return CompiledView(view, fold, states, columns)
@@ -82,7 +82,7 @@ def dead_letter_feed(stream: Stream) -> CompiledView:
         "_key": "binary",
     }
     return CompiledView(
-        view, ViewFold(view, {}), dead_rows, columns | {"value": "binary", "reason": "string"}
+        view, ViewFold(view, {}), malformed_rows, columns | {"value": "binary", "reason": "string"}
     )
 
 
@@ -91,8 +91,8 @@ def write_segment(
     feed: CompiledView,
     number: int,
     parsed: "DataFrame",
-    start: Offsets,
-    end: Offsets,
+    start: TopicOffsets,
+    end: TopicOffsets,
     *,
     layer: Layer = "speed",
     few: bool = False,
@@ -118,8 +118,8 @@ def write_small_segment(
     feed: CompiledView,
     number: int,
     states: "pa.Table",
-    start: Offsets,
-    end: Offsets,
+    start: TopicOffsets,
+    end: TopicOffsets,
 ) -> ViewSegment:
     """Write states that are already in memory."""
     import pyarrow.parquet as pq
@@ -135,8 +135,8 @@ def _listed(
     manifests: Manifests,
     feed: CompiledView,
     files: list[Path],
-    start: Offsets,
-    end: Offsets,
+    start: TopicOffsets,
+    end: TopicOffsets,
     layer: Layer,
 ) -> ViewSegment:
     folder = manifests.view_folder(feed.name)

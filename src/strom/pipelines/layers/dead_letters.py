@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from strom.client.factories import KafkaClients
-from strom.pipelines.failures import Transient
+from strom.pipelines.failures import TransientError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -19,7 +19,7 @@ REASON_CHARACTERS = 1_000
 _POLL_S = 0.1
 
 
-class DeadLettersRefused(Transient):
+class DeadLettersRefused(TransientError):
     """Dead letters that the broker has not acknowledged: they must be sent again."""
 
 

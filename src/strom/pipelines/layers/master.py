@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.kafka_log import KafkaLog, LogTruncated
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.reading import read_log
 from strom.pipelines.spark.writing import write_rows
 from strom.supervision.file_lock import locked
@@ -42,8 +42,8 @@ class ArchiveSnapshot:
 
     files: dict[str, int | None]
     """The Parquet files with their numbers of records; None if the number was not stored."""
-    base: Offsets
-    position: Offsets
+    base: TopicOffsets
+    position: TopicOffsets
 
 
 class MasterDataset:
@@ -57,11 +57,11 @@ class MasterDataset:
         """Whether anything was ever archived."""
         return (self.path / "_delta_log").exists()
 
-    def base(self) -> Offsets:
+    def base(self) -> TopicOffsets:
         """The position at which the archive starts."""
         return self._positions("base")
 
-    def position(self) -> Offsets:
+    def position(self) -> TopicOffsets:
         """The position up to which records are archived."""
         return self._positions("next")
 
@@ -85,7 +85,7 @@ class MasterDataset:
         commits = self._table().history(LATEST_COMMITS)
         return any(commit.get("operation") == "OPTIMIZE" for commit in commits)
 
-    def create(self, base: Offsets, incarnation: int = 0) -> None:
+    def create(self, base: TopicOffsets, incarnation: int = 0) -> None:
         """Create an archive, unless it exists."""
         import pyarrow as pa
         from deltalake import CommitProperties, DeltaTable
@@ -200,7 +200,7 @@ class MasterDataset:
                 return False
         return True
 
-    def _commit(self, files: Mapping[Path, int], end: Offsets, incarnation: int) -> None:
+    def _commit(self, files: Mapping[Path, int], end: TopicOffsets, incarnation: int) -> None:
         from deltalake import CommitProperties
         from deltalake.transaction import AddAction, RemoveAction
 
@@ -234,7 +234,7 @@ class MasterDataset:
             )
         return DeltaTable(str(self.path))
 
-    def _marks(self, which: str, offsets: Offsets) -> "list[Transaction]":
+    def _marks(self, which: str, offsets: TopicOffsets) -> "list[Transaction]":
         """Delta's application transactions: named numbers that are stored with the commit."""
         from deltalake import Transaction
 
@@ -252,12 +252,12 @@ class MasterDataset:
         paths = [str(self.path / path) for path in added["path"].to_pylist()]
         return dict(zip(paths, added["num_records"].to_pylist(), strict=True))
 
-    def _positions(self, which: str) -> Offsets:
+    def _positions(self, which: str) -> TopicOffsets:
         return _offsets(self._table(), which)
 
 
-def _offsets(table: "DeltaTable", which: str) -> Offsets:
+def _offsets(table: "DeltaTable", which: str) -> TopicOffsets:
     partitions = table.transaction_version(f"strom/{which}") or 0
-    return Offsets(
+    return TopicOffsets(
         tuple(table.transaction_version(f"strom/{which}/{p}") or 0 for p in range(partitions))
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 
 Record = tuple[int, int]
 """A record's partition and offset."""
@@ -14,8 +14,8 @@ Record = tuple[int, int]
 class RecordRange:
     """The offsets between two positions, numbered through, partition after partition."""
 
-    start: Offsets
-    end: Offsets
+    start: TopicOffsets
+    end: TopicOffsets
 
     @property
     def size(self) -> int:

@@ -19,10 +19,10 @@ from strom.pipelines.layers.building import resumed, sole_builder
 from strom.pipelines.layers.compiled_views import CompiledView, append_segment, compile_view
 from strom.pipelines.layers.handover import Pace, ReplayRound, hand_over, paused, switch_if_reached
 from strom.pipelines.layers.skipping import Piece, write_computable
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.spark.parsing import parse
 from strom.pipelines.spark.reading import cores_of, read_log
-from strom.pipelines.topic_identity import check_same_topic, replay_again
+from strom.pipelines.topic_identity import check_same_topic, replay_hint
 from strom.pipelines.views.chain import ChainConflict, Manifest, Version, VersionState, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 from strom.pipelines.views.versions import new_version
@@ -57,7 +57,7 @@ def replay(
     view: View,
     folder: Path,
     *,
-    start: Offsets,
+    start: TopicOffsets,
     group: str,
     chunk: int = CHUNK,
     report: Callable[[ReplayProgress], None] = lambda step: None,
@@ -95,7 +95,7 @@ def begin_version(
     spark: "SparkSession",
     manifests: Manifests,
     feed: CompiledView,
-    base: Offsets,
+    base: TopicOffsets,
     incarnation: int = 0,
     *,
     state: VersionState = "ready",
@@ -137,7 +137,7 @@ class LogFold:
         while position != end:
             check_same_topic(self.kafka, self.manifests, self.feed.name, self.number)
             self.kafka.check_complete(
-                topic, position, f"View {self.feed.name}", replay_again(self.feed.name)
+                topic, position, f"View {self.feed.name}", replay_hint(self.feed.name)
             )
             segment = self._computed(position, end.at_most(position, self.chunk))
             try:
@@ -155,7 +155,7 @@ class LogFold:
         """Report that the stream is faster than the replay."""
         self._report(self.kafka.ends(self.feed.view.stream.topic), done)
 
-    def _report(self, end: Offsets, outpaced: ReplayRound | None = None) -> None:
+    def _report(self, end: TopicOffsets, outpaced: ReplayRound | None = None) -> None:
         version = self._version()
         done, total = version.position - version.base, end - version.base
         self.report(
@@ -165,13 +165,13 @@ class LogFold:
     def _version(self) -> Version:
         return self.manifests.existing(self.feed.name).version(self.number)
 
-    def _computed(self, start: Offsets, end: Offsets) -> ViewSegment:
+    def _computed(self, start: TopicOffsets, end: TopicOffsets) -> ViewSegment:
         """The states between two positions, computed by small jobs of one task each, without a shuffle.
 
         A key may have a state in each of them; readers merge them.
         """
 
-        def part(ends: tuple[Offsets, Offsets]) -> ViewSegment:
+        def part(ends: tuple[TopicOffsets, TopicOffsets]) -> ViewSegment:
             raw = read_log(
                 self.spark,
                 self.kafka.servers,
@@ -197,7 +197,7 @@ def switch(manifests: Manifests, feed: CompiledView, number: int) -> Manifest:
     return manifests.change(feed.name, topic, lambda manifest: manifest.switched_to(number))
 
 
-def starting_point(kafka: KafkaLog, topic: str, text: str) -> Offsets:
+def starting_point(kafka: KafkaLog, topic: str, text: str) -> TopicOffsets:
     """The position of `earliest`, a time (2026-11-15T08:00Z), or an offset in every partition."""
     starts = kafka.starts(topic)
     if text == "earliest":
@@ -205,7 +205,7 @@ def starting_point(kafka: KafkaLog, topic: str, text: str) -> Offsets:
     if re.fullmatch(r"\d+", text):
         ends = kafka.ends(topic)
         wanted = int(text)
-        return Offsets(
+        return TopicOffsets(
             tuple(min(max(wanted, first), ends[p]) for p, first in enumerate(starts.next))
         )
     try:

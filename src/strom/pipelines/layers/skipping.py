@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
-from strom.pipelines.failures import kind_of, plain_reason
+from strom.pipelines.failures import classify, plain_reason
 from strom.pipelines.kafka_log import KafkaLog
 from strom.pipelines.layers.bisecting import NoSingleRecord, TooManyFail, failing_records
 from strom.pipelines.layers.compiled_views import CompiledView, write_segment
 from strom.pipelines.layers.dead_letters import DeadLetter
 from strom.pipelines.layers.record_ranges import Record, RecordRange, one_of
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.chain import Layer, Manifest, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 
@@ -45,8 +45,8 @@ class Piece:
 
     raw: "DataFrame"
     parsed: "DataFrame"
-    start: Offsets
-    end: Offsets
+    start: TopicOffsets
+    end: TopicOffsets
 
 
 def write_computable(
@@ -62,7 +62,7 @@ def write_computable(
     try:
         return write_unskipped(manifests, feed, number, piece, layer=layer)
     except Exception as error:
-        if kind_of(error) != "data":
+        if classify(error) != "data":
             raise
         reason = plain_reason(error)
     return write_skipping(manifests, kafka, feed, number, piece, reason, layer=layer)
@@ -113,7 +113,7 @@ def write_skipping(
     try:
         return write_unskipped(manifests, feed, number, piece, layer=layer, few=few)
     except Exception as error:
-        if kind_of(error) != "data":
+        if classify(error) != "data":
             raise
         raise ViewFailed(_not_one(feed, plain_reason(error))) from error
 
@@ -133,7 +133,7 @@ def _failing(
             # Every column is computed, and nothing is stored.
             feed.states(part).write.format("noop").mode("overwrite").save()
         except Exception as error:
-            if kind_of(error) != "data":
+            if classify(error) != "data":
                 raise
             return plain_reason(error)
         return None

@@ -14,19 +14,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.stream import Stream
-from strom.pipelines.failures import kind_of, plain_reason
-from strom.pipelines.freshness import Completeness, Freshness
+from strom.pipelines.failures import classify, plain_reason
+from strom.pipelines.freshness import Completeness, FreshnessTracker
 from strom.pipelines.kafka_log import KafkaLog, KafkaUnavailable
 from strom.pipelines.layers.compiled_views import CompiledView, append_segment, write_small_segment
 from strom.pipelines.layers.dead_letters import DeadLetter
 from strom.pipelines.layers.handover import is_paused
 from strom.pipelines.layers.record_ranges import in_slices
 from strom.pipelines.layers.skipping import Piece, write_skipping, write_unskipped
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.set_aside import ViewStates
-from strom.pipelines.spark.parsing import DEAD_LETTER, dead_rows, malformed_records, parse
+from strom.pipelines.spark.parsing import DEAD_LETTER, malformed_records, malformed_rows, parse
 from strom.pipelines.spark.reading import read_log
-from strom.pipelines.topic_identity import check_same_topic, replay_again
+from strom.pipelines.topic_identity import check_same_topic, replay_hint
 from strom.pipelines.views.chain import ChainConflict, ViewSegment
 from strom.pipelines.views.manifests import Manifests
 
@@ -66,7 +66,7 @@ class SpeedProgress:
     """The duration of the last micro-batch."""
     total_seconds: float = 0.0
     """The duration of all micro-batches."""
-    freshness: Freshness = field(default_factory=Freshness)
+    freshness: FreshnessTracker = field(default_factory=FreshnessTracker)
     completeness: Completeness = field(default_factory=Completeness)
 
 
@@ -102,7 +102,7 @@ class SpeedLayer:
         """Process new records, up to a limit; returns their number."""
         topic = self._stream.topic
         end = self._log.ends(topic)
-        self.progress.freshness.looked(time.monotonic(), end - Offsets())
+        self.progress.freshness.observe_end(time.monotonic(), end - TopicOffsets())
         for target in self._ready:
             self._or_fails(target, partial(self._check_topic, target))
         self._note_lag(end)
@@ -122,7 +122,7 @@ class SpeedLayer:
                 elif self._take(targets, position, until):
                     taken = max(taken, until - position)
         end = self._log.ends(topic) if taken else end
-        self.progress.freshness.looked(time.monotonic(), end - Offsets())
+        self.progress.freshness.observe_end(time.monotonic(), end - TopicOffsets())
         self._note_lag(end)
         return taken
 
@@ -130,10 +130,10 @@ class SpeedLayer:
         check_same_topic(self._log, self._manifests, target.feed.name, target.number)
         return True
 
-    def _check_complete(self, target: SpeedTarget, end: Offsets) -> bool:
+    def _check_complete(self, target: SpeedTarget, end: TopicOffsets) -> bool:
         name, position = target.feed.name, self._position(target)
         self._log.check_complete(
-            self._stream.topic, position, f"View {name}", replay_again(name), ends=end
+            self._stream.topic, position, f"View {name}", replay_hint(name), ends=end
         )
         return True
 
@@ -145,7 +145,7 @@ class SpeedLayer:
             raise  # no version can continue
         except Exception as error:
             name, reason = target.feed.name, plain_reason(error)
-            kind = kind_of(error)
+            kind = classify(error)
             if kind == "fatal":
                 raise
             if self._manifests.read(name) is None:  # dropped meanwhile
@@ -157,9 +157,10 @@ class SpeedLayer:
                 self.states.set_aside(name, target.number, reason)
             return False
 
-    def _note_lag(self, end: Offsets) -> None:
-        self.progress.lags = {one.feed.name: end - self._position(one) for one in self.everyone}
-        self.progress.completeness.looked(time.monotonic(), end - Offsets(), self.progress.lags)
+    def _note_lag(self, end: TopicOffsets) -> None:
+        self.progress.lags = {one.feed.name: end - self._position(one) for one in self.all_targets}
+        now, size = time.monotonic(), end - TopicOffsets()
+        self.progress.completeness.observe_end(now, size, self.progress.lags)
         lags = (self.progress.lags[one.feed.name] for one in self._ready)
         self.progress.lag = max(lags, default=0)
 
@@ -175,26 +176,26 @@ class SpeedLayer:
         self._confirmed.clear()  # it starts at the beginning of the log, which may be a new one
 
     @property
-    def everyone(self) -> list[SpeedTarget]:
+    def all_targets(self) -> list[SpeedTarget]:
         """All versions that it feeds, including that of dead letters."""
         return [*self.targets, *([self._dead_letters] if self._dead_letters else [])]
 
     @property
     def _ready(self) -> list[SpeedTarget]:
         """The versions that can process records now."""
-        return [one for one in self.everyone if self.states.is_ready(one.feed.name, one.number)]
+        return [one for one in self.all_targets if self.states.is_ready(one.feed.name, one.number)]
 
-    def _position(self, target: SpeedTarget) -> Offsets:
+    def _position(self, target: SpeedTarget) -> TopicOffsets:
         return self._manifests.existing(target.feed.name).version(target.number).position
 
-    def _by_position(self) -> dict[Offsets, list[SpeedTarget]]:
+    def _by_position(self) -> dict[TopicOffsets, list[SpeedTarget]]:
         """Versions at the same position read the log together."""
-        positions: dict[Offsets, list[SpeedTarget]] = {}
+        positions: dict[TopicOffsets, list[SpeedTarget]] = {}
         for target in self._ready:
             positions.setdefault(self._position(target), []).append(target)
         return positions
 
-    def _take(self, targets: Sequence[SpeedTarget], start: Offsets, end: Offsets) -> bool:
+    def _take(self, targets: Sequence[SpeedTarget], start: TopicOffsets, end: TopicOffsets) -> bool:
         """Feed the records between two positions to versions.
 
         Returns whether one of them has them now.
@@ -226,7 +227,8 @@ class SpeedLayer:
         self.progress.batches += 1
         self.progress.seconds = time.perf_counter() - began
         self.progress.total_seconds += self.progress.seconds
-        self.progress.freshness.published(time.monotonic(), start - Offsets(), end - Offsets())
+        first, last = start - TopicOffsets(), end - TopicOffsets()
+        self.progress.freshness.on_published(time.monotonic(), first, last)
         return True
 
     def _computed(
@@ -264,7 +266,7 @@ class SpeedLayer:
 
     def _publish_computable(self, target: SpeedTarget, error: Exception, piece: Piece) -> bool:
         """Publish the states of the computable records, if only some records fail."""
-        if kind_of(error) != "data":
+        if classify(error) != "data":
             raise error
         place = self._manifests, self._log, target.feed, target.number
         return self._publish(target, write_skipping(*place, piece, plain_reason(error), few=True))
@@ -309,7 +311,7 @@ class SpeedLayer:
                 "discarded a stale segment of %s starting at %s", target.feed.name, segment.start
             )
             return True
-        self.states.succeeded(target.feed.name, target.number)
+        self.states.on_success(target.feed.name, target.number)
         if target is not self._dead_letters:
             group = f"{self._group}.{target.feed.name}"
             self._log.commit(group, self._stream.topic, segment.end)
@@ -328,4 +330,4 @@ def _dead_slices(piece: Piece, malformed: "pa.Table") -> Iterator["pa.Table"]:
             yield pa.Table.from_struct_array(letters.combine_chunks())
         return
     for condition in in_slices(sizes, DEAD_SLICE_BYTES):
-        yield dead_rows(piece.parsed.where(condition)).toArrow()
+        yield malformed_rows(piece.parsed.where(condition)).toArrow()

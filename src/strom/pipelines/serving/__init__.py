@@ -1,1 +1,1 @@
-"""Answers from batch and speed together: states merged on read, in DuckDB."""
+"""Queries over views: DuckDB merges the states of the batch and speed layers on read."""

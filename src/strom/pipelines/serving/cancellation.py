@@ -1,4 +1,4 @@
-"""Statements that are being executed, and how they are ended early."""
+"""Cancels running statements."""
 
 import contextlib
 import threading
@@ -10,15 +10,15 @@ from strom.model.errors import StromError
 if TYPE_CHECKING:
     import duckdb
 
-_AGAIN_S = 0.02
+_INTERRUPT_INTERVAL_S = 0.02
 
 
 class StatementCancelled(StromError):
-    """A statement was ended before it had a result."""
+    """A statement was cancelled before it had a result."""
 
 
 class Cancellation:
-    """Ends the statements of one caller: the one being executed, and any that it starts afterwards."""
+    """Cancels the statements of one caller: the one in flight, and any that it starts afterwards."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,9 +26,9 @@ class Cancellation:
         self._is_cancelled = False
 
     def cancel(self) -> None:
-        """End the statement. Call it again until the statement has ended.
+        """Interrupt the statement. Call again until the statement has ended.
 
-        DuckDB forgets an interrupt that arrives just before a statement starts.
+        DuckDB drops an interrupt that arrives just before a statement starts.
         """
         with self._lock:
             self._is_cancelled = True
@@ -36,13 +36,12 @@ class Cancellation:
                 self._cursor.interrupt()
 
     def check(self) -> None:
-        """Raise StatementCancelled if it is."""
         if self._is_cancelled:
             raise StatementCancelled("The statement was cancelled.")
 
     @contextlib.contextmanager
     def interrupting(self, cursor: "duckdb.DuckDBPyConnection") -> Iterator[None]:
-        """Interrupt this cursor when cancelled. Other cursors of its database are not affected."""
+        """Interrupt this cursor on `cancel`; other cursors of the database are not affected."""
         with self._lock:
             self.check()
             self._cursor = cursor
@@ -54,7 +53,7 @@ class Cancellation:
 
 
 class RunningStatements:
-    """The statements that a server executes now."""
+    """The statements in flight of a query engine."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -65,11 +64,11 @@ class RunningStatements:
         return len(self._running)
 
     @contextlib.contextmanager
-    def listed(self, cancellation: Cancellation) -> Iterator[None]:
-        """List a statement while it is executed; StatementCancelled if the server is closed."""
+    def track(self, cancellation: Cancellation) -> Iterator[None]:
+        """Track a statement while it runs; StatementCancelled after `close`."""
         with self._changed:
             if self._is_closed:
-                raise StatementCancelled("The server is stopped.")
+                raise StatementCancelled("The server has stopped.")
             self._running.append(cancellation)
         try:
             yield
@@ -79,17 +78,17 @@ class RunningStatements:
                 self._changed.notify_all()
 
     def cancel_all(self) -> None:
-        """Cancel what is running now. As with one of them: call it again until all have ended."""
+        """Cancel all statements in flight. Call again until all have ended, see `Cancellation.cancel`."""
         with self._changed:
             running = list(self._running)
         for cancellation in running:
             cancellation.cancel()
 
     def close(self) -> None:
-        """Admit no statement any more, cancel all, and wait until they have ended."""
+        """Reject new statements, cancel those in flight, and wait until they have ended."""
         with self._changed:
             self._is_closed = True
         while self._running:
             self.cancel_all()
             with self._changed:
-                self._changed.wait_for(lambda: not self._running, _AGAIN_S)
+                self._changed.wait_for(lambda: not self._running, _INTERRUPT_INTERVAL_S)

@@ -1,4 +1,4 @@
-"""DuckDB connections that know the sketch functions."""
+"""DuckDB connections with the sketch functions, and literals for their SQL."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def connect(*, memory: str = "512MB", threads: int = 2) -> "duckdb.DuckDBPyConnection":
-    """A connection in memory, with times in UTC."""
+    """An in-memory database whose session time zone is UTC."""
     import duckdb
 
     connection = duckdb.connect(config={"memory_limit": memory, "threads": threads})
@@ -21,11 +21,11 @@ def connect(*, memory: str = "512MB", threads: int = 2) -> "duckdb.DuckDBPyConne
 
 
 def parquet_source(files: list[str]) -> str:
-    """Files as a relation; columns are matched by their names."""
+    """Parquet files as a relation; columns are matched by name."""
     listed = ", ".join(map(quoted_text, files))
     return f"read_parquet([{listed}], union_by_name = true)"
 
 
 def quoted_text(value: object) -> str:
-    """A text, such as a path, as SQL writes it."""
+    """A string literal in SQL, such as a path."""
     return "'" + str(value).replace("'", "''") + "'"

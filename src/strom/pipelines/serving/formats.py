@@ -1,4 +1,4 @@
-"""Answers as JSON, CSV or Arrow."""
+"""Query results as JSON, CSV or Arrow."""
 
 import base64
 import io
@@ -21,19 +21,19 @@ _CALENDAR_US = 146_097 * 86_400_000_000
 _YEAR_2000_US = 946_684_800_000_000
 
 
-def written(table: "pa.Table", form: str) -> bytes:
-    """A table as bytes in one of the forms."""
+def encode_table(table: "pa.Table", form: str) -> bytes:
+    """A table in one of the formats of MEDIA_TYPES."""
     if form == "arrow":
         return _arrow(table)
-    names = _distinct(table.column_names)
+    names = _unique(table.column_names)
     rows = list(zip(*map(_values, table.columns), strict=True))
     if form == "csv":
         return _csv(names, rows)
     return to_json([dict(zip(names, row, strict=True)) for row in rows]).encode()
 
 
-def _distinct(names: list[str]) -> list[str]:
-    """Names of columns, each once: a join has some twice, and JSON would show one of them only."""
+def _unique(names: list[str]) -> list[str]:
+    """Column names without duplicates: a join may repeat one, and a JSON object keeps only the last."""
     taken = set(names)
     found: list[str] = []
     for name in names:
@@ -46,7 +46,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _values(column: "pa.ChunkedArray") -> list[Any]:
-    """The values of a column; times that Python cannot represent, such as the year 55840, as text."""
+    """The values of a column; timestamps that Python cannot represent, such as year 55840, as strings."""
     import pyarrow as pa
 
     try:
@@ -60,17 +60,17 @@ def _values(column: "pa.ChunkedArray") -> list[Any]:
 
 
 def _far_time(microseconds: int, is_utc: bool) -> str:
-    """A time of any year as ISO 8601: the calendar is the same every 400 years."""
+    """A timestamp of any year in ISO 8601: the Gregorian calendar repeats every 400 years."""
     cycles, rest = divmod(microseconds - _YEAR_2000_US, _CALENDAR_US)
     near = datetime(2000, 1, 1) + timedelta(microseconds=rest)  # noqa: DTZ001 - a calendar only
     return f"{near.year + 400 * cycles:04d}{near.isoformat()[4:]}{'Z' if is_utc else ''}"
 
 
 def to_json(value: Any) -> str:
-    """JSON of a value and all that it holds: decimals with all their digits, times as ISO 8601.
+    """JSON of a nested value: decimals with all their digits, timestamps in ISO 8601.
 
-    JSON has no NaN and no infinities. They are written as the strings "NaN", "Infinity" and "-Infinity",
-    as Spark and PostgreSQL do: null would say that there is no value.
+    JSON has no NaN and no infinities. They become the strings "NaN", "Infinity" and "-Infinity", as in
+    Spark and PostgreSQL: null would mean that there is no value.
     """
     if isinstance(value, str):
         return encode_basestring(value)
@@ -82,14 +82,14 @@ def to_json(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
     if isinstance(value, Decimal):
-        return plain(value)
+        return to_text(value)
     if value is None or isinstance(value, int | float):
         return json.dumps(value)
-    return encode_basestring(plain(value))
+    return encode_basestring(to_text(value))
 
 
-def plain(value: Any) -> str:
-    """A value that JSON does not know, as text."""
+def to_text(value: Any) -> str:
+    """A value that JSON has no type for, as a string."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, date):
@@ -127,7 +127,7 @@ def _csv(names: list[str], rows: list[tuple[Any, ...]]) -> bytes:
             if value is None
             else value
             if isinstance(value, str | int | float)
-            else plain(value)
+            else to_text(value)
             for value in row
         )
     return text.getvalue().encode()

@@ -1,4 +1,4 @@
-"""Views over HTTP: GET /views, GET /views/NAME?page=/cart&views.gte=10&order=-views, GET /query?sql=…"""
+"""The serving API: GET /views, GET /views/NAME?page=/cart&views.gte=10&order=-views, GET /query?sql=…"""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ from strom.http.guard import Guard
 from strom.http.server import HttpListener, HttpServer, HttpThread
 from strom.model.errors import UserError
 from strom.pipelines.serving.cancellation import Cancellation, StatementCancelled
-from strom.pipelines.serving.formats import MEDIA_TYPES, written
+from strom.pipelines.serving.formats import MEDIA_TYPES, encode_table
 from strom.pipelines.serving.queries import QueryEngine
 from strom.pipelines.set_aside import reason_set_aside
 from strom.pipelines.views.manifests import Manifests
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
-_OWN = {"select", "order", "limit", "format"}
-_CANCEL_AGAIN_S = 0.05
+_RESERVED = {"select", "order", "limit", "format"}
+_CANCEL_INTERVAL_S = 0.05
 STOP_SECONDS = 5.0
 
 
 def make_app(
-    manifests: Manifests, server: QueryEngine, guard: Guard, metrics: Scrape | None = None
+    manifests: Manifests, engine: QueryEngine, guard: Guard, metrics: Scrape | None = None
 ) -> HttpApplication:
-    """The application; run it with any ASGI server."""
+    """The ASGI application of the serving API."""
     from starlette.responses import JSONResponse
 
     from strom.http.routing import EncodedRoute, make_router
 
     def views(request: "Request") -> "Response":
-        return JSONResponse([_described(manifests, name) for name in manifests.names()])
+        return JSONResponse([_describe(manifests, name) for name in manifests.names()])
 
     def view(request: "Request", cancellation: Cancellation) -> "Response":
         name = request.path_params["name"]
         manifests.existing(name)
         columns = {
             row["column_name"]: row["column_type"]
-            for row in server.query(f'DESCRIBE "{name}"', (), cancellation).to_pylist()
+            for row in engine.query(f'DESCRIBE "{name}"', (), cancellation).to_pylist()
         }
         sql, values = view_query(name, columns, dict(request.query_params))
-        return _answer(server, sql, values, request.query_params.get("format"), cancellation)
+        return _respond(engine, sql, values, request.query_params.get("format"), cancellation)
 
     def query(request: "Request", cancellation: Cancellation) -> "Response":
         sql = request.query_params.get("sql", "")
-        return _answer(server, sql, [], request.query_params.get("format"), cancellation)
+        return _respond(engine, sql, [], request.query_params.get("format"), cancellation)
 
     routes = [
         EncodedRoute("/", views),
@@ -72,12 +72,12 @@ ERRORS = ErrorFormat("The serving API", lambda error: {"error": error.message}, 
 def _cancellable(
     work: Callable[["Request", Cancellation], "Response"],
 ) -> Callable[["Request"], Awaitable["Response"]]:
-    """An endpoint that works in a thread, and whose statement is cancelled when the client has gone."""
+    """An endpoint that runs in a thread; its statement is cancelled when the client disconnects."""
     from starlette.concurrency import run_in_threadpool
 
     async def endpoint(request: "Request") -> "Response":
         cancellation = Cancellation()
-        watching = asyncio.create_task(_cancel_when_gone(request, cancellation))
+        watching = asyncio.create_task(_cancel_on_disconnect(request, cancellation))
         try:
             return await run_in_threadpool(work, request, cancellation)
         finally:
@@ -86,35 +86,35 @@ def _cancellable(
     return endpoint
 
 
-async def _cancel_when_gone(request: "Request", cancellation: Cancellation) -> None:
+async def _cancel_on_disconnect(request: "Request", cancellation: Cancellation) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     while True:
         cancellation.cancel()
-        await asyncio.sleep(_CANCEL_AGAIN_S)
+        await asyncio.sleep(_CANCEL_INTERVAL_S)
 
 
 def view_query(
     name: str, columns: Mapping[str, str], parameters: Mapping[str, str]
 ) -> tuple[str, list[str]]:
-    """The SELECT for a view's URL parameters, and the values for its question marks."""
+    """The SELECT statement for the URL parameters of a view, and the values of its placeholders."""
     conditions, values = [], []
     for parameter, value in parameters.items():
-        if parameter in _OWN:
+        if parameter in _RESERVED:
             continue
         column, _, comparison = parameter.partition(".")
         operator = _COMPARISONS.get(comparison or "eq")
         if operator is None:
-            raise UserError(f"There is no comparison {comparison!r}: {', '.join(_COMPARISONS)}.")
+            raise UserError(f"Unknown comparison {comparison!r}: use {', '.join(_COMPARISONS)}.")
         conditions.append(f"{_column(column, columns)} {operator} CAST(? AS {columns[column]})")
         values.append(value)
-    chosen = [_column(one, columns) for one in _listed(parameters.get("select"))] or ["*"]
+    chosen = [_column(one, columns) for one in _split(parameters.get("select"))] or ["*"]
     sql = f'SELECT {", ".join(chosen)} FROM "{name}"'
     if conditions:
         sql += f" WHERE {' AND '.join(conditions)}"
     order = [
         _column(one.lstrip("-"), columns) + (" DESC" if one.startswith("-") else "")
-        for one in _listed(parameters.get("order"))
+        for one in _split(parameters.get("order"))
     ]
     if order:
         sql += f" ORDER BY {', '.join(order)}"
@@ -125,54 +125,54 @@ def view_query(
 
 
 def listen(host: str, port: int) -> HttpListener:
-    """Take the port; UserError if it is in use."""
+    """Bind the port; UserError if it is in use."""
     option = "port = N below [serving] in strom.toml"
     return HttpListener(host, port, interface="The serving API", option=option)
 
 
 class ServingServer:
-    """The serving API in a thread of its own."""
+    """Runs the serving API in its own thread."""
 
     def __init__(
         self,
         manifests: Manifests,
-        server: QueryEngine,
+        engine: QueryEngine,
         listener: HttpListener,
         allowed_hosts: Sequence[str] = (),
         metrics: Scrape | None = None,
     ) -> None:
-        app = make_app(manifests, server, Guard.create(listener.host, allowed_hosts), metrics)
+        app = make_app(manifests, engine, Guard.create(listener.host, allowed_hosts), metrics)
         self._listener = listener
         self._http = HttpThread(HttpServer(app, self._listener), "http")
-        self._statements = server
+        self._engine = engine
 
     def start(self) -> str:
-        """Start; the address."""
+        """Start the server; returns its URL."""
         self._http.start()
         return self._listener.url
 
     def stop(self) -> None:
-        """Stop; running statements are cancelled, and clients that do not read their responses left."""
+        """Cancel running statements, and drop clients that do not read their responses in time."""
         self._http.ask_to_stop(STOP_SECONDS)
         deadline = time.monotonic() + STOP_SECONDS
-        while not self._http.join(_CANCEL_AGAIN_S) and time.monotonic() < deadline:
-            # It waits for requests, which wait for their statements.
-            self._statements.cancel_running()
+        while not self._http.join(_CANCEL_INTERVAL_S) and time.monotonic() < deadline:
+            # The HTTP server waits for its requests, and they wait for their statements.
+            self._engine.cancel_running()
 
 
-def _answer(
-    server: QueryEngine, sql: str, values: list[str], form: str | None, cancellation: Cancellation
+def _respond(
+    engine: QueryEngine, sql: str, values: list[str], form: str | None, cancellation: Cancellation
 ) -> "Response":
     from starlette.responses import Response
 
     form = form or "json"
     if form not in MEDIA_TYPES:
-        raise UserError(f"There is no format {form!r}: {', '.join(MEDIA_TYPES)}.")
-    table = server.query(sql, values, cancellation)
-    return Response(written(table, form), media_type=MEDIA_TYPES[form])
+        raise UserError(f"Unknown format {form!r}: use {', '.join(MEDIA_TYPES)}.")
+    table = engine.query(sql, values, cancellation)
+    return Response(encode_table(table, form), media_type=MEDIA_TYPES[form])
 
 
-def _described(manifests: Manifests, name: str) -> dict[str, Any]:
+def _describe(manifests: Manifests, name: str) -> dict[str, Any]:
     manifest = manifests.existing(name)
     version = manifest.active_version
     return {
@@ -189,11 +189,11 @@ def _described(manifests: Manifests, name: str) -> dict[str, Any]:
     }
 
 
-def _listed(text: str | None) -> list[str]:
+def _split(text: str | None) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()] if text else []
 
 
 def _column(name: str, columns: Mapping[str, str]) -> str:
     if name not in columns:
-        raise UserError(f"There is no column {name!r}. The columns are {', '.join(columns)}.")
+        raise UserError(f"Unknown column {name!r}. The columns are {', '.join(columns)}.")
     return f'"{name}"'

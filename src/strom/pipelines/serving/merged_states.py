@@ -1,8 +1,8 @@
-"""Views in DuckDB's memory: states merged once, and again only with what has come since.
+"""Merged states of views in DuckDB's memory, updated incrementally with new segments.
 
 A query then reads one small table per view instead of many files. The table and the view over it are
-replaced in one transaction, so that a query that runs meanwhile sees the old picture or the new one.
-What is too large for memory stays in its files, and is merged while it is read.
+replaced in one transaction, so a concurrent query sees the old snapshot or the new one. States that are
+too large for memory stay in their files and are merged on read.
 """
 
 import threading
@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.serving.connections import parquet_source
 from strom.pipelines.serving.statements import finish_statement, merge_statement
 from strom.pipelines.views.chain import Manifest, Version, ViewSegment
@@ -20,27 +20,27 @@ from strom.pipelines.views.manifests import Manifests
 if TYPE_CHECKING:
     import duckdb
 
-IN_MEMORY = 32_000_000
-"""Bytes of files up to which a view's states are kept in memory."""
+MAX_BYTES_IN_MEMORY = 32_000_000
+"""A view with larger files is merged on read."""
 _SCHEMA = "strom_states"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What of a version a connection has before it."""
+    """The state of a version that a connection has loaded."""
 
     identity: str
-    """Of the version. Its number does not suffice: a view that was dropped begins with 1 again."""
+    """Of the version. Its number does not suffice: the numbers of a recreated view start at 1 again."""
     batches: tuple[str, ...]
     files: tuple[str, ...]
-    position: Offsets
+    position: TopicOffsets
     table: str | None
     types: tuple[tuple[str, str], ...] = ()
 
-    def later(self, version: Version) -> tuple[ViewSegment, ...] | None:
-        """The segments that have come since; None if the states must be merged from the beginning.
+    def segments_since(self, version: Version) -> tuple[ViewSegment, ...] | None:
+        """The segments added since this snapshot; None if all states must be merged again.
 
-        Compaction changes files and not states. A batch is another computation: it is read anew.
+        Compaction changes files, not states. A batch is a new computation, so all states are read again.
         """
         same = (version.identity, _batches(version)) == (self.identity, self.batches)
         if not same or self.table is None:
@@ -49,54 +49,54 @@ class Snapshot:
             bounds = version.boundaries
             return version.segments[len(bounds) - 1 - bounds[::-1].index(self.position) :]
         for index, segment in enumerate(version.segments):
-            # One without states has grown since: whatever part of it was known, nothing was missed.
+            # An empty segment has been extended: it has no states, so the snapshot misses none.
             if segment.is_empty and segment.start <= self.position <= segment.end:
                 return version.segments[index:]
         return None
 
 
 class MergedStates:
-    """The views of one connection; several threads may ask for them."""
+    """The views of one connection. Thread-safe."""
 
     def __init__(
         self,
         manifests: Manifests,
         connection: "duckdb.DuckDBPyConnection",
-        in_memory: int = IN_MEMORY,
+        in_memory: int = MAX_BYTES_IN_MEMORY,
     ) -> None:
         self._manifests = manifests
         self._connection = connection
         self._in_memory = in_memory
-        self._pictures: dict[str, Snapshot] = {}
+        self._snapshots: dict[str, Snapshot] = {}
         self._tables = 0
         self._lock = threading.Lock()
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}")
 
     def show(self, manifest: Manifest, version: Version, fold: ViewFold) -> None:
-        """Let queries see this version of a view, with all that its manifest lists."""
+        """Make this version of a view visible to queries, with every segment of its manifest."""
         with self._lock:
-            known = self._pictures.get(manifest.view)
+            known = self._snapshots.get(manifest.view)
             if known and known.files == tuple(version.files):
                 return
             cursor = self._connection.cursor()
             try:
                 cursor.execute("BEGIN")
-                picture = self._drawn(cursor, manifest.view, version, fold, known)
+                snapshot = self._refresh(cursor, manifest.view, version, fold, known)
                 cursor.execute("COMMIT")
             finally:
-                cursor.close()  # which rolls back what was not committed
-            self._pictures[manifest.view] = picture
+                cursor.close()  # rolls back what was not committed
+            self._snapshots[manifest.view] = snapshot
 
     def hide_dropped(self, views: Collection[str]) -> None:
-        """Let queries see no view but these."""
+        """Drop every view that is not in `views`."""
         with self._lock:
-            for view in self._pictures.keys() - set(views):
+            for view in self._snapshots.keys() - set(views):
                 with self._connection.cursor() as cursor:
                     cursor.execute(f'DROP VIEW "{view}"')
-                    if table := self._pictures.pop(view).table:
+                    if table := self._snapshots.pop(view).table:
                         cursor.execute(f"DROP TABLE {table}")
 
-    def _drawn(
+    def _refresh(
         self,
         cursor: "duckdb.DuckDBPyConnection",
         view: str,
@@ -104,7 +104,7 @@ class MergedStates:
         fold: ViewFold,
         known: Snapshot | None,
     ) -> Snapshot:
-        later = known.later(version) if known else None
+        later = known.segments_since(version) if known else None
         if known and later is not None and not any(segment.files for segment in later):
             table, types = known.table, known.types
         elif fold.view.appends or self._size(view, version.files) > self._in_memory:
@@ -112,7 +112,7 @@ class MergedStates:
             source = self._source(view, version.files)
             _define(cursor, view, finish_statement(fold, source))
         else:
-            table, types = self._merged(cursor, view, version, fold, known if later else None)
+            table, types = self._merge(cursor, view, version, fold, known if later else None)
         if known and known.table and known.table != table:
             cursor.execute(f"DROP TABLE {known.table}")
         return Snapshot(
@@ -124,7 +124,7 @@ class MergedStates:
             types,
         )
 
-    def _merged(
+    def _merge(
         self,
         cursor: "duckdb.DuckDBPyConnection",
         view: str,
@@ -132,8 +132,8 @@ class MergedStates:
         fold: ViewFold,
         known: Snapshot | None,
     ) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """A new table of all states: those of the known table and of what has come since."""
-        later = (known.later(version) if known else None) or version.segments
+        """Create a table of all states: those of the known table and of the segments since."""
+        later = (known.segments_since(version) if known else None) or version.segments
         files = [file for segment in later for file in segment.files]
         source = self._source(view, [*([] if known else [version.identity]), *files])
         if known:
@@ -154,7 +154,7 @@ class MergedStates:
 
     def _size(self, view: str, files: list[str]) -> int:
         folder = self._manifests.view_folder(view)
-        # A file that has gone since is missed when it is read.
+        # A file that compaction has removed since fails the read, and the query is retried.
         sizes = ((folder / file) for file in files)
         return sum(path.stat().st_size for path in sizes if path.exists())
 

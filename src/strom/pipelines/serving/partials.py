@@ -1,6 +1,6 @@
-"""The SQL that makes states of rows in DuckDB, as Spark does it: for trying views out without Java.
+"""The SQL that computes partial states in DuckDB, as Spark does: for views without Java.
 
-It knows what a view says in SQL (`columns`, `where`), where both engines read it alike; no `prepare`.
+It supports the SQL of a view that both engines understand (`columns`, `where`), but no `prepare`.
 """
 
 from strom.pipelines.definitions.view import View
@@ -16,7 +16,7 @@ from strom.pipelines.views.fold import (
 
 
 def partial_statement(fold: ViewFold, source: str) -> str:
-    """Rows in, states out."""
+    """The SELECT statement that reduces the rows of `source` to partial states."""
     view = fold.view
     if view.appends:
         return f"SELECT * FROM {source}"
@@ -51,7 +51,6 @@ def partial_statement(fold: ViewFold, source: str) -> str:
 
 
 def _prepared(view: View, source: str) -> str:
-    """The rows that measures see."""
     rows, known = source, set(view.stream.columns)
     for step in view.steps:
         if step.rolls_up is not None:
@@ -68,7 +67,7 @@ def _prepared(view: View, source: str) -> str:
 
 
 def _groups(view: View, rows: str, *, sealed: bool) -> str:
-    """The keys of each record's group, and the record itself."""
+    """The keys of each record's group, and the record itself in column RECORD."""
     sealing = "" if sealed else f", whole AS {RECORD}"
     rows = _windowed(view, f"(SELECT *{sealing} FROM {rows} AS whole)")
     keys = [_quoted(name) for name in view.key_names]

@@ -1,4 +1,4 @@
-"""Answers to queries: a snapshot of every view that is asked for, merged while it is read."""
+"""Executes queries over a consistent snapshot of each view that they read."""
 
 import threading
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from strom.model.errors import UserError
 from strom.pipelines.serving.admission import AdmittedQuery, admit
 from strom.pipelines.serving.cancellation import Cancellation, RunningStatements
 from strom.pipelines.serving.connections import connect
-from strom.pipelines.serving.merged_states import IN_MEMORY, MergedStates
+from strom.pipelines.serving.merged_states import MAX_BYTES_IN_MEMORY, MergedStates
 from strom.pipelines.views.chain import Manifest, Version
 from strom.pipelines.views.fold import ViewFold, bind
 from strom.pipelines.views.manifests import Manifests
@@ -22,10 +22,10 @@ _ATTEMPTS = 3
 
 
 class QueryEngine:
-    """Answers SQL over views. Several threads may ask at once."""
+    """Executes SQL over views. Thread-safe."""
 
     def __init__(
-        self, manifests: Manifests, *, memory: str = "512MB", in_memory: int = IN_MEMORY
+        self, manifests: Manifests, *, memory: str = "512MB", in_memory: int = MAX_BYTES_IN_MEMORY
     ) -> None:
         self._manifests = manifests
         self._connection = connect(memory=memory)
@@ -33,58 +33,58 @@ class QueryEngine:
         self._lock = threading.Lock()
         self._running = RunningStatements()
         self._states = MergedStates(manifests, self._connection, in_memory)
-        self._shut_off_files()
+        self._restrict_file_access()
 
     @property
     def running(self) -> int:
-        """How many statements are being executed."""
+        """The number of statements in flight."""
         return len(self._running)
 
     def query(
         self, sql: str, values: Sequence[str] = (), cancellation: Cancellation | None = None
     ) -> "pa.Table":
-        """The answer to a SELECT, with values for its question marks.
+        """The result of a SELECT statement, with values for its placeholders.
 
-        UserError if it is not one, or names what is not there. StatementCancelled if it was cancelled,
-        by its `cancellation` or because the server is stopped.
+        UserError if it is not a SELECT, or references an unknown name. StatementCancelled if it is
+        cancelled, by its `cancellation` or because the engine is closed.
         """
         cancellation = cancellation or Cancellation()
-        with self._running.listed(cancellation):
-            return self._answer(sql, values, cancellation)
+        with self._running.track(cancellation):
+            return self._execute(sql, values, cancellation)
 
     def cancel_running(self) -> None:
-        """Cancel the statements being executed; call it again until all have ended."""
+        """Cancel all statements in flight. Call again until all have ended."""
         self._running.cancel_all()
 
-    def _answer(self, sql: str, values: Sequence[str], cancellation: Cancellation) -> "pa.Table":
+    def _execute(self, sql: str, values: Sequence[str], cancellation: Cancellation) -> "pa.Table":
         import duckdb
 
         for attempt in range(_ATTEMPTS):
             cursor = self._connection.cursor()
             try:
                 query = admit(cursor, sql)
-                # Outside the transaction, on a cursor of their own: refreshing states writes tables.
+                # Outside of the read-only transaction, on another cursor: a refresh writes tables.
                 for manifest in self._views_of(query):
-                    self._show(manifest)
+                    self._refresh(manifest)
                 with cancellation.interrupting(cursor):
                     cursor.execute("BEGIN TRANSACTION READ ONLY")
                     return cursor.sql(query.statement, params=list(values)).to_arrow_table()
             except duckdb.IOException:
-                # A file has gone since the manifest was read: read it again.
+                # Compaction has removed a file since the manifest was read: read the manifest again.
                 if attempt == _ATTEMPTS - 1:
                     raise
             except duckdb.CatalogException as error:
                 known = ", ".join(self._manifests.names()) or "none yet; start with: strom run"
-                raise UserError(f"{_first_line(error)} There is: {known}.") from None
+                raise UserError(f"{_first_line(error)} Known views: {known}.") from None
             except duckdb.Error as error:
                 cancellation.check()
                 raise UserError(_first_line(error)) from None
             finally:
-                cursor.close()  # which ends the transaction
+                cursor.close()  # ends the transaction
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """Cancel what is running, and let the connection go."""
+        """Cancel statements in flight, and close the connection."""
         self._running.close()
         self._folds.clear()
         self._connection.close()
@@ -96,7 +96,7 @@ class QueryEngine:
         found = [self._manifests.read(name) for name in named]
         return [manifest for manifest in found if manifest is not None and manifest.active]
 
-    def _show(self, manifest: Manifest) -> None:
+    def _refresh(self, manifest: Manifest) -> None:
         version = manifest.active_version
         assert version is not None  # noqa: S101 - see _views_of
         self._states.show(manifest, version, self._fold(manifest, version))
@@ -108,8 +108,8 @@ class QueryEngine:
                 self._folds[key] = fold_of(self._manifests, manifest, version)
             return self._folds[key]
 
-    def _shut_off_files(self) -> None:
-        """A query can read views, and no other file of this machine."""
+    def _restrict_file_access(self) -> None:
+        """Deny queries every file outside of the views' folder."""
         self._manifests.folder.mkdir(parents=True, exist_ok=True)
         folder = str(Path(self._manifests.folder).resolve()).replace("'", "''")
         self._connection.execute(f"SET allowed_directories = ['{folder}/']")
@@ -120,11 +120,10 @@ class QueryEngine:
 
 
 def fold_of(manifests: Manifests, manifest: Manifest, version: Version) -> ViewFold:
-    """The fold of a stored version, from its definition and the types that Spark found."""
+    """The fold of a stored version, from its definition and the column types that Spark inferred."""
     view = definition_of(manifests, manifest.view, version)
-    columns = dict(version.output)
-    # Types of expressions decide how states are made; merging them needs the states' names only.
-    return bind(view, columns, lambda text: "double")
+    # The types of expressions only matter to compute states; merging needs only the names of states.
+    return bind(view, dict(version.output), lambda text: "double")
 
 
 def _first_line(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""DataSketches' bytes inside DuckDB: the functions that sketch measures are written with."""
+"""DataSketches as SQL functions of DuckDB, for sketch measures."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def register(connection: "duckdb.DuckDBPyConnection") -> None:
-    """Make the sketch functions known to a connection."""
+    """Register the sketch functions with a connection."""
     from duckdb import list_type
     from duckdb.func import FunctionNullHandling, PythonUDFType
     from duckdb.sqltypes import BIGINT, BLOB, DOUBLE, INTEGER, VARCHAR
@@ -35,7 +35,7 @@ def register(connection: "duckdb.DuckDBPyConnection") -> None:
 
 
 def _vectorised(function: Callable[..., Any], arity: int, result: Any) -> Callable[..., Any]:
-    """DuckDB hands over whole columns: call the function for each row, null for null."""
+    """DuckDB passes whole columns: call the function for each row, and return null for null."""
     import pyarrow as pa
 
     kind = {"BLOB": pa.binary(), "BIGINT": pa.int64(), "DOUBLE": pa.float64()}[str(result)]
@@ -44,7 +44,7 @@ def _vectorised(function: Callable[..., Any], arity: int, result: Any) -> Callab
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
         return pa.array([None if row[0] is None else function(*row) for row in rows], kind)
 
-    # DuckDB counts the parameters.
+    # DuckDB inspects the number of parameters, so *columns alone does not work.
     return (lambda one: each(one)) if arity == 1 else (lambda one, two: each(one, two))
 
 
@@ -66,12 +66,12 @@ def _hll_union(states: list[bytes | None]) -> bytes | None:
 
 
 def _hll_estimate(state: bytes) -> int:
-    # Always by way of a union: an estimate from a sketch's own history differs from a union's.
+    # Always through a union: the HIP estimate of a sketch that was never merged differs from a union's.
     return int(_union_of([state]).get_estimate() + 0.5)
 
 
 def _union_of(states: list[bytes]) -> "hll_sketch":
-    """One sketch of many, as precise as the coarsest of them; a larger one would take far longer."""
+    """Union sketches at the precision of the coarsest one; a larger union would be much slower."""
     from datasketches import hll_sketch, hll_union
 
     sketches = [hll_sketch.deserialize(state) for state in states]

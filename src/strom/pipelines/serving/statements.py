@@ -1,4 +1,4 @@
-"""The SQL that merges states and finishes them into values, for DuckDB."""
+"""The SQL for DuckDB that merges partial states and computes the values of measures."""
 
 from collections.abc import Mapping
 
@@ -11,9 +11,9 @@ _TOTAL = "__total"
 
 
 def merge_statement(fold: ViewFold, source: str, types: Mapping[str, str] | None = None) -> str:
-    """Many states in, for each key one state out; the columns stay the same.
+    """The SELECT statement that merges partial states to one state per key, with the same columns.
 
-    Sums grow wider in DuckDB. To write states down again, give the columns' `types` to go back to.
+    DuckDB widens the types of sums. To store the states again, pass the `types` to cast columns to.
     """
     if fold.view.appends:
         return f"SELECT * FROM {source}"
@@ -29,7 +29,7 @@ def merge_statement(fold: ViewFold, source: str, types: Mapping[str, str] | None
 
 
 def finish_statement(fold: ViewFold, source: str, *, merged: bool = False) -> str:
-    """States in, values out: what a user sees as the view. The states may be `merged` already."""
+    """The SELECT statement that computes a view's values from states, which may be `merged` already."""
     if fold.view.appends:
         return f"SELECT * FROM {source}"
     states = source if merged else f"({merge_statement(fold, source)})"
@@ -49,7 +49,7 @@ def finish_statement(fold: ViewFold, source: str, *, merged: bool = False) -> st
 
 
 def _finish(name: str, fold: Fold, state: str = "{}") -> str:
-    """The value of a measure; `state` says how to get at a column of its state."""
+    """The value of a measure; `state` is the format of a reference to a state column."""
     columns = state_columns(name, fold).items()
     return fold.finish.format(**{one: state.format(_quoted(column)) for one, column in columns})
 
@@ -66,7 +66,7 @@ def _finish_tally(fold: ViewFold, name: str, one: Fold) -> str:
 
 
 def _ranked(fold: ViewFold, merged: str) -> str:
-    """The merged rows, with sums of counts in the order of items where a tally asks for them."""
+    """The merged rows, with running totals of counts in the order of items if a tally needs them."""
     if not any("{running}" in one.finish for one in fold.tallies.values()):
         return merged
     counts = [_quoted(state_columns(name, one)["n"]) for name, one in fold.tallies.items()]

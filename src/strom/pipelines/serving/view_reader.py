@@ -1,4 +1,4 @@
-"""A view's rows for a Python program: `load_project().view("page_minutes").to_pandas()`."""
+"""The rows of a view in Python: `load_project().view("page_minutes").to_pandas()`."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ViewReader:
-    """What a view says now: batch and speed layer together."""
+    """Reads the current rows of a view, from the batch and speed layers."""
 
     manifests: Manifests
     name: str
 
     def to_arrow(self, where: str | None = None) -> "pa.Table":
-        """All rows, or those that a condition in SQL holds for."""
+        """All rows, or those that match a condition in SQL."""
         self.manifests.existing(self.name)
-        server = QueryEngine(self.manifests)
+        engine = QueryEngine(self.manifests)
         try:
             condition = f" WHERE {where}" if where else ""
-            return server.query(f'SELECT * FROM "{self.name}"{condition}')
+            return engine.query(f'SELECT * FROM "{self.name}"{condition}')
         finally:
-            server.close()
+            engine.close()
 
     def to_pandas(self, where: str | None = None) -> "pd.DataFrame":
-        """The same as a data frame of pandas."""
+        """The same rows as a pandas DataFrame."""
         return self.to_arrow(where).to_pandas()

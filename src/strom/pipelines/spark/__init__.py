@@ -1,1 +1,1 @@
-"""Everything that touches Spark."""
+"""Spark: the session, and how it reads, parses, prepares, folds and writes rows."""

@@ -1,4 +1,4 @@
-"""Rows from Avro records, by Spark's from_avro; each is read with the schema that it was written with."""
+"""Parses Avro records with Spark's from_avro, each with the schema that it was written with."""
 
 import json
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 _READ = "_read"
-"""A field that readers have by default, and no writer: it is null where nothing could be read."""
+"""A field of the reader schema only: its default marks a decoded record; null means decoding failed."""
 _ID = "_schema_id"
-# A record of a registry: one zero byte, four bytes of schema id, then the data.
+# Confluent's wire format: magic byte 0, schema id in 4 bytes, then the Avro data.
 _FRAMED = "(length(value) >= 5 AND hex(substring(value, 1, 1)) = '00')"
 _FRAME_ID = (
     f"CASE WHEN {_FRAMED} THEN CAST(conv(hex(substring(value, 2, 4)), 16, 10) AS BIGINT) END"
@@ -25,10 +25,10 @@ _FRAME_ID = (
 def parse_avro_records(
     stream: Stream, raw: "DataFrame", record: Sequence["Column"], problem: str
 ) -> "DataFrame":
-    """All records with the columns of the stream, and what is wrong in column `problem`."""
+    """All records with the columns of the stream; column `problem` is the reason if one is malformed."""
     from pyspark.sql import functions as sf
 
-    reader = _with_mark(stream.schema)
+    reader = _with_marker(stream.schema)
     if stream.registry is None:
         read = _from_avro("value", stream.schema, reader)
         reason = sf.lit("not Avro of the schema")
@@ -41,7 +41,7 @@ def parse_avro_records(
     )
     missing = sf.when(sf.col("_raw").isNull(), sf.lit("the record has no value"))
     wrong = missing.when(sf.col(_READ).isNull(), sf.col("_reason"))
-    # Avro's readers take any bytes for a string; files with such strings could not be queried.
+    # Avro decoders do not validate UTF-8, and DuckDB fails on files with invalid strings.
     for one in rows.schema.fields:
         valid = is_valid_text(sf.col(f"`{one.name}`"), one.dataType)
         if valid is not None and one.name not in {"_reason", *RECORD_COLUMNS}:
@@ -54,7 +54,7 @@ def parse_avro_records(
 
 
 def _by_schema_id(known: dict[int, str | None], reader: str) -> "Column":
-    """Each record by the schema that its id names; null for the others."""
+    """Decode each record with the schema of its id; null if the id is unknown."""
     from pyspark.sql import functions as sf
 
     payload = "substring(value, 6)"
@@ -87,12 +87,12 @@ def _from_avro(data: str, writer: str, reader: str) -> "Column":
 
 
 def _ids_in(raw: "DataFrame") -> list[int]:
-    """The schema ids of these records. It reads them once more, for a plan needs its schemas."""
+    """The schema ids of these records, read in a job of its own: from_avro needs its schemas before."""
     found = raw.select(_ID).where(f"{_ID} IS NOT NULL").distinct().collect()
     return sorted(row[0] for row in found)
 
 
-def _with_mark(schema: str) -> str:
+def _with_marker(schema: str) -> str:
     parsed = parse_avro(schema)
-    mark = {"name": _READ, "type": "boolean", "default": True}
-    return json.dumps({**parsed, "fields": [*parsed["fields"], mark]})
+    marker = {"name": _READ, "type": "boolean", "default": True}
+    return json.dumps({**parsed, "fields": [*parsed["fields"], marker]})

@@ -1,9 +1,9 @@
-"""JSON of the usual form, read by Arrow in Spark's Python workers; what is odd is left to `from_json`.
+"""The fast path for JSON: regular expressions of Arrow in Spark's Python workers.
 
-Most producers write every record alike: the same keys in the same order. Such records are read by one
-regular expression, for a third of what Spark's own parser costs. The expression admits only what both
-readers surely understand alike: no escapes in texts, numbers that fit their types, times in ISO
-8601. All else (other keys, nested values, broken JSON) is told to be odd, and `from_json` has the word.
+Most producers write every record with the same keys in the same order. One regular expression parses such
+records at a third of the cost of Spark's own parser. It matches only what both parsers interpret alike:
+strings without escapes, numbers that fit their types, timestamps in ISO 8601. Everything else (other
+keys, nested values, malformed JSON) does not match and is parsed with `from_json`.
 """
 
 import gc
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     Groups = dict[str, Any]
 
-USUAL = "_usual"
-"""The field that says whether a record was read; its other fields are null where not."""
+MATCHED = "_strom_matched"
+"""The field that is true if a record matched; otherwise, all other fields are null."""
 ZONE_OF_NAIVE_TIMES = "UTC"
-"""Times without a zone are the session's; another zone than this is left to Spark."""
+"""Timestamps without a zone are in the session's time zone; Spark parses them if it is not this one."""
 _TEXT = r'[^"\\\x00-\x1f]*'
 _INTEGER = r"-?(?:0|[1-9][0-9]{0,%d})"
 _DOUBLE = r"-?[1-9][0-9]{0,14}|0|-?(?:0|[1-9][0-9]{0,14})\.[0-9]{1,15}(?:[eE][+-]?[0-9]{1,2})?"
@@ -31,28 +31,28 @@ _DATE_TIME = (
 )
 _ZONE = r"(?:Z|[+-](?:0[0-9]|1[0-7]):[0-5][0-9])"
 _SCALAR = rf'(?:"{_TEXT}"|-?(?:0|[1-9][0-9]{{0,17}})(?:\.[0-9]{{1,17}})?|true|false|null)'
-# Digits that fit whatever they are; longer numbers are odd.
+# Any number with so many digits fits the type; longer ones do not match.
 _DIGITS_AFTER_FIRST = {"tinyint": 1, "smallint": 3, "int": 8, "bigint": 17}
 READ_TYPES = frozenset({*_DIGITS_AFTER_FIRST, "string", "boolean", "double", "timestamp"})
 
 
-# RE2 has a quick way for expressions of up to four groups.
-_GROUPS = 4
+# RE2 has a fast path for expressions of up to four groups.
+_MAX_GROUPS = 4
 _REST = "rest"
 
 
 @dataclass(frozen=True)
-class Form:
-    """How records are written: regular expressions, each for what the one before leaves as its rest."""
+class JsonLayout:
+    """The keys of records in order, as regular expressions; each matches the rest of the previous."""
 
     expressions: tuple[str, ...]
     columns: frozenset[str]
-    """Those that the records have; their groups are named by their place in the schema."""
+    """The columns in the records. The group of a column is named by its index in the schema."""
     naive_times: frozenset[str] = frozenset()
 
 
-def learn(value: bytes | None, types: Mapping[str, str], zone: str) -> Form | None:
-    """The form of a record; None if it has none that could be read."""
+def infer_layout(value: bytes | None, types: Mapping[str, str], zone: str) -> JsonLayout | None:
+    """The layout of a record; None if the fast path does not support it."""
     try:
         pairs = json.loads(value or b"", object_pairs_hook=_Pairs)
     except (ValueError, RecursionError):
@@ -76,21 +76,21 @@ def learn(value: bytes | None, types: Mapping[str, str], zone: str) -> Form | No
         for key in keys
     ]
     members = [f'"{re.escape(key)}" ?: ?{one}' for key, one in zip(keys, patterns, strict=True)]
-    return Form(_expressions(members), columns, naive)
+    return JsonLayout(_expressions(members), columns, naive)
 
 
 def _expressions(members: list[str]) -> tuple[str, ...]:
-    """One expression for every few members, so that each stays quick."""
+    """Split members into expressions of at most _MAX_GROUPS groups."""
     runs: list[list[str]] = [[]]
     for place, member in enumerate(members):
         left = sum(map(_has_group, members[place:]))
         taken = sum(map(_has_group, runs[-1]))
-        if _has_group(member) and taken + min(left, 2) > _GROUPS:
+        if _has_group(member) and taken + min(left, 2) > _MAX_GROUPS:
             runs.append([])
         runs[-1].append(member)
     texts = ["^ ?" + " ?, ?".join(run) for run in runs]
     texts[0] = r"^\{" + texts[0].removeprefix("^")
-    # The rest takes spaces too: an optional one before it would be matched in two ways.
+    # The rest includes leading spaces: an optional space before it would be ambiguous.
     firsts = [f"{text} ?,(?P<{_REST}>(?s:.*))$" for text in texts[:-1]]
     return (*firsts, rf"{texts[-1]} ?\}}[\r\n]*$")
 
@@ -99,64 +99,64 @@ def _has_group(member: str) -> bool:
     return "(?P<" in member
 
 
-class Reader:
-    """Reads batches of records, by the form that it has seen last."""
+class FastJsonReader:
+    """Parses batches of records with the last inferred layout."""
 
     def __init__(self, types: Mapping[str, str], zone: str) -> None:
         self.types = dict(types)
         self.zone = zone
-        self._form: Form | None = None
+        self._layout: JsonLayout | None = None
 
     def read(self, values: "pa.Array[Any]") -> "pa.StructArray":
-        """The columns of each record, and whether it was of the usual form."""
+        """The columns of each record, and MATCHED."""
         import pyarrow as pa
 
-        texts = _texts(values)
-        groups = _matched(texts, self._form)
-        if 2 * groups[USUAL].true_count < len(texts):
-            groups = self._learnt(values, texts, groups)
-        if self._form is not None:
+        texts = _to_text(values)
+        groups = _extract_groups(texts, self._layout)
+        if 2 * groups[MATCHED].true_count < len(texts):
+            groups = self._infer_again(values, texts, groups)
+        if self._layout is not None:
             try:
-                return self._converted(texts, groups, self._form)
+                return self._convert(texts, groups, self._layout)
             except pa.ArrowInvalid:
-                pass  # a 30th of February: let Spark say which record it is in
+                pass  # such as 30 February: Spark decides which record is malformed
         fields = [pa.nulls(len(values), self._arrow_type(kind)) for kind in self.types.values()]
         return self._struct(fields, pa.array([False] * len(values), pa.bool_()))
 
-    def _learnt(self, values: Any, texts: Any, groups: "Groups") -> "Groups":
-        """The groups by the form of the first record that was odd, if that is a better one."""
+    def _infer_again(self, values: Any, texts: Any, groups: "Groups") -> "Groups":
+        """Infer the layout of the first record that did not match; keep it if more records match."""
         import pyarrow.compute as pc
 
-        odd = pc.index(groups[USUAL], False).as_py()
-        form = learn(values[odd].as_py(), self.types, self.zone)
-        if form is None or form == self._form:
+        unmatched = pc.index(groups[MATCHED], False).as_py()
+        layout = infer_layout(values[unmatched].as_py(), self.types, self.zone)
+        if layout is None or layout == self._layout:
             return groups
-        other = _matched(texts, form)
-        if other[USUAL].true_count <= groups[USUAL].true_count:
+        other = _extract_groups(texts, layout)
+        if other[MATCHED].true_count <= groups[MATCHED].true_count:
             return groups
-        self._form = form
+        self._layout = layout
         return other
 
-    def _converted(self, texts: Any, groups: "Groups", form: Form) -> "pa.StructArray":
+    def _convert(self, texts: Any, groups: "Groups", layout: JsonLayout) -> "pa.StructArray":
         import pyarrow as pa
         import pyarrow.compute as pc
 
         fields = []
         for number, (name, kind) in enumerate(self.types.items()):
-            if name not in form.columns:
+            if name not in layout.columns:
                 fields.append(pa.nulls(len(texts), self._arrow_type(kind)))
                 continue
             text = groups[f"c{number}"]
             blank = pc.equal(text, "")
             if pc.any(blank).as_py():
-                # Nothing in the group: null stood there, or an empty text. Inside a text there are
-                # no quotes, so that its key is at one place only.
+                # The group is empty: the value is null or an empty string. Matched strings contain no
+                # quotes, so the key occurs only once.
                 null = pc.match_substring_regex(texts, f'"{re.escape(name)}" ?: ?null')
                 text = pc.if_else(pc.and_(blank, null), None, text)
-            fields.append(self._typed(text, kind, name in form.naive_times))
-        return self._struct(fields, groups[USUAL])
+            fields.append(self._cast(text, kind, name in layout.naive_times))
+        return self._struct(fields, groups[MATCHED])
 
-    def _typed(self, text: Any, kind: str, naive: bool) -> "pa.Array[Any]":
+    def _cast(self, text: Any, kind: str, naive: bool) -> "pa.Array[Any]":
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -164,10 +164,10 @@ class Reader:
             text = pc.cast(text, pa.timestamp("us"))
         return text if kind == "string" else pc.cast(text, self._arrow_type(kind))
 
-    def _struct(self, fields: "list[pa.Array[Any]]", usual: "pa.Array[Any]") -> "pa.StructArray":
+    def _struct(self, fields: "list[pa.Array[Any]]", matched: "pa.Array[Any]") -> "pa.StructArray":
         import pyarrow as pa
 
-        return pa.StructArray.from_arrays([*fields, usual], names=[*self.types, USUAL])
+        return pa.StructArray.from_arrays([*fields, matched], names=[*self.types, MATCHED])
 
     def _arrow_type(self, kind: str) -> "pa.DataType":
         import pyarrow as pa
@@ -185,70 +185,70 @@ class Reader:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object with its keys in order, doubles included."""
+    """A JSON object as pairs in order, including duplicate keys."""
 
 
-def reading_function(types: Mapping[str, str], zone: str) -> Callable[..., Any]:
-    """What a worker calls with a batch of values; carries everything it needs with it."""
+def make_reading_function(types: Mapping[str, str], zone: str) -> Callable[..., Any]:
+    """The function that a worker calls with a batch of values. Its pickle is self-contained."""
     import pyarrow as pa
 
-    reader = Reader(types, zone)
+    reader = FastJsonReader(types, zone)
 
-    # Spark looks at the annotations: they must be the classes themselves.
-    def read_usual_json(values: pa.Array) -> pa.Array:
+    # Spark evaluates the annotations: they must be classes, not strings.
+    def read_fast_json(values: pa.Array) -> pa.Array:
         if not gc.get_freeze_count():
-            # A worker looks for garbage after every task, in all modules that it has loaded: half of
-            # what a small micro-batch costs there.
+            # A worker runs the garbage collector over all loaded modules after every task: half of the
+            # cost of a small micro-batch.
             gc.freeze()
         return reader.read(values)
 
-    return read_usual_json
+    return read_fast_json
 
 
-def _texts(values: "pa.Array[Any]") -> "pa.Array[Any]":
-    """Bytes as texts; null where they are not UTF-8."""
+def _to_text(values: "pa.Array[Any]") -> "pa.Array[Any]":
+    """Values as strings; null if not valid UTF-8."""
     import pyarrow as pa
 
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([_decoded(value.as_py()) for value in values], pa.string())
+        return pa.array([_decode(value.as_py()) for value in values], pa.string())
 
 
-def _decoded(value: bytes | None) -> str | None:
+def _decode(value: bytes | None) -> str | None:
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
         return None
 
 
-def _matched(texts: "pa.Array[Any]", form: Form | None) -> "Groups":
-    """What each group holds; USUAL says which records have matched."""
+def _extract_groups(texts: "pa.Array[Any]", layout: JsonLayout | None) -> "Groups":
+    """The values of each group, and MATCHED."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if form is None:
-        return {USUAL: pa.array([False] * len(texts), pa.bool_())}
+    if layout is None:
+        return {MATCHED: pa.array([False] * len(texts), pa.bool_())}
     groups: Groups = {}
     rest = texts
-    for expression in form.expressions:
+    for expression in layout.expressions:
         found = pc.extract_regex(rest, expression)
         names = [field.name for field in found.type]
         groups |= zip(names, found.flatten(), strict=True)
-        groups[USUAL] = found.is_valid()
+        groups[MATCHED] = found.is_valid()
         rest = groups.pop(_REST, None)
-    # A record that one of the later expressions refuses is in no group.
-    if len(form.expressions) > 1:
+    # A record that fails a later expression has no values of earlier ones either.
+    if len(layout.expressions) > 1:
         groups |= {
-            name: pc.if_else(groups[USUAL], group, None)
+            name: pc.if_else(groups[MATCHED], group, None)
             for name, group in groups.items()
-            if name != USUAL
+            if name != MATCHED
         }
     return groups
 
 
 def _pattern(kind: str, group: str, naive: bool) -> str:
-    """An expression for a value of a type, with a group for what it says."""
+    """The expression for a value of a type, with a group for its text."""
     if kind == "string":
         return f'(?:"(?P<{group}>{_TEXT})"|null)'
     if kind == "timestamp":

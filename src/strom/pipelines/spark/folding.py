@@ -1,4 +1,4 @@
-"""`partial` in Spark: the states of a view's measures."""
+"""Computes the partial states of a view's measures with Spark."""
 
 import logging
 from pathlib import Path
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _READS_ROWS = (
-    "`prepare` reads its rows (collect, count, show, first, checkpoint, …), and a piece of the log is "
-    "not the whole. Only say what is to be done with each row; for totals, use keys and measures."
+    "`prepare` reads its rows (collect, count, show, first, checkpoint, …), but it sees only one "
+    "micro-batch of the log. Only transform each row; for totals, use keys and measures."
 )
 
 
 def bind_with_spark(
     spark: "SparkSession", view: View, folder: Path
 ) -> tuple[ViewFold, dict[str, str]]:
-    """A view made out for the types that Spark finds, before any record is read.
+    """Bind a view to the types that Spark infers, before any record is read.
 
-    Also returns the types: of the rows' columns, and of the expressions that measures are made of.
+    Also returns the types of the columns and of the expressions in measures.
     """
     from pyspark.errors import PySparkException
 
@@ -51,19 +51,19 @@ def bind_with_spark(
         if checked := can_be_checked(rows):
             check_row_level(source, rows)
         elif any(step.prepare for step in view.steps):
-            log.warning("`prepare` of %s is not checked: Spark Connect shows no plans", view.name)
+            log.warning("`prepare` of %s is not validated: Spark Connect has no plans", view.name)
         records = rows.select(f"{RECORD}.*") if view.rolls_up else rows
         fields = [*rows.schema.fields, *records.schema.fields]
         columns = {one.name: one.dataType.simpleString() for one in fields if one.name != RECORD}
-        asked: dict[str, str] = {}
+        inferred: dict[str, str] = {}
 
         def type_of(text: str) -> str:
-            asked[text] = records.selectExpr(text).schema.fields[0].dataType.simpleString()
-            return asked[text]
+            inferred[text] = records.selectExpr(text).schema.fields[0].dataType.simpleString()
+            return inferred[text]
 
         fold = bind(view, columns, type_of)
         states = partial(fold, rows)
-        _ = states.schema  # every expression is resolved here
+        _ = states.schema  # resolves every expression
         if checked:
             check_repeatable(states)
     except NotRowLevel as reason:
@@ -71,12 +71,12 @@ def bind_with_spark(
     except PySparkException as error:
         if reads_rows(error):
             raise DefinitionError(raised_at(error, view.place), _READS_ROWS) from None
-        raise DefinitionError(view.place, f"View {view.name}: {_plain(error)}") from None
-    return fold, {**columns, **asked}
+        raise DefinitionError(view.place, f"View {view.name}: {_summary(error)}") from None
+    return fold, {**columns, **inferred}
 
 
 def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
-    """One row of state per key (and item, for tallies)."""
+    """One row of partial state per key (and item, for tallies)."""
     from pyspark.sql import functions as sf
 
     view = fold.view
@@ -84,8 +84,8 @@ def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
         return rows.drop("_key")
     rows = windowed(view, rows)
     if view.rolls_up:
-        rows = _unsealed(view, rows)
-    if "_offset" not in rows.columns:  # a prepare that selects columns; first and last look at it
+        rows = _unpack_records(view, rows)
+    if "_offset" not in rows.columns:  # `prepare` may drop it; the measures first and last read it
         rows = rows.withColumn("_offset", sf.lit(-1).cast("bigint"))
     if fold.tallies:
         rows = _by_parts(fold, rows)
@@ -100,8 +100,8 @@ def partial(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
     return made.withColumnsRenamed({key_column(name): name for name in view.key_names})
 
 
-def _unsealed(view: View, rows: "DataFrame") -> "DataFrame":
-    """The records to be measured; keys get names of their own, for a record may have the same."""
+def _unpack_records(view: View, rows: "DataFrame") -> "DataFrame":
+    """The records to measure; keys are renamed, since a record may have columns of the same names."""
     from pyspark.sql import functions as sf
 
     keys = [sf.col(name).alias(key_column(name)) for name in view.key_names]
@@ -117,7 +117,7 @@ def _state(fold: ViewFold, name: str, text: str) -> "Column":
 
 
 def _by_parts(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
-    """Each row once for the plain measures, and once for every tally in which it has an item."""
+    """Duplicate each row: once for plain measures, and once for every tally that it has an item in."""
     from pyspark.sql import functions as sf
 
     numbers = sf.array(*(sf.lit(number) for number in range(len(fold.tallies) + 1)))
@@ -131,8 +131,8 @@ def _by_parts(fold: ViewFold, rows: "DataFrame") -> "DataFrame":
     return rows.where(present)
 
 
-def _plain(error: Exception) -> str:
-    """Spark's message without its error class, hints of position, and plan."""
+def _summary(error: Exception) -> str:
+    """The first line of Spark's message, without error condition, position and query plan."""
     text = str(error).strip().split("SQLSTATE")[0].split("; line")[0]
     first = text.splitlines()[0] if text else type(error).__name__
     return first.partition("] ")[2] or first

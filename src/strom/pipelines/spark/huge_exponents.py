@@ -1,7 +1,7 @@
-"""Numbers such as 1e-300000000 in text that is read as DECIMAL: Spark would compute all their digits.
+"""Detects numbers such as 1e-300000000 in DECIMAL fields: Spark would compute all their digits.
 
-That takes minutes or hours, in which the whole topic waits. No DECIMAL holds such a number, so a record
-with one is malformed. The text is looked at first, and only where it may hold one, the fields themselves.
+That takes minutes or hours, and blocks the whole topic. No DECIMAL can represent such a number, so a
+record with one is malformed. The text is searched first, and its fields only if it may contain one.
 """
 
 from typing import TYPE_CHECKING
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import DataType, StructType
 
-TOO_LARGE = "a number has an exponent of more than 4 digits"
+HUGE_EXPONENT = "a number has an exponent of more than 4 digits"
 _EXPONENT = "[0-9.][eE][+-]?0*[1-9][0-9]{4,}"
 _JSON_NUMBER = rf"[:\[,]\s*-?[0-9.]*{_EXPONENT}\s*[,}}\]]"
 _LOST = r'[^0-9.]0\.0"|Infinity'
-"""What Spark makes of such a number of JSON where it reads it as a string: it takes it for a double."""
+"""Spark converts such a JSON number to a double before it returns it as a string."""
 
 
 def has_huge_exponent(
     stream: Stream, value: "Column", csv_options: dict[str, str]
 ) -> "Column | None":
-    """Whether a DECIMAL of a JSON or CSV record has such an exponent; None if there is no DECIMAL."""
+    """Whether a DECIMAL of a JSON or CSV record has such an exponent; None if it has no DECIMAL."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import StructType
 
@@ -49,7 +49,7 @@ def _decimals_of_csv(text: "Column", schema: "StructType", options: dict[str, st
 
 
 def _decimals_as_text(kind: "DataType") -> "DataType | None":
-    """The part of a type that holds decimals, with strings in their places; None if there is none."""
+    """The part of a type that contains decimals, with strings instead; None if it has none."""
     from pyspark.sql.types import (
         ArrayType,
         DecimalType,

@@ -1,4 +1,4 @@
-"""The jars by which Spark reads Kafka and Avro: fetched once by the Ivy of pyspark, and checked."""
+"""The jars of Spark's Kafka and Avro connectors: downloaded once with pyspark's Ivy, and verified."""
 
 import hashlib
 import importlib.util
@@ -14,7 +14,7 @@ FETCH_SECONDS = 180
 
 @dataclass(frozen=True)
 class Jar:
-    """A jar by its coordinates, and what it must hash to."""
+    """Maven coordinates of a jar, and its SHA-256."""
 
     group: str
     artifact: str
@@ -52,7 +52,7 @@ KAFKA_CONNECTOR = (
         "f77a5060d6936a9144023584232f9de3f2248f1abfe156e9d31795f18770674f",
     ),
 )
-# The parts of Avro that Spark does not bring along. It works with 4.2, whose own cannot be had.
+# Spark does not ship spark-avro. This version works with Spark 4.2, whose own is not available.
 AVRO = (
     Jar(
         "org.apache.spark",
@@ -65,14 +65,14 @@ ALL = (*KAFKA_CONNECTOR, *AVRO)
 
 
 def cache_folder() -> Path:
-    """Where jars are kept: STROM_CACHE, or the user's cache folder."""
+    """STROM_CACHE, or `strom` in the user's cache folder."""
     named = os.environ.get("STROM_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(named) if named else Path(base) / "strom"
 
 
 def connector_jars(java_home: str, folder: Path | None = None) -> list[Path]:
-    """Paths of all jars, fetched if need be; UserError if one cannot be had or is not the right one."""
+    """Paths of all jars, downloaded if missing; UserError if a download or a checksum fails."""
     folder = folder or cache_folder() / "jars"
     folder.mkdir(parents=True, exist_ok=True)
     for jar in ALL:
@@ -80,7 +80,7 @@ def connector_jars(java_home: str, folder: Path | None = None) -> list[Path]:
         if not path.exists():
             _fetch(jar, java_home, folder)
         if hashlib.sha256(path.read_bytes()).hexdigest() != jar.sha256:
-            raise UserError(f"{path} is not the jar that it should be. Remove it, and start again.")
+            raise UserError(f"{path} has a wrong checksum. Remove it, and start again.")
     return [folder / jar.file for jar in ALL]
 
 
@@ -98,6 +98,6 @@ def _fetch(jar: Jar, java_home: str, folder: Path) -> None:
         pass
     if not (folder / jar.file).exists():
         raise UserError(
-            f"{jar.file}, which Spark needs to read topics, could not be fetched. Is there a network? "
-            f"You can also put it into {folder} yourself."
+            f"{jar.file}, which Spark needs to read topics, could not be fetched. Check the network "
+            f"connection, or copy the file to {folder}."
         )

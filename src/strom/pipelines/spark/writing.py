@@ -1,8 +1,8 @@
-"""Parquet files that Spark's tasks write, accepted only if the driver sees every row in them.
+"""Writes Parquet files with Spark, and verifies that the driver sees every row.
 
-A task on a machine without the project's data folder writes to its own disk, and Spark reports success.
-So each task compares the folder's token before it writes, and afterwards the rows that the tasks have
-written are compared with the footers of the files that are there.
+A task on a machine without the project's data folder writes to its local disk, and Spark reports success.
+So each task compares the folder's token before it writes, and afterwards the number of rows that
+tasks have written is compared with the footers of the files.
 """
 
 import re
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from strom.pipelines.failures import Transient
-from strom.pipelines.folder_token import FILE, token_of
+from strom.pipelines.failures import TransientError
+from strom.pipelines.folder_token import FILE, read_or_create_token
 from strom.pipelines.spark.reading import literal_path
 
 if TYPE_CHECKING:
@@ -20,75 +20,75 @@ if TYPE_CHECKING:
 
 _TOKEN = "_folder_token"  # noqa: S105 - a column's name
 _REFUSED = "strom: other data folder at "
-"""How the error of a task begins, so that it can be found in Spark's."""
-_IN_ONE_PROCESS = re.compile(r"local(\[.*\])?")
-_WAY_OUT = (
-    "Mount one folder, at the same path, on the driver and on all workers, and name it as `data` in "
-    "strom.toml. Nothing was published."
+"""The prefix of a task's error, to find it in Spark's."""
+_LOCAL_MASTER = re.compile(r"local(\[.*\])?")
+_REMEDY = (
+    "Mount one folder at the same path on the driver and on all workers, and set `data` in strom.toml "
+    "to it. Nothing was published."
 )
 
 
-class FolderNotShared(Transient):
-    """Executors do not see the data folder that the driver sees, until it is mounted or they leave."""
+class FolderNotShared(TransientError):
+    """Executors do not see the driver's data folder. Transient: it may be mounted, or they may leave."""
 
 
 def write_rows(rows: "DataFrame", folder: Path, data: Path) -> dict[Path, int]:
-    """Write rows into a new folder within `data`; returns its files, each with its number of rows.
+    """Write rows to a new folder within `data`; returns the number of rows of each file.
 
-    FolderNotShared if the driver does not see all rows. The folder is removed then.
+    Raises FolderNotShared, and removes the folder, if the driver does not see all rows.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as sf
 
     observation = Observation()
-    # Last, so in the last stage: there, Spark counts every task once, however often it was retried.
-    # Further down, an optimizer that knows of no rows would remove it, and `get` would never return.
+    # Observe last, in the final stage: there, Spark counts every task once, even if it was retried.
+    # Further down, the optimizer removes it if it infers no rows, and `get` never returns.
     checked = _where_shared(rows, data).observe(observation, sf.count(sf.lit(1)).alias("rows"))
     try:
         checked.write.parquet(str(folder))
     except Exception as error:
         shutil.rmtree(folder, ignore_errors=True)
-        if reason := not_shared(error, data):
+        if reason := to_folder_error(error, data):
             raise reason from None
         raise
     files = files_in(folder)
     written, seen = int(observation.get["rows"]), sum(files.values())
-    if written != seen or not files:  # Spark writes a file for no rows too
+    if written != seen or not files:  # Spark writes a file even for no rows
         shutil.rmtree(folder, ignore_errors=True)
         raise FolderNotShared(
             f"Spark's tasks wrote {written} rows to {folder}, but this process sees {seen} rows in "
-            f"{len(files)} files there: the workers do not share the data folder {data}. {_WAY_OUT}"
+            f"{len(files)} files there: the workers do not share the data folder {data}. {_REMEDY}"
         )
     return files
 
 
 def files_in(folder: Path) -> dict[Path, int]:
-    """The Parquet files that this process sees in a folder, each with its number of rows."""
+    """The Parquet files of a folder with their number of rows, as this process sees them."""
     import pyarrow.parquet as pq
 
     return {path: pq.read_metadata(path).num_rows for path in sorted(folder.glob("*.parquet"))}
 
 
-def runs_in_one_process(spark: "SparkSession") -> bool:
-    """Whether driver and tasks are one process, and so see the same files."""
-    return _IN_ONE_PROCESS.fullmatch(spark.conf.get("spark.master") or "") is not None
+def is_local(spark: "SparkSession") -> bool:
+    """Whether driver and tasks run in one process, and so see the same files."""
+    return _LOCAL_MASTER.fullmatch(spark.conf.get("spark.master") or "") is not None
 
 
-def not_shared(error: Exception, data: Path) -> FolderNotShared | None:
-    """What an error of Spark says of the data folder; None if it says nothing."""
+def to_folder_error(error: Exception, data: Path) -> FolderNotShared | None:
+    """Convert an error of Spark that is caused by the data folder; None for any other."""
     text = str(error)
     if _REFUSED in text:
         executor = text.partition(_REFUSED)[2].partition(" SQLSTATE")[0].splitlines()[0]
         return FolderNotShared(
             f"The executor on {executor.strip()} does not see the data folder {data} of this project: "
-            f"{FILE} is missing there, or is another project's. {_WAY_OUT}"
+            f"{FILE} is missing there, or belongs to another project. {_REMEDY}"
         )
     missing = re.search(r"file:/*(/.*?)\.? (?:File )?does not exist", text)
     path = Path(unquote(missing[1])) if missing else None
     if path and path.is_relative_to(data) and path.exists():
         return FolderNotShared(
             f"An executor does not see the file {path}, which this process sees: the workers do not "
-            f"share the data folder {data}. {_WAY_OUT}"
+            f"share the data folder {data}. {_REMEDY}"
         )
     return None
 
@@ -96,16 +96,16 @@ def not_shared(error: Exception, data: Path) -> FolderNotShared | None:
 def _where_shared(rows: "DataFrame", data: Path) -> "DataFrame":
     """The same rows; a task fails if it does not see this project's token.
 
-    The product with the token's one row is made within the writing tasks: each reads the file itself,
-    executors that joined later too, and no row passes through Python.
+    The cross join with the token's one row runs within the writing tasks: each reads the file itself,
+    also on executors that joined later, and no row passes through Python.
     """
     from pyspark.sql import functions as sf
 
     spark = rows.sparkSession
-    if runs_in_one_process(spark):
+    if is_local(spark):
         return rows
-    token = token_of(data)
-    # An aggregate has one row even if the file is missing.
+    token = read_or_create_token(data)
+    # An aggregate returns one row even if the file is missing.
     seen = (
         spark.read.schema(f"{_TOKEN} STRING")
         .option("ignoreMissingFiles", "true")

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from strom.model.errors import StromError
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 
 Layer = Literal["speed", "batch"]
 VersionState = Literal["building", "ready"]
@@ -25,8 +25,8 @@ class ChainConflict(StromError):
 class ViewSegment:
     """The states of the records from `start` up to, not including, `end`."""
 
-    start: Offsets
-    end: Offsets
+    start: TopicOffsets
+    end: TopicOffsets
     files: tuple[str, ...]
     layer: Layer = "speed"
     level: int = 0
@@ -54,12 +54,12 @@ class Version:
     """A summary for people: keys and measures."""
     output: tuple[tuple[str, str], ...]
     """The types of the folded rows' columns, and of expressions in its measures."""
-    base: Offsets
+    base: TopicOffsets
     created_ms: int
     identity: str
     """A file without states that has all columns."""
     segments: tuple[ViewSegment, ...] = ()
-    pinned: Offsets | None = None
+    pinned: TopicOffsets | None = None
     """A position that compaction must preserve: a batch up to here is in progress."""
     incarnation: int = 0
     """Identifies the topic among those of the same name.
@@ -73,7 +73,7 @@ class Version:
     """Partition and offset of the records that it cannot compute. Batches skip them, too."""
 
     @property
-    def position(self) -> Offsets:
+    def position(self) -> TopicOffsets:
         """The position up to which records are included."""
         return self.segments[-1].end if self.segments else self.base
 
@@ -83,7 +83,7 @@ class Version:
         return [self.identity, *(file for segment in self.segments for file in segment.files)]
 
     @property
-    def boundaries(self) -> list[Offsets]:
+    def boundaries(self) -> list[TopicOffsets]:
         """The positions at which the chain can be cut."""
         return [self.base, *(segment.end for segment in self.segments)]
 
@@ -231,5 +231,5 @@ def _version(values: dict[str, Any]) -> Version:
     )
 
 
-def _offsets(values: dict[str, Sequence[int]]) -> Offsets:
-    return Offsets(tuple(values["next"]))
+def _offsets(values: dict[str, Sequence[int]]) -> TopicOffsets:
+    return TopicOffsets(tuple(values["next"]))

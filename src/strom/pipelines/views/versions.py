@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from strom.model.errors import UserError
 from strom.pipelines.definitions.view import View
-from strom.pipelines.offsets import Offsets
+from strom.pipelines.offsets import TopicOffsets
 from strom.pipelines.views.chain import Manifest, Version, VersionState
 from strom.pipelines.views.fingerprints import fingerprint, is_made_by
 from strom.pipelines.views.manifests import Manifests
@@ -35,7 +35,7 @@ def current_version(manifest: Manifest | None, view: View) -> Version | None:
 def new_version(
     manifests: Manifests,
     view: View,
-    base: Offsets,
+    base: TopicOffsets,
     identity: "pa.Table",
     columns: dict[str, str],
     *,

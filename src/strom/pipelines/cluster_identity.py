@@ -1,6 +1,6 @@
-"""Whether a project talks to the Kafka cluster that its data was computed from.
+"""Verifies that a project uses the Kafka cluster that its data was computed from.
 
-At the same address, another cluster may respond later: its topics have the same names, and other records.
+Later, another cluster may listen on the same address, with topics of the same names and other records.
 """
 
 from pathlib import Path
@@ -17,26 +17,25 @@ FILE = "kafka.cluster"
 
 
 def check_same_cluster(data: Path, kafka: "KafkaLog") -> None:
-    """Remember the cluster in the data folder; UserError if what lies there is of another one."""
+    """Store the cluster id in the data folder; UserError if the data is from another cluster."""
     seen = kafka.cluster_id()
     if seen is None:
         return
     path = data / FILE
     with locked(path.with_suffix(".lock")):
         known = path.read_text("utf-8").strip() if path.exists() else ""
-        # Without data, the one before was only tried, as with a wrong address.
+        # Without data, the previous cluster was never read from, as after a wrong address.
         if not known or (known != seen and not _has_data(data)):
             write_atomically(path, f"{seen}\n".encode())
             return
     if known != seen:
         raise UserError(
             f"The Kafka cluster at {kafka.servers} has the id {seen}, but {data} was computed from the "
-            f"cluster {known}. Name that cluster as `servers` under [kafka] in strom.toml, or another "
-            f"folder as `data`. If the new cluster holds the same topics, accept it by removing {path}."
+            f"cluster {known}. Set `servers` under [kafka] in strom.toml to that cluster, or `data` to "
+            f"another folder. If the new cluster has the same topics, remove {path} to accept it."
         )
 
 
 def _has_data(data: Path) -> bool:
-    """Whether something was computed or archived."""
     patterns = "views/*/manifest.json", "master/*/_delta_log"
     return any(next(data.glob(pattern), None) is not None for pattern in patterns)
