@@ -29,7 +29,6 @@ class BuildCollector:
         self._started = time.time()
 
     def collect(self, into: MetricsSnapshot) -> Iterator[None]:
-        """Add both."""
         into.add(BUILD, self._labels, (1,))
         into.add(START, (), (self._started,))
         yield

@@ -16,8 +16,6 @@ MetricValue: TypeAlias = float | HistogramValue
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """One metric."""
-
     name: str
     """Without the suffix that its kind adds."""
     kind: Kind
@@ -120,7 +118,6 @@ class TableCollector:
         self._readers = readers
 
     def collect(self, into: MetricsSnapshot) -> Iterator[None]:
-        """Read them all."""
         for table, read in self._readers.items():
             width = len(table.labels)
             for reading in read():

@@ -46,5 +46,4 @@ class MemoryPool:
             callback()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Stop waiting."""
         self._waiting = deque(entry for entry in self._waiting if entry[1] != callback)

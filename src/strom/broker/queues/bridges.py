@@ -211,7 +211,6 @@ class Bridges:
                     reader.has_moved = True
 
     def stop(self) -> None:
-        """Read no more."""
         for joined in self._joined.values():
             joined.reader.stop()
             joined.letters.feed.stop()

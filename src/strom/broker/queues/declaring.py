@@ -11,7 +11,7 @@ from strom.broker.queues.hub import QueueBroker, storage_refusal
 from strom.broker.queues.naming import topic_of
 from strom.broker.queues.queue_stores import store_of
 from strom.model.errors import ApiError
-from strom.queues.arguments import same_arguments
+from strom.queues.arguments import differing_argument
 from strom.queues.definitions import (
     EXCHANGE,
     QUEUE,
@@ -191,7 +191,6 @@ class Declarations:
     # --- bindings ------------------------------------------------------------------------------
 
     async def bind(self, vhost: VirtualHost, binding: Binding) -> None:
-        """Let messages pass."""
         _refuse_default(binding.source)
         if binding.kind == EXCHANGE:
             _refuse_default(binding.destination)
@@ -294,7 +293,7 @@ def _check_same_exchange(found: ExchangeDefinition, wanted: ExchangeDefinition) 
 def _check_same_queue(found: QueueDefinition, wanted: QueueDefinition) -> None:
     for name in ("durable", "exclusive", "auto_delete"):
         _check_same("queue", found, wanted, name)
-    differs = same_arguments(found.arguments, wanted.arguments)
+    differs = differing_argument(found.arguments, wanted.arguments)
     if differs is not None:
         _check_argument("queue", found, wanted, differs)
 

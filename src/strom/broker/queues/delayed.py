@@ -62,7 +62,6 @@ class DelayedMessages:
         self._set_timer()
 
     def add(self, message: Message, receipt: Receipt | None) -> None:
-        """Hold a message."""
         self._delays.add(self.store.add(message, receipt), message)
         self._set_timer()
 
@@ -77,7 +76,6 @@ class DelayedMessages:
         return self._leave(position, message, self._clock.now_ms())
 
     def stop(self) -> None:
-        """Publish no more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -116,5 +114,5 @@ class DelayedMessages:
         except QueueError as error:
             log.warning("A delayed message is dropped: %s", error)
             routed = False
-        removal.settle(safe=True)
+        removal.settle(durable=True)
         return routed

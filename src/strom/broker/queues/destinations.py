@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from strom.model.tables import Table
-from strom.queues.cc_headers import BLIND_COPIES, COPIES, further_keys
+from strom.queues.cc_headers import BLIND_COPIES, COPIES, cc_routing_keys
 from strom.queues.delays import DELAY, delay_of
 from strom.queues.message import Message
 from strom.queues.queue import Queue
@@ -47,7 +47,7 @@ def _route_special(
 ) -> tuple[Message, Collection[Queue]]:
     """Route a message that names further keys in its headers."""
     found: dict[Queue, None] = {}
-    for key in (message.routing_key, *further_keys(headers)):
+    for key in (message.routing_key, *cc_routing_keys(headers)):
         found.update(dict.fromkeys(vhost.route(message.exchange, key, headers)))
     if BLIND_COPIES in headers:
         message = message.with_properties(message.parsed.changed({}, without=(BLIND_COPIES,)))

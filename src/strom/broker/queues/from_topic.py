@@ -142,18 +142,18 @@ class PartitionReader:
                 if not deliver(receipt):
                     lagger = self._fall_behind(target, receipt, at=record.offset)
                     lagger.is_refused = True
-                    receipt.settle(safe=True)
+                    receipt.settle(durable=True)
         self.next = read.after
         for receipt in tuple(receipts.values()):
-            receipt.settle(safe=True)
+            receipt.settle(durable=True)
         if not receipts:
             self._finish()
         elif self._is_reading:
             self._timer = self.loop.call_later(PATIENCE_S, self._leave_behind)
 
-    def _settled(self, target: str, safe: bool) -> None:
+    def _settled(self, target: str, durable: bool) -> None:
         receipt = self._pending.pop(target)
-        if not safe:  # read again for it, from where this read began
+        if not durable:  # read again for it, from where this read began
             self._fall_behind(target, receipt, at=self.position).read_after(RETRY_SECONDS)
         if not self._pending and self._timer is not None:
             self._finish()
@@ -203,7 +203,6 @@ class LaggingTarget:
         self._timer: asyncio.TimerHandle | None = None
 
     def stop(self) -> None:
-        """Read no more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -212,9 +211,9 @@ class LaggingTarget:
         if not self._reader.stopped:
             self._timer = self._reader.loop.call_later(seconds, self._read)
 
-    def settled(self, safe: bool) -> None:
+    def settled(self, durable: bool) -> None:
         """Everything that the target took so far is durable."""
-        if safe:
+        if durable:
             self.position = self._next
         else:
             self._next = self.position
@@ -240,7 +239,7 @@ class LaggingTarget:
             return
         receipt = BatchReceipt(self.settled, is_patient=True)
         self._next = self._deliver(read, limit, receipt)
-        receipt.settle(safe=True)
+        receipt.settle(durable=True)
 
     def _deliver(self, read: Read, limit: int, receipt: BatchReceipt) -> int:
         """Hand records over until one is refused; the offset to go on at."""

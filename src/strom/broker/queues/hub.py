@@ -111,7 +111,7 @@ class QueueBroker:
                     and receipt is not None
                 ):
                     receipt.expect()
-                    receipt.settle(safe=False)
+                    receipt.settle(durable=False)
             return len(queues) > 0
         found = find_destinations(vhost, message)
         if found.is_delayed:
@@ -139,7 +139,7 @@ class QueueBroker:
             # such a queue drops a message that has no publisher to get a nack.
             if not taken and receipt is not None and not receipt.is_patient:
                 receipt.expect()
-                receipt.settle(safe=False)
+                receipt.settle(durable=False)
         fed = self.bridges.feed(found.feeding, message, receipt, again)
         return fed or len(found.queues) > 0
 

@@ -28,8 +28,6 @@ class MemoryShare:
 
 
 class MessageCache:
-    """Messages by position."""
-
     def __init__(self, memory: MemoryShare) -> None:
         self.size = 0
         """Bytes in memory."""
@@ -81,7 +79,6 @@ class MessageCache:
             self._lent[position] = message
 
     def drop(self, position: int) -> None:
-        """Forget a message."""
         message = self._next.pop(position, None) or self._lent.pop(position, None)
         if message is not None:
             self.size -= len(message.body) + OVERHEAD

@@ -5,7 +5,7 @@ from strom.broker.replaying import records_of
 from strom.model.clock import Clock
 from strom.model.errors import ErrorCode
 from strom.queues.acknowledged import Acknowledged, Range
-from strom.queues.progress_records import ALL, CHANGE, Progress, encode_all, encode_change
+from strom.queues.progress_records import ALL, CHANGE, QueueProgress, encode_change, encode_snapshot
 from strom.storage.log import Appended
 from strom.wire.kafka.records import Record, build_batch
 
@@ -36,13 +36,13 @@ class ProgressLog:
         """Whether it is not in the log yet that some messages are gone."""
         return bool(self._gone)
 
-    def load(self, partition: Partition, start: int, end: int) -> Progress:
+    def load(self, partition: Partition, start: int, end: int) -> QueueProgress:
         """Take up a log that was there before; the messages of the queue are at [start, end)."""
         self.partition = partition
-        progress = Progress()
+        progress = QueueProgress()
         for record in records_of(partition.log):
             progress.replay(record.key, record.value)
-        self.must_correct = progress.fit(start, end)
+        self.must_correct = progress.reconcile(start, end)
         self.acknowledged = progress.acknowledged
         self.delivered = self._delivered_written = progress.delivered
         self._returned = dict(progress.returned)
@@ -102,7 +102,7 @@ class ProgressLog:
             for position, count in self._returned.items()
             if position not in self.acknowledged
         }
-        value = encode_all(self.acknowledged, end, self.delivered, self._returned.items())
+        value = encode_snapshot(self.acknowledged, end, self.delivered, self._returned.items())
         appended = self._append(ALL, value)
         self._changes = 0
         self._delivered_written = min(self.delivered, end)

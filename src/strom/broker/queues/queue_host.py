@@ -8,7 +8,7 @@ from strom.broker.queues.slices import Slices
 from strom.broker.queues.turn import TickBatcher
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
-from strom.queues.dead_letters import dead_letter, is_circle
+from strom.queues.dead_letters import dead_letter, is_cycle
 from strom.queues.message import Message
 from strom.queues.queue import PendingRemoval, Queue
 from strom.queues.receipts import Receipt
@@ -57,7 +57,7 @@ class QueueHost:
         for queue, message, reason, receipt in dead:
             self._send(queue, message, reason, receipt)
             if receipt is not None:
-                receipt.settle(safe=True)
+                receipt.settle(durable=True)
 
     def _send(self, queue: Queue, message: Message, reason: str, receipt: Receipt | None) -> None:
         vhost = self._vhosts[queue.definition.vhost]
@@ -83,7 +83,7 @@ class QueueHost:
 
         letter = letter_of(message)
         for target in vhost.route(letter.exchange, letter.routing_key, letter.headers):
-            if not is_circle(letter, target.name):
+            if not is_cycle(letter, target.name):
                 target.publish(letter, letter.timestamp_ms, receipt)
         if vhost.has_feeds:
             passed = vhost.exchanges_passed(letter.exchange, letter.routing_key, letter.headers)

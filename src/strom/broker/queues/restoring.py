@@ -17,7 +17,7 @@ from strom.queues.definitions import (
     VirtualHostDefinition,
 )
 from strom.queues.errors import QueueError
-from strom.queues.progress_records import Progress
+from strom.queues.progress_records import QueueProgress
 from strom.queues.queue import Queue
 from strom.queues.ready import FifoReady
 
@@ -94,7 +94,7 @@ def _restore_queue(queues: "QueueBroker", definition: QueueDefinition) -> None:
     queues.vhosts[definition.vhost].add_queue(queue)
 
 
-def _restore_ready(queue: Queue, progress: Progress) -> None:
+def _restore_ready(queue: Queue, progress: QueueProgress) -> None:
     """Fill in what waits. Messages are read only where their sizes or priorities are needed."""
     store, ready = store_of(queue), queue.ready
     if isinstance(ready, FifoReady):

@@ -51,7 +51,7 @@ class StagedMessages:
             if must_stage:
                 store = self._queues.delayed_of(self._vhost.name).store
                 self._positions[index] = store.add(self._messages[index], receipt)
-        receipt.settle(safe=True)
+        receipt.settle(durable=True)
 
     def release(self) -> list[bool]:
         """Let the queues have all of it; for each message whether one is bound for it."""
@@ -75,7 +75,7 @@ class StagedMessages:
         self._withdrawn = True
         for position in self._positions:
             if position is not None:
-                self._queues.delayed_of(self._vhost.name).store.gone(position)
+                self._queues.delayed_of(self._vhost.name).store.remove(position)
 
 
 def _check_room(found: Sequence[Destinations]) -> None:

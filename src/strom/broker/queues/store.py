@@ -21,7 +21,7 @@ from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.queues.acknowledged import Acknowledged, Range
 from strom.queues.message import Message
-from strom.queues.progress_records import Progress
+from strom.queues.progress_records import QueueProgress
 from strom.queues.receipts import Receipt
 from strom.storage.log import Appended
 
@@ -51,8 +51,6 @@ class TopicOpener(Protocol):
 
 
 class QueueStore:
-    """Messages by position."""
-
     def __init__(
         self,
         turn: Turn,
@@ -112,7 +110,7 @@ class QueueStore:
         self._receipts = _refuse(self._receipts)
         self._turn.failed(self, error)
 
-    def load(self, topic: HostedTopic) -> Progress:
+    def load(self, topic: HostedTopic) -> QueueProgress:
         """Take up the topic of a queue that was there before; what became of its messages."""
         self.topic = topic
         messages, changes = topic.partitions[:2]
@@ -140,7 +138,7 @@ class QueueStore:
         self.closed = True
         self._memory.pressed.discard(self)
         receipts, self._receipts = self._receipts, []
-        _settle(receipts, safe=True)
+        _settle(receipts, durable=True)
 
     def live_messages(self) -> Iterator[tuple[int, Message]]:
         """Everything in the log that is not gone, in order."""
@@ -188,7 +186,7 @@ class QueueStore:
         self.cache.add_read(found)
         return found.get(position)
 
-    def delivered(self, position: int) -> None:
+    def mark_delivered(self, position: int) -> None:
         """A consumer has it."""
         if self.cache.size:
             self.cache.lend(position)
@@ -198,11 +196,11 @@ class QueueStore:
             if not self._is_due and position not in self._pending:
                 self._due()
 
-    def leaving(self, position: int) -> None:
+    def mark_leaving(self, position: int) -> None:
         """No consumer gets it any more: the log is enough to keep it until it is gone."""
         self.cache.drop(position)
 
-    def gone(self, position: int) -> None:
+    def remove(self, position: int) -> None:
         """No consumer needs it any more."""
         self._progress.acknowledged.add(position)
         message = self._pending.pop(position, None)
@@ -216,7 +214,7 @@ class QueueStore:
         if not self._is_due:
             self._due()
 
-    def gone_range(self, span: Range) -> None:
+    def remove_range(self, span: Range) -> None:
         """No consumer needs these any more."""
         start, end = span
         self.acknowledged.add_range(start, end)
@@ -236,7 +234,7 @@ class QueueStore:
             self._progress.add_gone_range(start, written)
             self._due()
 
-    def returned(self, position: int, count: int) -> None:
+    def mark_returned(self, position: int, count: int) -> None:
         """It came back for the count-th time."""
         self._progress.add_returned(position, count)
         self._due()
@@ -301,12 +299,12 @@ class QueueStore:
         last = partition.log.end_offset - 1
         if last < partition.log.flushed_offset:
             # All of them were consumed before they were written.
-            _settle(receipts, safe=True)
+            _settle(receipts, durable=True)
             return
 
         def on_durable(code: ErrorCode) -> None:
             if code is ErrorCode.NONE or self.closed:
-                _settle(receipts, safe=True)
+                _settle(receipts, durable=True)
             elif patient := _refuse(receipts):
                 self._receipts += patient
                 self._must_write = True
@@ -408,10 +406,10 @@ def _batches(
 
 def _refuse(receipts: list[tuple[int, Receipt]]) -> list[tuple[int, Receipt]]:
     """Report that the disk refuses them; the patient ones are left."""
-    _settle([item for item in receipts if not item[1].is_patient], safe=False)
+    _settle([item for item in receipts if not item[1].is_patient], durable=False)
     return [item for item in receipts if item[1].is_patient]
 
 
-def _settle(receipts: list[tuple[int, Receipt]], *, safe: bool) -> None:
+def _settle(receipts: list[tuple[int, Receipt]], *, durable: bool) -> None:
     for _, receipt in receipts:
-        receipt.settle(safe=safe)
+        receipt.settle(durable=durable)

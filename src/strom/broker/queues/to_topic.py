@@ -57,10 +57,9 @@ class FeedItem:
         """Whether to retry rather than to report a refusal."""
         return self.receipt is not None and self.receipt.is_patient
 
-    def settle(self, *, safe: bool) -> None:
-        """Report the outcome."""
+    def settle(self, *, durable: bool) -> None:
         if self.receipt is not None:
-            self.receipt.settle(safe=safe)
+            self.receipt.settle(durable=durable)
 
     def load(self) -> Record | None:
         """The record; ApiError if it cannot be read now, None if nobody needs it any more."""
@@ -150,7 +149,7 @@ class TopicFeed:
                 self.name,
             )
         for item in dropped:
-            item.settle(safe=True)
+            item.settle(durable=True)
 
     # --- writing -------------------------------------------------------------------------------
 
@@ -205,11 +204,11 @@ class TopicFeed:
         if partition.is_durable(appended):
             for item in items:
                 if not item.is_patient:
-                    item.settle(safe=True)
+                    item.settle(durable=True)
             items = [item for item in items if item.is_patient]
             if partition.log.flushed_offset > appended.last_offset:
                 for item in items:
-                    item.settle(safe=True)
+                    item.settle(durable=True)
                 return
         if items:
             partition.on_durable(
@@ -223,7 +222,7 @@ class TopicFeed:
         patient = []
         for item in items:
             if code is ErrorCode.NONE or not item.is_patient:
-                item.settle(safe=code is ErrorCode.NONE)
+                item.settle(durable=code is ErrorCode.NONE)
             else:
                 patient.append(item)
         if not patient:
@@ -256,11 +255,11 @@ class TopicFeed:
             if item.is_patient:
                 self._retry_later(item)
             else:
-                item.settle(safe=False)
+                item.settle(durable=False)
 
     def _retry_later(self, item: FeedItem) -> None:
         if self._closed:
-            item.settle(safe=True)
+            item.settle(durable=True)
             return
         item.unload()
         self._backlog.append(item)
@@ -309,7 +308,7 @@ class TopicFeed:
                 self._refuse([item], error)
                 continue
             if record is None:
-                item.settle(safe=True)
+                item.settle(durable=True)
             else:
                 yield item
 

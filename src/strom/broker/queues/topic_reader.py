@@ -90,6 +90,5 @@ class TopicReader:
         )
 
     def stop(self) -> None:
-        """Read no more."""
         for reader in self._readers:
             reader.stop()

@@ -47,13 +47,13 @@ class TopologyLog:
         if hosted is None:
             hosted = await self._broker.create_topic(QUEUE_TOPOLOGY_TOPIC, 1, SETTINGS)
         partition = hosted.partitions[0]
-        safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        durable: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         try:
             appended = partition.append(build_batch(records), now_ms, from_client=False)
         except DirectoryOffline as error:
             self._broker.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        partition.on_durable(appended, safe.set_result)
-        code = await safe
+        partition.on_durable(appended, durable.set_result)
+        code = await durable
         if code is not ErrorCode.NONE:
             raise ApiError(code)

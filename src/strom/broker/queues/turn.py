@@ -19,17 +19,13 @@ RETRY_SECONDS = 1.0
 class Sender(Protocol):
     """Has something to send."""
 
-    def flush(self) -> None:
-        """Send it."""
-        ...
+    def flush(self) -> None: ...
 
 
 class Writable(Protocol):
     """Has something to write."""
 
-    def write_messages(self) -> None:
-        """Write messages."""
-        ...
+    def write_messages(self) -> None: ...
 
     def write_progress(self) -> None:
         """Then write which are gone."""

@@ -80,7 +80,6 @@ class Channel:
         """What has begun on `unacked`."""
 
     def send(self, method: Method) -> None:
-        """Send a method."""
         self.out.send(self.number, method)
 
     # --- publishing ----------------------------------------------------------------------------
@@ -124,7 +123,7 @@ class Channel:
             self.out.unconfirmed += 1
             if not self.queues.publish(self.vhost, message, receipt) and method.mandatory:
                 self.send_back(message)
-            receipt.settle(safe=True)
+            receipt.settle(durable=True)
         elif not self.queues.publish(self.vhost, message, None) and method.mandatory:
             self.send_back(message)
 

@@ -25,10 +25,10 @@ class ConfirmReceipt:
         """One more queue has to make it safe."""
         self._waiting += 1
 
-    def settle(self, *, safe: bool) -> None:
+    def settle(self, *, durable: bool) -> None:
         """One has, or never will."""
         self._waiting -= 1
-        if not safe:
+        if not durable:
             self._failed = True
         if not self._waiting:
             self._confirms.settled(self._number, self._failed)
@@ -43,7 +43,7 @@ class Confirms:
         self._floor = 0
         """All numbers up to this one are settled."""
         self._beyond: set[int] = set()
-        self._safe: list[int] = []
+        self._durable: list[int] = []
         self._failed: list[int] = []
         self._told = 0
         self._closed = False
@@ -51,10 +51,9 @@ class Confirms:
     @property
     def is_due(self) -> bool:
         """Whether there is something to tell."""
-        return bool(self._safe or self._failed)
+        return bool(self._durable or self._failed)
 
     def expect(self) -> ConfirmReceipt:
-        """The next message."""
         receipt = ConfirmReceipt(self, self._next)
         self._next += 1
         return receipt
@@ -65,7 +64,7 @@ class Confirms:
             return
         if not self.is_due:
             self._on_due()
-        (self._failed if failed else self._safe).append(number)
+        (self._failed if failed else self._durable).append(number)
 
     def close(self) -> int:
         """The channel ends; how many were not confirmed."""
@@ -74,19 +73,19 @@ class Confirms:
 
     def write(self, out: list[Buffer], channel: int) -> int:
         """Tell what has become of messages; how many they are."""
-        safe, self._safe = sorted(self._safe), []
+        durable, self._durable = sorted(self._durable), []
         failed, self._failed = self._failed, []
         out += [method_frame(channel, basic.Nack(number, False, False)) for number in failed]
         beyond = self._beyond
-        beyond.update(safe)
+        beyond.update(durable)
         beyond.update(failed)
         while self._floor + 1 in beyond:
             self._floor += 1
             beyond.discard(self._floor)
-        in_order = bisect_right(safe, self._floor)
+        in_order = bisect_right(durable, self._floor)
         if in_order:
-            out.append(ack_frame(channel, safe[in_order - 1], in_order > 1))
-        out += [ack_frame(channel, number) for number in safe[in_order:]]
-        count = len(safe) + len(failed)
+            out.append(ack_frame(channel, durable[in_order - 1], in_order > 1))
+        out += [ack_frame(channel, number) for number in durable[in_order:]]
+        count = len(durable) + len(failed)
         self._told += count
         return count

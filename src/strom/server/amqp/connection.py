@@ -82,7 +82,6 @@ class AmqpConnection:
         self._leave()
 
     def on_received(self) -> None:
-        """Bytes have come."""
         self._liveness.received_at = self._loop.time()
         # Some event loops read on while there is more, and would not come to the end of their turn.
         self._has_rest = not self.input.room
@@ -342,7 +341,6 @@ class AmqpConnection:
         self._loop.call_later(GOODBYE_SECONDS, transport.close, "it did not respond to its close")
 
     def shut_down(self) -> None:
-        """The broker stops."""
         if self.session is not None:
             self.fail(AmqpError(ReplyCode.CONNECTION_FORCED, "broker forced connection closure"), 0)
         self._transport.close()

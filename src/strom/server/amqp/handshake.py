@@ -124,7 +124,6 @@ class Handshake:
 
 
 def _credentials(method: methods.StartOk) -> tuple[str, bytes]:
-    """User and password."""
     if method.mechanism == "PLAIN":
         parts = method.response.split(b"\0")
         if len(parts) == 3:

@@ -62,14 +62,12 @@ class OutgoingFrames:
         )
 
     def send(self, channel: int, method: Method) -> None:
-        """Add a method."""
         frame = method_frame(channel, method)
         self.frames.append(frame)
         self.size += len(frame)
         self.flush_soon()
 
     def send_heartbeat(self) -> None:
-        """Add a heartbeat."""
         self.frames.append(HEARTBEAT)
         self.flush_soon()
 

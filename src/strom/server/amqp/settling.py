@@ -6,12 +6,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from strom.broker.queues.slices import SLICE
-from strom.queues.queue import EXPIRED_AT_ONCE, Queue
+from strom.queues.queue import EXPIRY_SLICE, Queue
 
 if TYPE_CHECKING:
     from strom.server.amqp.channel import Channel, Unacked
 
-DEAD_AT_ONCE = EXPIRED_AT_ONCE
+REJECT_SLICE = EXPIRY_SLICE
 """A slice of messages that may become dead letters, each of which is read and published again."""
 
 
@@ -45,7 +45,7 @@ class Settling:
         for queue in self._requeued:  # now: the first slice may come after others' work
             queue.begin_requeue()
         gives_up = requeue is False or any(each.rules.may_drop_returned for each in self._requeued)
-        self._slice = DEAD_AT_ONCE if gives_up else SLICE
+        self._slice = REJECT_SLICE if gives_up else SLICE
         self.slices = most / self._slice
         """How many slices of work it is at most."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """What waits."""
-
     def __init__(self) -> None:
         self.published: list[tuple[Message, bool]] = []
         self.settled: list[tuple[list[Unacked], bool | None]] = []

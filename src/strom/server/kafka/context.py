@@ -36,8 +36,6 @@ class Services:
 
 
 class Context:
-    """One request's surroundings."""
-
     __slots__ = ("client_id", "on_close", "peer", "services", "version")
 
     def __init__(

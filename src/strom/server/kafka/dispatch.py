@@ -47,7 +47,6 @@ class Dispatcher:
         """Those that closed their connection."""
 
     def serve(self, services: Services, listener: Listener) -> None:
-        """Start answering."""
         self._services = services
         self._listener = listener
 

@@ -61,8 +61,6 @@ Outcome: TypeAlias = (
 
 @dataclass(frozen=True)
 class Handler:
-    """A registered request."""
-
     request: type[Request]
     versions: Versions
     needs: tuple[Needs, ...]

@@ -35,8 +35,6 @@ class AcknowledgedTopic(Protocol):
 
 
 class SharingRequest(Protocol):
-    """Either request."""
-
     group_id: str | None
     member_id: str | None
     share_session_epoch: int

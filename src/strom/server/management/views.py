@@ -10,7 +10,6 @@ from strom.wire.amqp.content import BasicProperties, decode_properties
 
 
 def exchange_view(exchange: Exchange) -> dict[str, Any]:
-    """One exchange."""
     definition = exchange.definition
     return {
         "name": definition.name,
@@ -43,7 +42,6 @@ def queue_view(queue: Queue) -> dict[str, Any]:
 
 
 def binding_view(binding: Binding) -> dict[str, Any]:
-    """One binding."""
     return {
         "source": binding.source,
         "vhost": binding.vhost,

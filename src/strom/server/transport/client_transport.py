@@ -77,8 +77,6 @@ H = TypeVar("H", bound=TransportHandler)
 
 
 class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
-    """One accepted connection."""
-
     def __init__(self, listener: "SocketListener[H]") -> None:
         self.peer = "?"
         """Address and port of the client, for logs."""
@@ -131,7 +129,6 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         return self.handler.input.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have come."""
         handler = self.handler
         handler.input.received(nbytes)
         if self.is_open:
@@ -165,7 +162,6 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
             self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        """Accept bytes again."""
         if self.is_open and self._socket is not None and not self._socket.is_reading():
             self._socket.resume_reading()
 

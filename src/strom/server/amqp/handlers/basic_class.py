@@ -25,7 +25,6 @@ def qos(channel: Channel, method: methods.Qos) -> None:
 
 
 def consume(channel: Channel, method: methods.Consume) -> None:
-    """Begin to deliver."""
     queue = usable(channel, method.queue)
     tag = method.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
     if tag in channel.consumers:
@@ -64,7 +63,6 @@ def publish(channel: Channel, method: methods.Publish) -> None:
 
 
 def get(channel: Channel, method: methods.Get) -> Work:
-    """Take one message."""
     queue = usable(channel, method.queue)
     channel.declarations.touch(queue)
     got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
@@ -93,7 +91,6 @@ def _answer_get(channel: Channel, method: methods.Get, queue: Queue, got: GetRes
 
 
 def ack(channel: Channel, method: methods.Ack) -> Work:
-    """Done with messages."""
     return channel.acknowledge(method.delivery_tag, method.multiple)
 
 

@@ -28,7 +28,6 @@ async def declare(channel: Channel, method: methods.Declare) -> None:
 
 
 async def delete(channel: Channel, method: methods.Delete) -> None:
-    """Remove an exchange."""
     declarations = channel.declarations
     await declarations.delete_exchange(channel.vhost, method.exchange, if_unused=method.if_unused)
     if not method.no_wait:

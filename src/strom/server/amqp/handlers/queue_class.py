@@ -74,7 +74,6 @@ async def unbind(channel: Channel, method: methods.Unbind) -> None:
 
 
 def purge(channel: Channel, method: methods.Purge) -> None:
-    """Remove what waits."""
     count = usable(channel, method.queue).purge()
     if not method.no_wait:
         channel.send(methods.PurgeOk(count))
