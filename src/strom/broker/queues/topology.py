@@ -1,4 +1,4 @@
-"""The log of definitions: a compacted topic that says which exchanges, queues and bindings there are."""
+"""The log of definitions: a compacted topic with all exchanges, queues and bindings."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class TopologyLog:
         self._broker = broker
 
     def read(self) -> list[Definition]:
-        """Everything that there is; CorruptData if it cannot be read."""
+        """All definitions; CorruptData if the log cannot be read."""
         hosted = self._broker.find_topic(QUEUE_TOPOLOGY_TOPIC)
         if hosted is None:
             return []
@@ -36,7 +36,7 @@ class TopologyLog:
     async def write(
         self, there: Sequence[Definition] = (), gone: Sequence[Definition] = ()
     ) -> None:
-        """Return when it is on disk that some are there, and others are not."""
+        """Write added and deleted definitions; return when they are durable."""
         now_ms = self._broker.clock.now_ms()
         pairs: list[tuple[bytes, bytes | None]] = [encode(definition) for definition in there]
         pairs += [(key_of(definition), None) for definition in gone]

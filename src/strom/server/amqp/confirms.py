@@ -1,4 +1,4 @@
-"""Publisher confirms of one channel: numbers in, as few acknowledgements as possible out."""
+"""Publisher confirms of one channel, sent in as few acks as possible (`multiple`)."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from strom.wire.amqp.table import Buffer
 
 
 class ConfirmReceipt:
-    """One published message; it counts the queues that must make it safe, and the publisher itself."""
+    """One published message; it counts the queues that must make it durable, and the publisher."""
 
     __slots__ = ("_confirms", "_failed", "_number", "_waiting")
     is_patient = False
@@ -22,11 +22,9 @@ class ConfirmReceipt:
         self._failed = False
 
     def expect(self) -> None:
-        """One more queue has to make it safe."""
         self._waiting += 1
 
     def settle(self, *, durable: bool) -> None:
-        """One has, or never will."""
         self._waiting -= 1
         if not durable:
             self._failed = True
@@ -35,7 +33,7 @@ class ConfirmReceipt:
 
 
 class Confirms:
-    """What was published on a channel since confirms were asked for."""
+    """The messages published on a channel since confirm.select."""
 
     def __init__(self, on_due: Callable[[], None]) -> None:
         self._on_due = on_due
@@ -50,7 +48,6 @@ class Confirms:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to tell."""
         return bool(self._durable or self._failed)
 
     def expect(self) -> ConfirmReceipt:
@@ -59,7 +56,7 @@ class Confirms:
         return receipt
 
     def settled(self, number: int, failed: bool) -> None:
-        """What became of a message."""
+        """A message is durable everywhere, or has failed."""
         if self._closed:
             return
         if not self.is_due:
@@ -67,12 +64,12 @@ class Confirms:
         (self._failed if failed else self._durable).append(number)
 
     def close(self) -> int:
-        """The channel ends; how many were not confirmed."""
+        """Stop confirming: the channel is closed; return the number of unconfirmed messages."""
         self._closed = True
         return self._next - 1 - self._told
 
     def write(self, out: list[Buffer], channel: int) -> int:
-        """Tell what has become of messages; how many they are."""
+        """Write acks and nacks for settled messages; return the number of these messages."""
         durable, self._durable = sorted(self._durable), []
         failed, self._failed = self._failed, []
         out += [method_frame(channel, basic.Nack(number, False, False)) for number in failed]

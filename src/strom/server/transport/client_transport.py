@@ -69,7 +69,7 @@ class TransportHandler(Protocol):
         ...
 
     def on_disconnected(self) -> None:
-        """The connection is gone, for whatever reason. The last call."""
+        """The connection is closed, for any reason. The last call."""
         ...
 
 
@@ -97,7 +97,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     # --- the event loop's calls ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let the protocol have the connection, unless there are too many."""
+        """Pass the connection to the protocol, unless there are too many."""
         self._socket = cast("asyncio.Transport", transport)  # uvloop's own is not a subclass
         self.can_send_files = transport.get_extra_info("sslcontext") is None
         high = self._listener.high_water
@@ -111,10 +111,10 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         if self._listener.admit(self.handler):
             self.handler.on_connected()
         else:
-            self.abort("there are too many connections")
+            self.abort("too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give back what the connection held."""
+        """Release what the connection held."""
         self.is_open = False
         self._socket = None
         if self._linger is not None:
@@ -227,7 +227,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     def _count_unsent(self) -> None:
         unsent = self.unsent_bytes
         if unsent > self._unsent:
-            self._listener.memory.take_anyway(unsent - self._unsent)
+            self._listener.memory.force_take(unsent - self._unsent)
             self._unsent = unsent
 
     def _give_back_unsent(self) -> None:
@@ -246,7 +246,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
             if reason:
                 log.info("Closing the connection from %s: %s", self.peer, reason)
             self.is_open = False
-            # A client that does not read would keep its slot and these bytes for ever.
+            # A client that does not read would keep its slot and these bytes forever.
             loop = self._listener.loop
             self._linger = loop.call_later(LINGER_SECONDS, self._socket.abort)
             self._socket.close()

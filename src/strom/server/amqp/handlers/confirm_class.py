@@ -1,4 +1,4 @@
-"""confirm: have published messages acknowledged."""
+"""confirm: publisher confirms."""
 
 from typing import Any
 
