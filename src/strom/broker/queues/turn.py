@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0
 
 
-class Flushable(Protocol):
+class Flusher(Protocol):
     def flush(self) -> None: ...
 
 
@@ -52,13 +52,13 @@ class TickBatcher:
         self._loop = asyncio.get_running_loop()
         self._block = block
         self._on_offline = on_offline
-        self._first: dict[Flushable, None] = {}
+        self._first: dict[Flusher, None] = {}
         self._stores: dict[Writable, None] = {}
-        self._senders: dict[Flushable, None] = {}
+        self._senders: dict[Flusher, None] = {}
         self._is_due = False
         self._failing: dict[Writable, None] = {}
 
-    def send_first(self, sender: Flushable) -> None:
+    def send_first(self, sender: Flusher) -> None:
         """Flush it at the end of the turn before anything is written: it leads to writes."""
         self._first[sender] = None
         self._soon()
@@ -68,7 +68,7 @@ class TickBatcher:
         self._stores[store] = None
         self._soon()
 
-    def send_later(self, sender: Flushable) -> None:
+    def send_later(self, sender: Flusher) -> None:
         """Flush it at the end of the turn, after all writes."""
         self._senders[sender] = None
         self._soon()

@@ -203,7 +203,7 @@ class Channel:
     # --- acknowledging -------------------------------------------------------------------------
 
     def acknowledge(self, tag: int, multiple: bool) -> Work:
-        """Handle basic.ack."""
+        """Handle basic.ack; the tag must be unacknowledged."""
         if self.transaction is not None:
             self.transaction.settled.append((self.take(tag, multiple), None))
             return None

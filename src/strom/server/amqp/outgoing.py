@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from strom.broker.queues.turn import Flushable, TickBatcher
+from strom.broker.queues.turn import Flusher, TickBatcher
 from strom.server.transport.client_transport import ClientTransport
 from strom.wire.amqp.codec import method_frame
 from strom.wire.amqp.protocol import HEARTBEAT
@@ -34,7 +34,7 @@ class OutgoingFrames:
         transport: ClientTransport[Any],
         channels: "Mapping[int, Channel]",
         turn: TickBatcher,
-        sender: Flushable,
+        sender: Flusher,
     ) -> None:
         self.frames: list[Buffer] = []
         self.size = 0
