@@ -10,7 +10,7 @@ import pytest
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ProtocolError
 from strom.server.event_loop import loop_factory
-from strom.server.kafka.connection import KafkaConnection, ResponseParts
+from strom.server.kafka.connection import KafkaConnection, Parts
 from strom.server.kafka.listener import KafkaListener
 from strom.server.kafka.pending_response import PendingResponse
 
@@ -40,7 +40,7 @@ class Commands:
 
     def __call__(
         self, connection: KafkaConnection, frame: memoryview
-    ) -> ResponseParts | PendingResponse[ResponseParts] | None:
+    ) -> Parts | PendingResponse[Parts] | None:
         self.largest = max(self.largest, len(frame))
         word, _, rest = bytes(frame[:64]).partition(b" ")
         self.begun.append(word)
@@ -65,7 +65,7 @@ class Commands:
         return [framed(bytes(frame[:64]))]
 
 
-def _unwritable(_: object) -> ResponseParts:
+def _unwritable(_: object) -> Parts:
     raise ZeroDivisionError("a mistake in an encoder")
 
 

@@ -13,7 +13,7 @@ Range: TypeAlias = tuple[int, int]
 
 
 class Acknowledged:
-    """Positions that are gone."""
+    """The positions of removed messages, of any cause."""
 
     def __init__(self, floor: int = 0, beyond: Iterable[Range] = ()) -> None:
         self.floor = floor
@@ -24,7 +24,6 @@ class Acknowledged:
             self.add_range(start, end)
 
     def add(self, position: int) -> None:
-        """One more is gone."""
         if position == self.floor and not self._starts:
             self.floor = position + 1
         else:

@@ -25,7 +25,7 @@ class Outlet(Protocol):
         ...
 
     def consumer_cancelled(self, consumer: "Consumer") -> None:
-        """The queue is gone."""
+        """The consumer's queue was deleted."""
         ...
 
 

@@ -17,9 +17,7 @@ def delay_of(headers: Table) -> int:
     if not isinstance(delay, int) or isinstance(delay, bool):
         raise precondition_failed(f"the header {DELAY} must be a number of milliseconds")
     if delay > MAX_DELAY_MS:
-        raise precondition_failed(
-            f"the header {DELAY}={delay} exceeds the limit of {MAX_DELAY_MS} ms"
-        )
+        raise precondition_failed(f"{DELAY}={delay} exceeds the limit of {MAX_DELAY_MS} ms")
     return max(0, delay)
 
 

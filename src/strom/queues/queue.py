@@ -126,7 +126,7 @@ class GetResult(NamedTuple):
 
 
 class Queue:
-    """A queue at work."""
+    """A queue with its ready and unacknowledged messages, and its consumers."""
 
     def __init__(self, definition: QueueDefinition, store: Store, host: Host) -> None:
         self.definition = definition

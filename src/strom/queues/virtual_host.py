@@ -88,9 +88,7 @@ def _check_dead_letter_topic(name: object, source: str | None) -> None:
     if name is None:
         return
     if not isinstance(name, str):
-        raise precondition_failed(
-            f"invalid {DEAD_LETTER_TOPIC}: {name!r} is not a valid topic name"
-        )
+        raise precondition_failed(f"invalid {DEAD_LETTER_TOPIC}: {name!r} is not a topic name")
     try:
         check_topic_name(name)
     except ApiError as error:

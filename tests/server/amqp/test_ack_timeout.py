@@ -35,7 +35,7 @@ def test_notes_do_not_pile_up_while_nothing_is_delivered():
     ages = DeliveryAges()
     for now_ms in range(1000):
         ages.oldest_ms({1: None}, 2, now_ms)
-    assert len(ages._notes) == 1
+    assert len(ages._marks) == 1
 
 
 @pytest.mark.parametrize(

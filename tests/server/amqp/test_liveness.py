@@ -67,7 +67,7 @@ def test_a_client_that_does_not_log_in_is_closed():
         await scene.after(9)
         assert scene.transport.ended == []
         await scene.after(2)
-        assert scene.transport.ended == ["closed: no login within the time limit"]
+        assert scene.transport.ended == ["closed: login timed out"]
 
     run(test)
 

@@ -61,11 +61,7 @@ class BridgeDeadLetters:
             for name, value in notes.items()
         )
         log.info(
-            "Wrote record %d of %s to dead letter topic %s: %s",
-            record.offset,
-            origin,
-            self.topic,
-            reason,
+            "Dead letter: record %d of %s in %s: %s", record.offset, origin, self.topic, reason
         )
         letter = record._replace(headers=record.headers + headers)
         self.feed.add_record(letter, receipt, origin.partition)

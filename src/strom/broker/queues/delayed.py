@@ -102,9 +102,7 @@ class DelayedMessages:
     def _leave(self, position: int, message: Message, now_ms: int) -> bool:
         """Publish a message, and remove it from here once it is durable elsewhere."""
         removal = PendingRemoval(self.store, position)
-        is_committed = not delay_of(
-            message.headers or {}
-        )  # only messages of transactions have no delay
+        is_committed = not delay_of(message.headers or {})  # messages of transactions
         if not is_committed:
             message = released(message, now_ms)
         try:

@@ -121,9 +121,7 @@ class PartitionReader:
             records, after = committed_records(chunk, start, source.partition)
         except (ApiError, CorruptData) as error:
             log.warning(
-                "Exchange %r cannot read its source topic, which is retried: %s",
-                self.route.exchange,
-                error,
+                "Exchange %r cannot read its topic; retrying: %s", self.route.exchange, error
             )
             self.loop.call_later(RETRY_SECONDS, self.partition_changed)
             return None

@@ -79,11 +79,7 @@ class MessageLog:
             if not self._is_unreadable:
                 self._is_unreadable = True
                 partition = self.partition.log.partition
-                log.warning(
-                    "Cannot read %s, which is retried; its messages are not delivered until then: %s",
-                    partition,
-                    error,
-                )
+                log.warning("Cannot deliver messages of %s; retrying: %s", partition, error)
             raise MessageUnavailable from error
         self._is_unreadable = False
         return found, first

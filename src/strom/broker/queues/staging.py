@@ -64,9 +64,7 @@ class StagedMessages:
         if position is None:
             try:
                 found = find_destinations(self._vhost, message)
-            except (
-                QueueError
-            ) as error:  # its exchange was deleted since the transaction was validated
+            except QueueError as error:  # its exchange was deleted since the validation
                 log.warning("Dropped a message of a transaction: %s", error)
                 return False
             return self._queues.publish_to(found, None, is_committed=True)

@@ -206,9 +206,7 @@ class AmqpConnection:
         elif frame.type == BODY_FRAME:
             channel.add_body(frame.payload)
         elif frame.type == HEARTBEAT_FRAME:
-            raise AmqpError(
-                ReplyCode.UNEXPECTED_FRAME, f"heartbeat frame on channel {frame.channel}"
-            )
+            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"heartbeat on channel {frame.channel}")
         else:
             channel.assembly.expect_method()
             self._run(dispatch.handle(channel, decode_method(frame.payload)))
@@ -230,10 +228,7 @@ class AmqpConnection:
         if self._closing or (channel is not None and channel.closing):
             return  # it was in flight when the channel or the connection was closed
         if item.channel == 0 or self.session is None:
-            raise AmqpError(
-                ReplyCode.UNEXPECTED_FRAME,
-                f"frame of type {item.type} on channel {item.channel} before the connection is open",
-            )
+            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"frame on channel {item.channel}")
         raise AmqpError(ReplyCode.CHANNEL_ERROR, "expected 'channel.open'")
 
     def _handle_connection_method(self, method: Method) -> None:

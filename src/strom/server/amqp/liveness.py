@@ -19,9 +19,7 @@ class Liveness:
 
     def await_login(self, seconds: float) -> None:
         """Close the connection unless heartbeats are started before then."""
-        self._timer = self._loop.call_later(
-            seconds, self._transport.close, "no login within the time limit"
-        )
+        self._timer = self._loop.call_later(seconds, self._transport.close, "login timed out")
 
     def start_heartbeats(self, interval_s: int) -> None:
         """Replace the login timeout by heartbeats; an interval of 0 disables them."""

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 MAX_IN_FLIGHT = 128
 """Requests of one connection in progress at once."""
 
-ResponseParts: TypeAlias = list[Part]
+Parts: TypeAlias = list[Part]
 
 
 class Dispatch(Protocol):
@@ -38,7 +38,7 @@ class Dispatch(Protocol):
 
     def __call__(
         self, connection: "KafkaConnection", frame: memoryview
-    ) -> ResponseParts | PendingResponse[ResponseParts] | None:
+    ) -> Parts | PendingResponse[Parts] | None:
         """Begin a request; None if it gets no response. ProtocolError ends the connection."""
         ...
 
@@ -60,7 +60,7 @@ class KafkaConnection:
         self._listener = listener
         self._dispatch = dispatch
         self._frame_limit = listener.frame_limit(trusted=False)
-        self._in_flight: deque[PendingResponse[ResponseParts] | ResponseParts] = deque()
+        self._in_flight: deque[PendingResponse[Parts] | Parts] = deque()
         self._trusted = False
         self._early = False
         """Whether the requests in flight may begin early."""
@@ -135,7 +135,7 @@ class KafkaConnection:
             return False
         return self.input.peek(self._frame_limit) is not None
 
-    def _begin_requests(self, out: ResponseParts) -> ResponseParts:
+    def _begin_requests(self, out: Parts) -> Parts:
         """Begin the requests that may begin; return the responses that can be sent at once."""
         received = self.input
         if self._in_flight:
@@ -209,7 +209,7 @@ class KafkaConnection:
     def _on_response_ready(self, _: object) -> None:
         self._work()
 
-    def _collect(self, out: ResponseParts) -> None:
+    def _collect(self, out: Parts) -> None:
         """Add every response that is ready, in the order of the requests."""
         in_flight = self._in_flight
         while in_flight:

@@ -10,7 +10,7 @@ from strom.metrics.instruments import SECONDS
 from strom.metrics.requests import ErrorReading, RequestReading, RequestStats
 from strom.model.errors import DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka import handlers
-from strom.server.kafka.connection import KafkaConnection, ResponseParts
+from strom.server.kafka.connection import KafkaConnection, Parts
 from strom.server.kafka.context import Context, Services
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
 from strom.server.kafka.listener import KafkaListener
@@ -56,7 +56,7 @@ class Dispatcher:
 
     def __call__(
         self, connection: KafkaConnection, frame: memoryview
-    ) -> ResponseParts | PendingResponse[ResponseParts] | None:
+    ) -> Parts | PendingResponse[Parts] | None:
         """Begin one request; ProtocolError closes the connection."""
         began = perf_counter()
         assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
@@ -102,7 +102,7 @@ class Dispatcher:
 
     def _respond(
         self, outcome: Outcome, header: RequestHeader, stats: RequestStats, began: float
-    ) -> ResponseParts | PendingResponse[ResponseParts] | None:
+    ) -> Parts | PendingResponse[Parts] | None:
         if isinstance(outcome, Response):
             return _encode(outcome, header, stats, began)
         if outcome is None:
@@ -116,7 +116,7 @@ class Dispatcher:
                 result, lambda found: _encode(response(found), header, stats, began)
             )
 
-        def encode(response: Response) -> ResponseParts:
+        def encode(response: Response) -> Parts:
             return _encode(response, header, stats, began)
 
         if isinstance(outcome, asyncio.Future):
@@ -154,9 +154,7 @@ class Dispatcher:
             log.error("A request failed", exc_info=error)
 
 
-def _encode(
-    response: Response, header: RequestHeader, stats: RequestStats, began: float
-) -> ResponseParts:
+def _encode(response: Response, header: RequestHeader, stats: RequestStats, began: float) -> Parts:
     """Encode a response, and count its request, which ends here."""
     version = header.api_version
     try:

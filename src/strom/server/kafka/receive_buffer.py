@@ -56,9 +56,7 @@ class ReceiveBuffer:
             length = self._view[self._start : self._start + LENGTH_BYTES]
             size = int.from_bytes(length, "big", signed=True)
             if size <= 0 or size > limit:
-                raise ProtocolError(
-                    f"request size {size} is not between 1 and the limit of {limit} bytes"
-                )
+                raise ProtocolError(f"request size {size} is not in 1..{limit} bytes")
             self.frame_size = size
         if available < LENGTH_BYTES + self.frame_size:
             return None

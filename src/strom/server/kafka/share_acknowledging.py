@@ -133,8 +133,5 @@ class Acknowledgements:
             or min(verdicts) < AcknowledgeType.GAP
             or max(verdicts) > last_kind
         ):
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST,
-                f"Invalid acknowledgement batch from offset {batch.first_offset} to {batch.last_offset}.",
-            )
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The acknowledgement batch is invalid.")
         return Acknowledgement(batch.first_offset, batch.last_offset, verdicts)

@@ -43,7 +43,7 @@ OK, CREATED, NO_CONTENT = HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTE
 _KIND_OF_LETTER = {"q": QUEUE, "e": EXCHANGE}
 
 
-StatusAndBody: TypeAlias = tuple[HTTPStatus, Any]
+Reply: TypeAlias = tuple[HTTPStatus, Any]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ManagementCalls:
         self._declarations = declarations
         self._settings = settings
 
-    async def handle(self, request: ManagementRequest) -> StatusAndBody:
+    async def handle(self, request: ManagementRequest) -> Reply:
         """Return the status and the JSON value; HttpError, AmqpError or QueueError if it fails."""
         match request.method, request.path:
             case "GET", ("api", "overview"):
@@ -112,7 +112,7 @@ class ManagementCalls:
             },
         }
 
-    async def _vhosts(self, request: ManagementRequest, path: tuple[str, ...]) -> StatusAndBody:
+    async def _vhosts(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", ():
                 return OK, [{"name": name} for name in sorted(self._queues.vhosts)]
@@ -126,7 +126,7 @@ class ManagementCalls:
 
     # --- exchanges -----------------------------------------------------------------------------
 
-    async def _exchanges(self, request: ManagementRequest, path: tuple[str, ...]) -> StatusAndBody:
+    async def _exchanges(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -177,9 +177,7 @@ class ManagementCalls:
 
     # --- queues --------------------------------------------------------------------------------
 
-    async def _queue_calls(
-        self, request: ManagementRequest, path: tuple[str, ...]
-    ) -> StatusAndBody:
+    async def _queue_calls(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -243,7 +241,7 @@ class ManagementCalls:
 
     # --- bindings ------------------------------------------------------------------------------
 
-    async def _bindings(self, request: ManagementRequest, path: tuple[str, ...]) -> StatusAndBody:
+    async def _bindings(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -280,9 +278,7 @@ class ManagementCalls:
 
     # --- definitions ---------------------------------------------------------------------------
 
-    async def _definitions(
-        self, request: ManagementRequest, path: tuple[str, ...]
-    ) -> StatusAndBody:
+    async def _definitions(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", () | (_,):
                 return OK, self._export(self._vhosts_of(path))

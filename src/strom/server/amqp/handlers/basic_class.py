@@ -68,7 +68,7 @@ def get(channel: Channel, method: methods.Get) -> Work:
     got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
     if got is None and queue.is_paused:
         return _get_after_pause(channel, method, queue)
-    _respond_to_get(channel, method, queue, got)
+    _send_got(channel, method, queue, got)
     return None
 
 
@@ -80,12 +80,10 @@ async def _get_after_pause(channel: Channel, method: methods.Get, queue: Queue) 
         if channel.left:
             return
         got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
-    _respond_to_get(channel, method, queue, got)
+    _send_got(channel, method, queue, got)
 
 
-def _respond_to_get(
-    channel: Channel, method: methods.Get, queue: Queue, got: GetResult | None
-) -> None:
+def _send_got(channel: Channel, method: methods.Get, queue: Queue, got: GetResult | None) -> None:
     if got is None:
         channel.send(methods.GetEmpty())
     else:
