@@ -122,11 +122,21 @@ SWEPT: tuple[str, ...] = (
     "model/share_settings.py",
     "model/topic_settings.py",
     "model/topics.py",
-    "server/kafka/handlers",
     "storage",
     "testing/history",
     "testing/memory_files.py",
     "wire",
+    "queues",
+    "broker/queues",
+    "broker/partition.py",
+    "coordination/groups/group.py",
+    "metrics",
+    "model/patterns.py",
+    "model/retries.py",
+    "model/settings.py",
+    "model/tables.py",
+    "model/errors.py",
+    "server",
 )
 """Folders and modules of `src/strom/` that keep to the glossary."""
 

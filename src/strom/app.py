@@ -27,7 +27,7 @@ from strom.server.amqp.listener import AmqpListener
 from strom.server.event_loop import loop_factory
 from strom.server.kafka.context import Endpoint, Services
 from strom.server.kafka.dispatch import Dispatcher
-from strom.server.kafka.listener import Listener
+from strom.server.kafka.listener import KafkaListener
 from strom.server.management.app import make_server
 from strom.server.metrics_port import make_metrics_server
 from strom.server.node_metrics import NodeParts, make_node_metrics
@@ -91,7 +91,7 @@ class Node:
         self._groups: Groups | None = None
         self._shares: ShareGroups | None = None
         self._transactions: Transactions | None = None
-        self._listener: Listener | None = None
+        self._listener: KafkaListener | None = None
         self._housekeeping: Housekeeping | None = None
         self._queues: QueueBroker | None = None
         self._amqp: AmqpListener | None = None
@@ -127,7 +127,7 @@ class Node:
             transactions.load()
         await groups.complete_topic()
         self._housekeeping = Housekeeping(broker)
-        self._listener = listener = Listener(settings, dispatcher, self._slots)
+        self._listener = listener = KafkaListener(settings, dispatcher, self._slots)
         await listener.start(lambda port: self._serve(dispatcher, listener, port))
         if settings.amqp_port:
             await self._start_queues(broker)
@@ -239,7 +239,7 @@ class Node:
         if self._listener is not None:
             await self._listener.stop()
 
-    def _serve(self, dispatcher: Dispatcher, listener: Listener, port: int) -> None:
+    def _serve(self, dispatcher: Dispatcher, listener: KafkaListener, port: int) -> None:
         assert self._broker is not None  # noqa: S101 - see start()
         assert self._groups is not None and self._transactions is not None  # noqa: S101, PT018
         assert self._shares is not None  # noqa: S101

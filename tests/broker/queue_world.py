@@ -83,7 +83,7 @@ class QueueWorld:
         confirmation = Confirmation()
         message = self.message(body, key, exchange, headers)
         self.hub.publish(self.vhost, message, confirmation)
-        confirmation.settle(safe=True)
+        confirmation.settle(durable=True)
         return confirmation
 
     def produce(

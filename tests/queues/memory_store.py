@@ -28,20 +28,20 @@ class MemoryStore:
             raise MessageUnavailable
         return self.messages.get(position)
 
-    def leaving(self, position):
+    def mark_leaving(self, position):
         pass
 
-    def gone(self, position):
+    def remove(self, position):
         del self.messages[position]
 
-    def gone_range(self, span):
+    def remove_range(self, span):
         for position in range(*span):
             self.messages.pop(position, None)
 
-    def delivered(self, position):
+    def mark_delivered(self, position):
         self.delivered_before = max(self.delivered_before, position + 1)
 
-    def returned(self, position, count):
+    def mark_returned(self, position, count):
         pass
 
 

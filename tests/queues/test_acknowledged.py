@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strom.queues.acknowledged import Acknowledged
-from strom.queues.progress_records import ALL, CHANGE, Progress, encode_all, encode_change
+from strom.queues.progress_records import ALL, CHANGE, QueueProgress, encode_change, encode_snapshot
 
 RANGES = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 6)).map(lambda pair: (pair[0], sum(pair)))
@@ -57,12 +57,12 @@ def test_what_lies_beyond_a_cut_is_forgotten(ranges, cut):
 
 @given(RANGES, st.integers(0, 50), st.dictionaries(st.integers(0, 50), st.integers(1, 9)))
 def test_a_record_of_everything_says_the_same_as_all_before_it(ranges, delivered, returned):
-    step_by_step, at_once = Progress(), Progress()
+    step_by_step, at_once = QueueProgress(), QueueProgress()
     for span in ranges:
         step_by_step.replay(CHANGE, encode_change([span], 0))
     step_by_step.replay(CHANGE, encode_change([], delivered, returned.items()))
     at_once.replay(CHANGE, encode_change([(0, 60)], 0))
-    value = encode_all(
+    value = encode_snapshot(
         step_by_step.acknowledged, 60, step_by_step.delivered, step_by_step.returned.items()
     )
     at_once.replay(ALL, value)
@@ -73,8 +73,8 @@ def test_a_record_of_everything_says_the_same_as_all_before_it(ranges, delivered
 
 
 def test_positions_that_a_power_cut_took_are_not_gone_for_those_who_get_them_next():
-    progress = Progress()
+    progress = QueueProgress()
     progress.replay(CHANGE, encode_change([(0, 5), (8, 12)], 12, [(9, 2)]))
-    assert progress.fit(start=0, end=7)
+    assert progress.reconcile(start=0, end=7)
     assert list(progress.acknowledged.live_before(20)) == list(range(5, 20))
     assert (progress.delivered, progress.returned) == (7, {})

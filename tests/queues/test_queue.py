@@ -4,7 +4,7 @@ import pytest
 
 from strom.queues.consumers import Consumer
 from strom.queues.errors import QueueError
-from strom.queues.queue import EXPIRED_AT_ONCE, RETRY_MS
+from strom.queues.queue import EXPIRY_SLICE, RETRY_MS
 from tests.queues.memory_store import CollectingOutlet, make_message, make_queue
 
 
@@ -211,7 +211,7 @@ def test_a_time_to_live_counts_on_after_waiting_and_a_delivery():
 
 def test_many_expired_messages_are_dropped_in_slices_and_nobody_gets_one():
     queue = make_queue(message_ttl=100)
-    count = 3 * EXPIRED_AT_ONCE + 1
+    count = 3 * EXPIRY_SLICE + 1
     for number in range(count):
         queue.publish(make_message(str(number).encode(), 0), 0)
     queue.publish(make_message(b"live", 60), 60)
@@ -227,7 +227,7 @@ def test_many_expired_messages_are_dropped_in_slices_and_nobody_gets_one():
         assert queue.get(100, no_ack=True) is None
         assert len(queue._host.given_up) == dropped[-1]  # only the slice of each turn
         queue.woken(100)
-    assert dropped == [EXPIRED_AT_ONCE * slices for slices in (1, 2, 3)]
+    assert dropped == [EXPIRY_SLICE * slices for slices in (1, 2, 3)]
     expired = [str(number).encode() for number in range(count)]
     assert queue._host.given_up == [(body, "expired") for body in expired]
     assert [body for _, _, body, _ in consumer.outlet.got] == [b"live", *[b"new"] * 3]

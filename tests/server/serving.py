@@ -10,8 +10,8 @@ import pytest
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import ProtocolError
 from strom.server.event_loop import loop_factory
-from strom.server.kafka.connection import Answer, Connection
-from strom.server.kafka.listener import Listener
+from strom.server.kafka.connection import KafkaConnection, Parts
+from strom.server.kafka.listener import KafkaListener
 from strom.server.kafka.pending_response import PendingResponse
 
 LOOPS = [
@@ -39,8 +39,8 @@ class Commands:
         return bytes(frame[:4]) == b"wait"
 
     def __call__(
-        self, connection: Connection, frame: memoryview
-    ) -> Answer | PendingResponse[Answer] | None:
+        self, connection: KafkaConnection, frame: memoryview
+    ) -> Parts | PendingResponse[Parts] | None:
         self.largest = max(self.largest, len(frame))
         word, _, rest = bytes(frame[:64]).partition(b" ")
         self.begun.append(word)
@@ -65,7 +65,7 @@ class Commands:
         return [framed(bytes(frame[:64]))]
 
 
-def _unwritable(_: object) -> Answer:
+def _unwritable(_: object) -> Parts:
     raise ZeroDivisionError("a mistake in an encoder")
 
 
@@ -112,7 +112,7 @@ class Client:
 class Serving:
     """A running listener."""
 
-    def __init__(self, listener: Listener, commands: Commands) -> None:
+    def __init__(self, listener: KafkaListener, commands: Commands) -> None:
         self.listener = listener
         self.commands = commands
         self.clients: list[Client] = []
@@ -130,7 +130,7 @@ class Serving:
         return client
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> KafkaConnection:
         """The only connection."""
         (found,) = self.listener.connections
         return found
@@ -140,7 +140,7 @@ class Serving:
 async def serving(**settings: int) -> AsyncIterator[Serving]:
     """A listener on a free port; nothing is left of it afterwards."""
     commands = Commands()
-    listener = Listener(BrokerSettings(port=0, **settings), commands)  # type: ignore[arg-type]
+    listener = KafkaListener(BrokerSettings(port=0, **settings), commands)  # type: ignore[arg-type]
     await listener.start(lambda _: None)
     running = Serving(listener, commands)
     try:

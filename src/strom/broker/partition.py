@@ -37,7 +37,7 @@ class Partition:
         self.bytes_out = 0
         """Bytes that fetches have sent since the broker started, for metrics."""
         self._first_offset = log.end_offset
-        """The first that was given to a record since the broker started."""
+        """The first offset that was assigned since the broker started."""
         self._commit = commit
         self._check_schemas = check_schemas
         self._waiting_for_disk: deque[tuple[int, OnDurable]] = deque()
@@ -151,7 +151,7 @@ class Partition:
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def reading(self) -> PartitionReading:
-        """For metrics: what was counted here, and how large the log is."""
+        """For metrics: the partition's counters, and the size of its log."""
         log = self.log
         return PartitionReading(
             *log.partition,

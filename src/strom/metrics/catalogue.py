@@ -1,4 +1,4 @@
-"""Every metric that a process of strom may expose: what the reference lists and the dashboard may use."""
+"""Every metric that a process of strom may expose, for the reference and the checks of dashboards."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ def all_metrics() -> Iterator[tuple[MetricTable, MetricDefinition]]:
 
 
 def series_names(metric: MetricDefinition) -> tuple[str, ...]:
-    """The names that queries can use for a metric."""
+    """The names of a metric's series, as queries use them."""
     if metric.kind == "histogram":
         return tuple(f"{metric.name}_{suffix}" for suffix in ("bucket", "sum", "count"))
     return (metric.exposed_name,)

@@ -74,7 +74,7 @@ class TaskReading(NamedTuple):
 
 
 class TaskStats:
-    """What a task's thread counts."""
+    """The counters of a task, written by its thread."""
 
     __slots__ = (
         "batch_seconds",
@@ -96,7 +96,7 @@ class TaskStats:
         self.retries = 0
         self.failures = 0
         self.lag = float("nan")
-        """Of a sink; a source has none."""
+        """Only a sink has one."""
 
     def batch(self, seconds: float) -> None:
         """Count one poll that found records, or one put."""

@@ -1,8 +1,8 @@
 """A process's metrics as text: Prometheus' format 0.0.4 or OpenMetrics, as the scraper accepts.
 
-A scrape of 10,000 topics is some 100 ms of work. It is done in slices, and the event loop serves clients
-in between. A thread would be worse: each time the loop waits for I/O it would lose the interpreter's
-lock to that thread, for 5 ms.
+A scrape of 10,000 topics takes some 100 ms. It is done in slices, and the event loop serves clients in
+between. A thread would be worse: whenever the loop waits for I/O, it would lose the GIL to that thread
+for 5 ms (the switch interval).
 """
 
 import asyncio
@@ -36,9 +36,9 @@ from strom.metrics.tables import (
 
 MAX_LABEL_VALUES = 1000
 STEPS_PER_SLICE = 200
-"""Steps of collectors between two turns of the event loop: about half a millisecond."""
+"""Steps of collectors per turn of the event loop: about half a millisecond."""
 SAMPLES_PER_SLICE = 100
-"""Lines of output between two turns of the event loop: about as long."""
+"""Lines of output per turn of the event loop: about half a millisecond, too."""
 
 Rendered: TypeAlias = tuple[bytes, str]
 """A body and its content type."""
@@ -59,8 +59,8 @@ class MetricsRegistry:
         self._scraping = asyncio.Lock()
 
     async def scrape(self, accept: str = "") -> Rendered:
-        """The metrics, for an `Accept` header; the event loop does other work meanwhile."""
-        async with self._scraping:  # several scrapers at once cost the loop no more than one
+        """Render the metrics for an `Accept` header, while the event loop does other work."""
+        async with self._scraping:  # concurrent scrapes cost the loop no more than one
             work = self.slices(accept)
             while True:
                 try:
@@ -71,7 +71,7 @@ class MetricsRegistry:
                 await asyncio.sleep(0)
 
     def render(self, accept: str = "") -> Rendered:
-        """The same without an event loop; not while a `scrape` is in flight."""
+        """Render the metrics without an event loop; not while a `scrape` is in flight."""
         work = self.slices(accept)
         while True:
             try:
@@ -81,7 +81,7 @@ class MetricsRegistry:
                 return rendered
 
     def slices(self, accept: str = "") -> Generator[None, None, Rendered]:
-        """The work of a scrape in small pieces; the last one returns its result."""
+        """The work of a scrape in small steps; the generator returns the result."""
         snapshot = MetricsSnapshot()
         for collector in self._collectors:
             snapshot.declare(*collector.tables)
@@ -111,7 +111,7 @@ class MetricsRegistry:
 
 
 class _Family:
-    """What the encoders of prometheus-client take: something that collects."""
+    """The registry interface that the encoders of prometheus-client expect."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""Keeps the number of series bounded: the largest rows by name, all others as one row `_other`."""
+"""Bounds the number of series: the largest rows by name, all others in one row `_other`."""
 
 from collections.abc import Generator, Sequence
 from heapq import nlargest
@@ -11,11 +11,11 @@ _ROWS_AT_ONCE = 1000
 
 
 class LabelCap:
-    """Chooses which rows of one table get series of their own.
+    """Chooses which rows of one table get their own series.
 
-    In a table of gauges the largest are chosen at each scrape. Where there are counters, a row that was
-    chosen stays chosen as long as it exists, and `_other` never decreases: `rate()` would take that for a
-    restart, and count everything again.
+    In a table of gauges the largest rows are chosen at each scrape. With counters, a chosen row stays
+    chosen as long as it exists, and `_other` never decreases: `rate()` would take that for a reset and
+    count everything again.
     """
 
     def __init__(self, table: MetricTable, limit: int) -> None:
@@ -27,12 +27,12 @@ class LabelCap:
         self._other_labels = (OTHER,) * len(table.labels)
         self._named: set[tuple[str, ...]] = set()
         self._others: dict[tuple[str, ...], Sequence[float]] = {}
-        """What `_other` was made of at the last scrape, where there are counters."""
+        """The rows in `_other` at the last scrape, if the table has counters."""
         self._retired = [0.0] * self._width
-        """What rows that are no longer part of `_other` had counted in it."""
+        """The counts in `_other` of rows that are no longer part of it."""
 
     def apply(self, rows: list[MetricRow]) -> Generator[None, None, list[MetricRow]]:
-        """The rows to expose; yields between pieces of work."""
+        """Return the rows to expose; yields between steps."""
         named, others = yield from self._split(rows)
         if not others and not self._others and not any(self._retired):
             return named
@@ -51,8 +51,8 @@ class LabelCap:
     def _split(
         self, rows: list[MetricRow]
     ) -> Generator[None, None, tuple[list[MetricRow], list[MetricRow]]]:
-        """Those that get series of their own, and the others."""
-        # A topic may really be called `_other`. It must not become a second series of that name.
+        """The rows that get their own series, and the others."""
+        # A topic may be named `_other`: it must not become a second series of that name.
         named = [row for row in rows if row[0] != self._other_labels]
         if len(named) > self._limit:
             yield
@@ -75,7 +75,7 @@ class LabelCap:
                 sums[at] += value
             before = self._others.pop(labels, None)
             if before is not None and any(values[at] < before[at] for at in self._counters):
-                self._retire(before)  # it was deleted and created again
+                self._retire(before)  # it was deleted and recreated
 
     def _retire(self, values: Sequence[float]) -> None:
         for at in self._counters:

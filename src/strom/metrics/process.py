@@ -1,4 +1,4 @@
-"""What every process of strom exposes: its version, and what prometheus-client reads of the process."""
+"""The metrics of every process of strom: its version, and prometheus-client's process metrics."""
 
 import platform
 import time
@@ -29,16 +29,15 @@ class BuildCollector:
         self._started = time.time()
 
     def collect(self, into: MetricsSnapshot) -> Iterator[None]:
-        """Add both."""
         into.add(BUILD, self._labels, (1,))
         into.add(START, (), (self._started,))
         yield
 
 
 def process_metrics() -> CollectorRegistry:
-    """CPU, memory, file descriptors and garbage collection, as every Python program names them.
+    """CPU, memory, file descriptors and garbage collection, with prometheus-client's standard names.
 
-    CPU, memory and descriptors are read from /proc, so on Linux only.
+    CPU, memory and descriptors are read from /proc, so that only Linux has them.
     """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)

@@ -64,7 +64,7 @@ CONNECTION_LIMIT = MetricTable(
 
 
 class RequestStats:
-    """What is counted of the requests of one api key, by the event loop."""
+    """The counters of the requests of one api key, written by the event loop."""
 
     __slots__ = ("bytes_in", "bytes_out", "count_errors", "errors", "seconds")
 
@@ -72,9 +72,9 @@ class RequestStats:
         self.bytes_in = 0
         self.bytes_out = 0
         self.errors: dict[int, int] = {}
-        """By error code."""
+        """Error counts by code."""
         self.count_errors: Callable[[Any, dict[int, int]], None] | None = None
-        """Adds the error codes of a response to `errors`; set with the first response."""
+        """Adds the error codes of a response to `errors`; set at the first response."""
         self.seconds = HistogramCounts(SECONDS)
 
 

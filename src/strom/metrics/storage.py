@@ -97,7 +97,7 @@ TABLES = (TOPICS, PARTITIONS, LOGS, FLUSHES, CLEANING, DIRECTORY)
 
 
 class PartitionReading(NamedTuple):
-    """What one partition has counted since the broker started, and how large it is."""
+    """The counters of one partition since the broker started, and its size."""
 
     topic: str
     partition: int
@@ -129,7 +129,7 @@ class CleaningReading(NamedTuple):
 
 
 class DirectoryReading(NamedTuple):
-    """The row of DIRECTORY; NaN where the file system says nothing."""
+    """The row of DIRECTORY; NaN for what the file system does not report."""
 
     is_offline: bool
     refuses_writes: bool
@@ -138,7 +138,7 @@ class DirectoryReading(NamedTuple):
 
 
 class LogCollector:
-    """Topics and partitions, read together: what topics have is the sum over their partitions."""
+    """Topics and partitions, read together: a topic's values are the sums over its partitions."""
 
     tables: tuple[MetricTable, ...] = (TOPICS, PARTITIONS, LOGS)
 
@@ -146,7 +146,7 @@ class LogCollector:
         self._partitions = partitions
 
     def collect(self, into: MetricsSnapshot) -> Iterator[None]:
-        """Read every partition once; those of a topic come one after the other."""
+        """Read every partition once; those of a topic must be adjacent."""
         count = offline = 0
         for topic, partitions in groupby(self._partitions(), key=lambda one: one.topic):
             sums = [0, 0, 0, 0, 0]

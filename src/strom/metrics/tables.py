@@ -16,33 +16,31 @@ MetricValue: TypeAlias = float | HistogramValue
 
 @dataclass(frozen=True)
 class MetricDefinition:
-    """One metric."""
-
     name: str
-    """Without the suffix that its kind adds."""
+    """Without the suffix of its type, such as `_total`."""
     kind: Kind
     doc: str
     jmx: str = ""
-    """Kafka's or Connect's name of the same, where people know one."""
+    """The JMX name of Kafka's or Connect's equivalent, if there is one."""
 
     @property
     def exposed_name(self) -> str:
-        """As queries name it; a histogram's samples have suffixes behind it."""
+        """The name in queries; the samples of a histogram append further suffixes."""
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
 def counter(name: str, doc: str, jmx: str = "") -> MetricDefinition:
-    """A number that only grows; `_total` is added to its name."""
+    """A number that only increases; `_total` is appended to its name."""
     return MetricDefinition(name, "counter", doc, jmx)
 
 
 def gauge(name: str, doc: str, jmx: str = "") -> MetricDefinition:
-    """A number that goes up and down."""
+    """A number that increases and decreases."""
     return MetricDefinition(name, "gauge", doc, jmx)
 
 
 def histogram(name: str, doc: str, jmx: str = "") -> MetricDefinition:
-    """How values are distributed; `_bucket`, `_sum` and `_count` are added to its name."""
+    """A distribution of values; `_bucket`, `_sum` and `_count` are appended to its name."""
     return MetricDefinition(name, "histogram", doc, jmx)
 
 
@@ -53,23 +51,23 @@ class MetricTable:
     labels: tuple[str, ...]
     metrics: tuple[MetricDefinition, ...]
     ranked_by: int | None = None
-    """Where users choose the labels' values: the metric by which the largest rows get their own series.
+    """If users choose the labels' values: the metric by which the largest rows get their own series.
 
-    None where the values are a small fixed set.
+    None if the values are a small fixed set.
     """
 
     @property
     def has_counters(self) -> bool:
-        """Whether rows must not move between series: a counter that falls is read as a restart."""
+        """Whether rows must not move between series: Prometheus takes a falling counter for a reset."""
         return any(metric.kind == "counter" for metric in self.metrics)
 
 
 MetricRow: TypeAlias = tuple[tuple[str, ...], Sequence[MetricValue]]
-"""One row of a table: its labels' values, and its metrics'.
+"""One row of a table: the values of its labels, and of its metrics.
 
-A plain tuple on purpose: Python's garbage collector stops tracking tuples of numbers and strings, but no
-instances of other classes. Tens of thousands of these would have it go through all objects of the
-process, which stops a broker with 10,000 topics for 0.2 s.
+A plain tuple on purpose: Python's garbage collector untracks tuples of numbers and strings, but not
+instances of other classes. Tens of thousands of those would trigger full collections, which stop a
+broker with 10,000 topics for 0.2 s.
 """
 
 
@@ -80,7 +78,7 @@ class MetricsSnapshot:
         self.rows: dict[MetricTable, list[MetricRow]] = {}
 
     def declare(self, *tables: MetricTable) -> None:
-        """Have tables described in the output even if they get no rows."""
+        """Describe tables in the output even if they get no rows."""
         for table in tables:
             self.rows.setdefault(table, [])
 
@@ -92,21 +90,21 @@ class MetricsSnapshot:
 
 
 class MetricsCollector(Protocol):
-    """Reads what one subsystem has counted."""
+    """Reads the counters of one subsystem."""
 
     tables: tuple[MetricTable, ...]
-    """All that it may add rows to."""
+    """All tables that it may add rows to."""
 
     def collect(self, into: MetricsSnapshot) -> Iterator[None]:
-        """Add rows, and yield after each small piece of work: there other work may come between.
+        """Add rows, and yield after each small piece of work, where the event loop may do other work.
 
-        So it must not iterate over anything that others change, but over a copy.
+        So it must iterate over copies of collections that may change meanwhile.
         """
         ...
 
 
 Reading: TypeAlias = tuple[object, ...]
-"""A row as its owner gives it: the labels' values, then the metrics', in the order of the table."""
+"""A row as its owner provides it: the values of the labels, then of the metrics, in table order."""
 
 
 class TableCollector:
@@ -115,12 +113,11 @@ class TableCollector:
     def __init__(
         self, readers: Mapping[MetricTable, Callable[[], Iterable[Reading | None]]]
     ) -> None:
-        """A reader that has much to add up for a row yields None in between."""
+        """A reader with much work for one row yields None in between."""
         self.tables = tuple(readers)
         self._readers = readers
 
     def collect(self, into: MetricsSnapshot) -> Iterator[None]:
-        """Read them all."""
         for table, read in self._readers.items():
             width = len(table.labels)
             for reading in read():

@@ -1,7 +1,7 @@
-"""Users' regular expressions, by RE2: matching takes time in proportion to the text.
+"""Users' regular expressions, by RE2: matching takes time linear in the length of the text.
 
-An engine that backtracks, such as Python's or Java's, can be kept busy for years by a short pattern.
-The price is that RE2 has no look-around and no backreferences.
+A backtracking engine, such as Python's or Java's, takes exponential time for some short patterns. The
+price is that RE2 has no look-around and no backreferences.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,26 +10,26 @@ from typing import Final, Protocol
 import re2
 
 MAX_MEMORY_BYTES: Final = 256 * 1024
-"""For one compiled pattern and the states met while matching: about 10,000 instructions.
+"""The memory of one compiled pattern with its cached states: about 10,000 instructions.
 
-The module re2 keeps the 128 patterns that were used last, so they take 32 MB at most.
+The module re2 caches the 128 patterns used last, so that they take 32 MB at most.
 """
 
 
 class PatternMatch(Protocol):
-    """What `re.Match` is for `re`, as far as it is used here."""
+    """The part of `re.Match` that is used here."""
 
     def group(self, number: int, /) -> str | None:
-        """What a group captured; 0 is the whole match."""
+        """The text that a group captured; 0 is the whole match."""
 
 
 class UserPattern(Protocol):
-    """What `re.Pattern` is for `re`, as far as it is used here."""
+    """The part of `re.Pattern` that is used here."""
 
     groups: int
     groupindex: Mapping[str, int]
     programsize: int
-    """Instructions: matching takes at most so many steps for each byte of the text."""
+    """The number of instructions, which bounds the steps for each byte of the text."""
 
     def fullmatch(self, text: str, /) -> PatternMatch | None:
         """The match of the whole text."""
@@ -39,7 +39,7 @@ class UserPattern(Protocol):
 
 
 def compile_pattern(text: str) -> UserPattern:
-    """The compiled pattern; ValueError says why there is none, in RE2's words."""
+    """Compile a pattern; ValueError with RE2's text if it is invalid."""
     options = re2.Options()
     options.max_mem = MAX_MEMORY_BYTES
     options.log_errors = False

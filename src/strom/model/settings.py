@@ -45,16 +45,16 @@ class Kind(Enum):
     DOUBLE = 6
     LIST = 7
     PASSWORD = 9
-    # strom's own: of settings that no Kafka client asks for.
+    # strom's own types, of settings that Kafka clients do not see.
     DURATION = 100
     """Seconds, written as `10 seconds`."""
     TABLE = 101
-    """Texts by name."""
+    """Strings by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """Everything there is to know about one setting."""
+    """The definition of one setting."""
 
     name: str
     kind: Kind
@@ -69,7 +69,7 @@ class Definition:
     """Whether it can be changed for a broker while it runs."""
 
     def parse(self, text: str) -> Any:
-        """Turn a client's text into the value, or raise INVALID_CONFIG with what is allowed."""
+        """Parse a client's text; raise INVALID_CONFIG with the allowed values."""
         try:
             value = _PARSERS[self.kind](text.strip())
         except ValueError:
@@ -81,7 +81,7 @@ class Definition:
         """Raise INVALID_CONFIG unless the value lies within the bounds."""
         limit = _LARGEST.get(self.kind)
         if limit is not None and not -limit - 1 <= value <= limit:
-            raise self._invalid(value, f"is no {self.kind.name.lower()}")
+            raise self._invalid(value, f"is not of type {self.kind.name.lower()}")
         if self.minimum is not None and value < self.minimum:
             raise self._invalid(value, f"must be at least {self.minimum}")
         if self.maximum is not None and value > self.maximum:
@@ -94,16 +94,16 @@ class Definition:
 
     @property
     def is_secret(self) -> bool:
-        """Whether its value is never shown."""
+        """Whether its value must never be shown."""
         return self.kind is Kind.PASSWORD
 
     def render(self, value: Any) -> str:
-        """The value as people and clients see it; a secret stays hidden."""
+        """The value as text for users and clients; a secret is masked."""
         return HIDDEN if self.is_secret else self._text(value)
 
     @property
     def documented_default(self) -> str:
-        """The default as text: it is in the documentation, so that of a password is no secret."""
+        """The default as text; that of a password is documented, so it is not masked."""
         return self._text(self.default)
 
     def _text(self, value: Any) -> str:
@@ -128,7 +128,7 @@ class Definition:
 
 
 def parse_duration(text: str) -> int:
-    """Microseconds of a text like `5 minutes`; UserError if it is none."""
+    """Parse a text like `5 minutes` to microseconds; UserError if it is not a duration."""
     found = _DURATION.fullmatch(text)
     unit = _UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or int(found[1]) == 0:
@@ -178,41 +178,40 @@ def setting(name: str, kind: Kind, default: Any, doc: str, **more: Any) -> Any:
     """Declare a dataclass field together with its definition."""
     definition = Definition(name=name, kind=kind, default=default, doc=doc, **more)
     metadata = {"definition": definition}
-    if kind is Kind.TABLE:  # which may hold secrets by names that are not known here
+    if kind is Kind.TABLE:  # it may hold secrets by names that are unknown here
         return dataclasses.field(default_factory=dict, metadata=metadata, repr=False)
     return dataclasses.field(default=default, metadata=metadata, repr=not definition.is_secret)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Base of the settings dataclasses: reading and changing them by their Kafka names."""
+    """Base class of settings dataclasses, with access by Kafka's names."""
 
     @classmethod
     def definitions(cls) -> Mapping[str, Definition]:
-        """Every setting of this class, by its name."""
+        """The definitions of this class, by name."""
         return {name: definition for name, (_, definition) in declared(cls).items()}
 
     @classmethod
     def definition(cls, name: str) -> Definition:
-        """One definition; INVALID_CONFIG if there is none of that name."""
+        """The definition of that name; INVALID_CONFIG if there is none."""
         try:
             return declared(cls)[name][1]
         except KeyError:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown configuration {name}.") from None
 
     def override(self, texts: Mapping[str, str]) -> Self:
-        """A copy with the given settings parsed from text; INVALID_CONFIG if one is wrong."""
+        """A copy with the given settings parsed from text; INVALID_CONFIG if one is invalid."""
         values = {name: self.definition(name).parse(text) for name, text in texts.items()}
         fields = declared(type(self))
         return dataclasses.replace(self, **{fields[name][0]: values[name] for name in values})
 
     def value(self, name: str) -> Any:
-        """The value of the setting with that name."""
         self.definition(name)
         return getattr(self, declared(type(self))[name][0])
 
     def items(self) -> Iterator[tuple[Definition, Any]]:
-        """Every definition with the value it has here."""
+        """Every definition with its value."""
         for name, definition in self.definitions().items():
             yield definition, self.value(name)
 

@@ -1,4 +1,4 @@
-"""Values of AMQP field tables, which the wire reads and writes and queues interpret."""
+"""Values of AMQP field tables, which `wire` encodes and queues interpret."""
 
 from typing import Any, TypeAlias
 
@@ -7,7 +7,7 @@ Table: TypeAlias = dict[str, Any]
 
 
 class Timestamp(int):
-    """Seconds since 1970, as a table has them; any 64 bits, so not every one is a date."""
+    """Seconds since 1970 as in a field table: any 64 bits, so that not every value is a date."""
 
     def __repr__(self) -> str:
         return f"Timestamp({int(self)})"

@@ -1,7 +1,7 @@
-"""Which messages of a queue are gone: all before a floor, and ranges beyond it.
+"""Which messages of a queue are removed: all before a floor, and ranges beyond it.
 
-Messages mostly go in the order in which they came, so that there are few ranges: about as many as
-messages that are out with consumers.
+Messages are mostly removed in the order in which they were published, so that there are few ranges:
+about as many as unacknowledged messages.
 """
 
 from bisect import bisect_left, bisect_right
@@ -13,25 +13,24 @@ Range: TypeAlias = tuple[int, int]
 
 
 class Acknowledged:
-    """Positions that are gone."""
+    """The positions of removed messages, of any cause."""
 
     def __init__(self, floor: int = 0, beyond: Iterable[Range] = ()) -> None:
         self.floor = floor
-        """Everything before it is gone."""
+        """All positions before it are removed."""
         self._starts: list[int] = []
         self._ends: list[int] = []
         for start, end in beyond:
             self.add_range(start, end)
 
     def add(self, position: int) -> None:
-        """One more is gone."""
         if position == self.floor and not self._starts:
             self.floor = position + 1
         else:
             self.add_range(position, position + 1)
 
     def add_range(self, start: int, end: int) -> None:
-        """All of a range is gone; parts of it may have been before."""
+        """Remove a range, parts of which may already be removed."""
         if start <= self.floor:
             self.floor = max(self.floor, end)
         elif start < end:
@@ -45,7 +44,7 @@ class Acknowledged:
         if self._starts and self._starts[0] <= self.floor:
             reached = bisect_right(self._starts, self.floor)
             self.floor = max(self.floor, self._ends[reached - 1])
-            del self._starts[:reached]  # at once: one by one would move the rest as often
+            del self._starts[:reached]  # in one go: one by one is quadratic
             del self._ends[:reached]
 
     def __contains__(self, position: int) -> bool:
@@ -59,7 +58,7 @@ class Acknowledged:
         return zip(self._starts, self._ends, strict=True)
 
     def live_before(self, end: int) -> Iterator[int]:
-        """The positions before `end` that are not gone."""
+        """The positions before `end` that are not removed."""
         for start, stop in self.live_ranges_before(end):
             yield from range(start, stop)
 
@@ -75,12 +74,12 @@ class Acknowledged:
             yield at, end
 
     def count_live_before(self, end: int) -> int:
-        """How many these are."""
+        """The number of positions before `end` that are not removed."""
         gone = sum(min(stop, end) - start for start, stop in self.beyond() if start < end)
         return max(0, end - self.floor - gone)
 
     def count_live(self, start: int, end: int) -> int:
-        """How many positions from `start` up to `end` are not gone."""
+        """The number of positions from `start` up to `end` that are not removed."""
         start = max(start, self.floor)
         if start >= end:
             return 0
@@ -92,13 +91,12 @@ class Acknowledged:
         return end - start - gone
 
     def copy(self) -> "Acknowledged":
-        """The same, which does not change with this one."""
         copied = Acknowledged(self.floor)
         copied._starts, copied._ends = self._starts.copy(), self._ends.copy()
         return copied
 
     def cut(self, end: int) -> None:
-        """Know nothing of positions from `end` on: they never were, and will be given again."""
+        """Forget positions from `end` on: they will be assigned to new messages."""
         kept = [(start, min(stop, end)) for start, stop in self.beyond() if start < end]
         self.floor = min(self.floor, end)
         self._starts = [start for start, _ in kept]

@@ -1,4 +1,4 @@
-"""The `x-` arguments of queues: which there are, what they may hold, and what they mean."""
+"""The `x-` arguments of queues: their names, valid values, and meaning."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MAX_MS = 2**32 - 1
 
 @dataclass(frozen=True)
 class QueueRules:
-    """How a queue behaves, read from its arguments."""
+    """The behaviour of a queue, parsed from its arguments."""
 
     message_ttl_ms: int | None = None
     expires_ms: int | None = None
@@ -27,26 +27,25 @@ class QueueRules:
     consumer_timeout_ms: int | None = None
     single_active_consumer: bool = False
     counts_deliveries: bool = False
-    """As quorum queues do: a returned message says in a header how often it was delivered."""
+    """As quorum queues do: a redelivered message carries the header `x-delivery-count`."""
 
     @property
     def is_limited(self) -> bool:
-        """Whether its length is."""
         return self.max_length is not None or self.max_length_bytes is not None
 
     @property
     def may_drop_returned(self) -> bool:
-        """Whether messages that come back may be dropped, or become dead letters."""
+        """Whether requeued messages may be dropped or dead-lettered."""
         return self.delivery_limit is not None or (self.is_limited and not self.rejects)
 
     @property
     def rejects(self) -> bool:
-        """Whether a full queue refuses the newest message instead of dropping the oldest."""
+        """Whether a full queue rejects the newest message instead of dropping the oldest."""
         return self.overflow != "drop-head"
 
 
 def read_rules(arguments: Arguments) -> QueueRules:
-    """The rules that arguments ask for; PRECONDITION_FAILED for what makes no sense."""
+    """Parse the arguments of a queue; raise PRECONDITION_FAILED for an invalid one."""
     found: dict[str, Any] = {}
     for name, value in arguments.items():
         known = _KNOWN.get(name)
@@ -60,7 +59,7 @@ def read_rules(arguments: Arguments) -> QueueRules:
     found["counts_deliveries"] = kind == "quorum"
     if "dead_letter_routing_key" in found and "dead_letter_exchange" not in found:
         raise precondition_failed(
-            "invalid arg 'x-dead-letter-routing-key': it needs an x-dead-letter-exchange"
+            "invalid arg 'x-dead-letter-routing-key': it requires x-dead-letter-exchange"
         )
     return QueueRules(**found)
 
@@ -84,7 +83,7 @@ def _boolean(value: object) -> str | None:
 
 def _one_of(*choices: str) -> Callable[[object], str | None]:
     def check(value: object) -> str | None:
-        return None if value in choices else f"{value!r} is none of {', '.join(choices)}"
+        return None if value in choices else f"{value!r} is not one of {', '.join(choices)}"
 
     return check
 
@@ -105,8 +104,8 @@ _KNOWN: dict[str, tuple[str, Callable[[object], str | None]]] = {
 }
 
 
-def same_arguments(one: Arguments, other: Arguments) -> str | None:
-    """The name of the first argument that differs, where a difference counts; None if none does."""
+def differing_argument(one: Arguments, other: Arguments) -> str | None:
+    """The name of the first known argument whose values differ; None if all are equal."""
     for name in _KNOWN:
         if one.get(name) != other.get(name):
             return name

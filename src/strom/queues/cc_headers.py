@@ -1,4 +1,7 @@
-"""Further routing keys that a message names in its headers: copies, and copies nobody is told of."""
+"""Sender-selected distribution: additional routing keys in the headers CC and BCC.
+
+BCC is removed before delivery, so that consumers do not see it.
+"""
 
 from strom.model.tables import Table
 from strom.queues.errors import precondition_failed
@@ -7,8 +10,8 @@ COPIES = "CC"
 BLIND_COPIES = "BCC"
 
 
-def further_keys(headers: Table) -> list[str]:
-    """All of them; PRECONDITION_FAILED if they are no list of texts."""
+def cc_routing_keys(headers: Table) -> list[str]:
+    """The keys of both headers; raise PRECONDITION_FAILED if one is not a list of strings."""
     keys = []
     for name in (COPIES, BLIND_COPIES):
         named = headers.get(name, [])

@@ -1,4 +1,4 @@
-"""The consumers of a queue: who may take a message now, and whose turn it is."""
+"""The consumers of a queue: which of them accept a message now, and which is next."""
 
 import heapq
 from collections.abc import Iterator
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class Outlet(Protocol):
-    """Where a consumer's messages go: a channel."""
+    """The channel that a consumer's messages are sent on."""
 
     takes: bool
-    """Whether it takes messages now: open, not paused, its limit not reached, its client reading."""
+    """Whether it accepts messages: open, flow active, prefetch not reached, its client reading."""
 
     def deliver(
         self, consumer: "Consumer", position: int, message: "Message", redelivered: bool
     ) -> None:
-        """Send a message. If the consumer acknowledges, the outlet remembers the position."""
+        """Send a message; unless the consumer is no_ack, remember its position until the ack."""
         ...
 
     def consumer_cancelled(self, consumer: "Consumer") -> None:
-        """The queue is gone."""
+        """The consumer's queue was deleted."""
         ...
 
 
 class Consumer:
-    """Someone who takes messages of one queue."""
+    """A subscription to one queue (basic.consume)."""
 
     __slots__ = (
         "arguments",
@@ -63,15 +63,15 @@ class Consumer:
         self.no_ack = no_ack
         self.exclusive = exclusive
         self.limit = limit
-        """How many messages it may have unacknowledged; 0 for any number."""
+        """Its prefetch count: the limit of unacknowledged messages; 0 for none."""
         self.arguments = arguments or {}
         priority = self.arguments.get("x-priority", 0)
         self.priority = priority if isinstance(priority, int) else 0
         self.unacked = 0
         self.served = 0
-        """When it last had its turn, or came: the number of that event in its queue; 0 if removed."""
+        """Sequence number of its last turn, or of its registration; 0 if it was removed."""
         self.parked = False
-        """Whether it was passed over: it has no turn before `Consumers.wake`."""
+        """Whether it did not accept a message and is skipped until `Consumers.wake`."""
 
     @property
     def can_take(self) -> bool:
@@ -80,19 +80,19 @@ class Consumer:
 
 
 class Consumers:
-    """All of one queue, in turn; those of higher priority first.
+    """All consumers of one queue: by priority, and round-robin within a priority.
 
-    The turn is with the one that was served longest ago, of those that take a message. Who is found not
-    to take one is parked, so that thousands of them are not asked again for every message.
+    The next one is the consumer served longest ago that accepts a message. A consumer that does not is
+    parked, so that thousands of them are not checked again for every message.
     """
 
     def __init__(self, *, single_active: bool) -> None:
         self._single_active = single_active
         self._by_arrival: dict[Consumer, None] = {}
         self._only: Consumer | None = None
-        """The one that gets everything: there is no other, or the others stand by."""
+        """The consumer that gets everything: the only one, or the single active one."""
         self._turns: list[tuple[int, int, Consumer]] = []
-        """A heap: priority (negative), when it was served. Those removed meanwhile are left in it."""
+        """A heap by negated priority and last turn; removed consumers stay in it until popped."""
         self._events = 0
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ class Consumers:
         return iter(tuple(self._by_arrival))
 
     def add(self, consumer: Consumer) -> None:
-        """One more; refused if someone wants to be the only one."""
+        """Register a consumer; ACCESS_REFUSED if it or a present one is exclusive."""
         only = self._only
         if self._by_arrival and (consumer.exclusive or (only is not None and only.exclusive)):
             raise access_refused(f"queue '{consumer.queue.name}' is in exclusive use")
@@ -112,7 +112,6 @@ class Consumers:
         self._note_only()
 
     def remove(self, consumer: Consumer) -> None:
-        """One less."""
         del self._by_arrival[consumer]
         consumer.served = 0
         self._note_only()
@@ -121,14 +120,14 @@ class Consumers:
             heapq.heapify(self._turns)
 
     def wake(self, consumer: Consumer) -> None:
-        """A consumer that was parked may take messages again."""
+        """Consider a parked consumer again."""
         if consumer.parked:
             consumer.parked = False
             if consumer.served:
                 heapq.heappush(self._turns, (-consumer.priority, consumer.served, consumer))
 
     def next(self) -> Consumer | None:
-        """Whose turn it is, of those who take a message now."""
+        """The next consumer that accepts a message now, or None."""
         only = self._only
         if only is not None:
             return only if only.can_take else None
@@ -144,7 +143,7 @@ class Consumers:
         return None
 
     def _queue_up(self, consumer: Consumer) -> None:
-        """Its next turn is after all others of its priority."""
+        """Put it behind all others of its priority."""
         self._events += 1
         consumer.served = self._events
         heapq.heappush(self._turns, (-consumer.priority, consumer.served, consumer))

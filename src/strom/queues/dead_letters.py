@@ -1,7 +1,8 @@
-"""What becomes of a message that a queue gives up: it may go on to a dead letter exchange.
+"""Dead-lettering: how a message changes when its queue passes it to a dead letter exchange.
 
-Its header `x-death` tells the story, one entry for each queue and reason, the newest first, with a
-count. A message that would go round in a circle without ever having been rejected is dropped.
+Its header `x-death` has one entry with a count for each queue and reason, the newest first. A message
+that reaches the same queue again without a rejection in between is in a cycle and is dropped, as in
+RabbitMQ.
 """
 
 from typing import Any
@@ -25,9 +26,9 @@ def dead_letter(
     routing_key: str | None,
     now_ms: int,
 ) -> Message:
-    """The message as it is published to a dead letter exchange."""
+    """The message as it is published to the dead letter exchange."""
     headers = message.headers or {}
-    keys = [message.routing_key, *_further_keys(headers)]
+    keys = [message.routing_key, *_cc_keys(headers)]
     entry: dict[str, Any] = {
         "count": 1,
         "reason": reason,
@@ -43,7 +44,7 @@ def dead_letter(
         changes["x-first-death-reason"] = reason
         changes["x-first-death-queue"] = queue
         changes["x-first-death-exchange"] = message.exchange
-    # With a key of its own, the further ones no longer count.
+    # With x-dead-letter-routing-key the CC keys no longer apply.
     without = ("CC",) if routing_key is not None else ()
     properties = message.parsed.changed(changes, without=without, keep_expiration=False)
     key = message.routing_key if routing_key is None else routing_key
@@ -58,8 +59,8 @@ def deaths(headers: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for entry in entries if isinstance(entry, dict)]
 
 
-def is_circle(message: Message, queue: str) -> bool:
-    """Whether a dead-lettered message comes to a queue again with no rejection on the way."""
+def is_cycle(message: Message, queue: str) -> bool:
+    """Whether a dead-lettered message reaches a queue again without a rejection in between."""
     for entry in deaths(message.headers or {}):
         if entry.get("reason") == REJECTED:
             return False
@@ -79,6 +80,6 @@ def _with_entry(entries: list[dict[str, Any]], entry: dict[str, Any]) -> list[di
     return [entry, *others]
 
 
-def _further_keys(headers: dict[str, Any]) -> list[str]:
+def _cc_keys(headers: dict[str, Any]) -> list[str]:
     keys = headers.get("CC")
     return [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []

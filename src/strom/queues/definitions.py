@@ -1,7 +1,7 @@
-"""What a virtual host is made of: exchanges, queues and bindings, as values and as records.
+"""Definitions of virtual hosts, exchanges, queues and bindings, as values and as records.
 
-A record's key names the thing and its value holds all of it, so that the log of definitions can be
-compacted: what is left is the topology.
+A record's key identifies the entity and its value holds all of it, so that the log can be compacted:
+what remains is the topology.
 """
 
 import base64
@@ -22,15 +22,11 @@ EXCHANGE = "exchange"
 
 @dataclass(frozen=True)
 class VirtualHostDefinition:
-    """A name space of its own."""
-
     name: str
 
 
 @dataclass(frozen=True)
 class ExchangeDefinition:
-    """Where publishers send to."""
-
     vhost: str
     name: str
     type: str
@@ -42,7 +38,7 @@ class ExchangeDefinition:
 
 @dataclass(frozen=True)
 class QueueDefinition:
-    """Where messages wait. `topic` is the internal topic that holds them."""
+    """`topic` is the internal topic that holds the queue's messages."""
 
     vhost: str
     name: str
@@ -66,14 +62,14 @@ class Binding:
 
     @property
     def identity(self) -> tuple[str, str, str, str, str]:
-        """Bindings that agree in it are the same binding."""
+        """Equal for two definitions of the same binding."""
         arguments = json.dumps(self.arguments, sort_keys=True, default=_plain)
         return self.source, self.kind, self.destination, self.routing_key, arguments
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """How far the partitions of the topic that feeds an exchange were read."""
+    """Positions in the topic that feeds an exchange."""
 
     vhost: str
     exchange: str
@@ -81,7 +77,7 @@ class Cursor:
     topic_id: str = ""
     """In hexadecimal; empty in records that strom wrote before 0.1.1."""
     lagging: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By partition and target: how far the records have got that are behind the others."""
+    """Positions by partition of the targets that lag behind the others."""
 
 
 Definition: TypeAlias = (
@@ -98,7 +94,7 @@ _KINDS: dict[str, type[Definition]] = {
 
 
 def key_of(definition: Definition) -> bytes:
-    """The record key: equal for what replaces each other."""
+    """The record key, by which the log is compacted."""
     return json.dumps(_name(definition)).encode()
 
 
@@ -122,16 +118,16 @@ def encode(definition: Definition) -> tuple[bytes, bytes]:
 
 
 def decode(key: bytes, value: bytes) -> Definition:
-    """The definition in a record; CorruptData if it is none."""
+    """Decode a record; raise CorruptData if it is not a definition."""
     try:
         kind = _KINDS[json.loads(key)[0]]
         return kind(**json.loads(value, object_hook=_unplain))
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise CorruptData(f"no definition of queues: {error}") from None
+        raise CorruptData(f"invalid definition of a queue entity: {error}") from None
 
 
 def _plain(value: object) -> object:
-    """Types of AMQP's tables that JSON does not have."""
+    """Encode types of AMQP tables that JSON does not have."""
     match value:
         case bytes() | bytearray():
             return {"!bytes": base64.b64encode(value).decode()}

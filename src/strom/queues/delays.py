@@ -1,4 +1,4 @@
-"""Messages that are to be published later: which is due next."""
+"""Delayed messages, by the time at which they are due."""
 
 import heapq
 
@@ -7,22 +7,22 @@ from strom.queues.errors import precondition_failed
 from strom.queues.message import Message
 
 DELAY = "x-delay"
-"""The header with the milliseconds to wait. When the time has come its sign is turned."""
+"""The header with the delay in milliseconds; on delivery it is negated, as RabbitMQ's plugin does."""
 MAX_DELAY_MS = 100 * 365 * 24 * 3600 * 1000
 
 
 def delay_of(headers: Table) -> int:
-    """How long to wait; 0 if there is no delay. PRECONDITION_FAILED for what is no number."""
+    """The delay in milliseconds, 0 if there is none; raise PRECONDITION_FAILED if it is invalid."""
     delay = headers.get(DELAY, 0)
     if not isinstance(delay, int) or isinstance(delay, bool):
         raise precondition_failed(f"the header {DELAY} must be a number of milliseconds")
     if delay > MAX_DELAY_MS:
-        raise precondition_failed(f"a delay of {delay} milliseconds is more than a hundred years")
+        raise precondition_failed(f"{DELAY}={delay} exceeds the limit of {MAX_DELAY_MS} ms")
     return max(0, delay)
 
 
 def released(message: Message, now_ms: int) -> Message:
-    """The message as it is published when its time has come."""
+    """The message as it is published when it is due."""
     properties = message.parsed.changed({DELAY: -delay_of(message.headers or {})})
     return Message(message.exchange, message.routing_key, properties, message.body, now_ms)
 
@@ -37,11 +37,9 @@ class Delays:
         return len(self._due)
 
     def add(self, position: int, message: Message) -> None:
-        """One more."""
         self.add_due(position, message.timestamp_ms + delay_of(message.headers or {}))
 
     def add_due(self, position: int, due_ms: int) -> None:
-        """One more, due at that time."""
         heapq.heappush(self._due, (due_ms, position))
 
     @property
@@ -50,7 +48,7 @@ class Delays:
         return self._due[0][0] if self._due else None
 
     def take_due(self, now_ms: int) -> int | None:
-        """The position of one that is due, the earliest first."""
+        """Take the position of the earliest message that is due; None if none is."""
         if self._due and self._due[0][0] <= now_ms:
             return heapq.heappop(self._due)[1]
         return None

@@ -1,4 +1,4 @@
-"""Why queues refuse what a client asks for. Each protocol has its own way to report it."""
+"""Why queues refuse a request; each protocol reports it in its own way."""
 
 from enum import Enum, auto
 
@@ -6,18 +6,18 @@ from strom.model.errors import StromError
 
 
 class Reason(Enum):
-    """The kinds of refusal."""
+    """The AMQP 0-9-1 reply codes that queues raise."""
 
     NOT_FOUND = auto()
     ACCESS_REFUSED = auto()
     RESOURCE_LOCKED = auto()
     """It belongs to another connection."""
     PRECONDITION_FAILED = auto()
-    """It does not fit what is there."""
+    """It conflicts with what exists."""
     COMMAND_INVALID = auto()
     NOT_ALLOWED = auto()
     RESOURCE_ERROR = auto()
-    """The disk refuses it: a retry may succeed."""
+    """The disk refuses the write: a retry may succeed."""
 
 
 class QueueError(StromError):
@@ -33,15 +33,12 @@ class QueueError(StromError):
 
 
 def not_found(kind: str, name: str, vhost: str) -> QueueError:
-    """There is no such queue or exchange."""
     return QueueError(Reason.NOT_FOUND, f"no {kind} '{name}' in vhost '{vhost}'")
 
 
 def precondition_failed(text: str) -> QueueError:
-    """The request does not fit what is there."""
     return QueueError(Reason.PRECONDITION_FAILED, text)
 
 
 def access_refused(text: str) -> QueueError:
-    """No client may do that."""
     return QueueError(Reason.ACCESS_REFUSED, text)

@@ -1,4 +1,4 @@
-"""A message: where it was published to, its properties, its body."""
+"""A message: its exchange and routing key, its properties, its body."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol, Self
@@ -7,7 +7,7 @@ from strom.model.tables import Table
 
 
 class MessageProperties(Protocol):
-    """What queues know of a message's properties. How they are encoded is the business of others."""
+    """What queues need of a message's properties; their encoding is left to the protocol."""
 
     raw: bytes
     """All properties, as they are delivered and stored."""
@@ -25,12 +25,12 @@ class MessageProperties(Protocol):
         without: Collection[str] = (),
         keep_expiration: bool = True,
     ) -> Self:
-        """The properties with some headers set or left out, all others byte for byte as they are."""
+        """The properties with some headers set or removed; all others keep their bytes."""
         ...
 
 
 class Message:
-    """One message, shared by all queues that it was routed to; nobody changes it."""
+    """One message, shared by all queues that it was routed to; treat it as immutable."""
 
     __slots__ = (
         "body",
@@ -61,15 +61,14 @@ class Message:
         self.properties = parsed.raw
         self.body = body
         self.timestamp_ms = timestamp_ms
-        """When it came."""
+        """When the broker received it."""
         self.persistent = parsed.persistent
         self.priority = parsed.priority
         self.expiration_ms = parsed.expiration_ms
         self.headers = parsed.headers
         self.user_id = parsed.user_id
         self.record: bytes | None = None
-        """Its bytes in a log, once they were needed."""
+        """Its encoding in a log, cached once it is needed."""
 
     def with_properties(self, parsed: MessageProperties) -> "Message":
-        """The same message with other properties."""
         return Message(self.exchange, self.routing_key, parsed, self.body, self.timestamp_ms)

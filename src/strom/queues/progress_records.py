@@ -1,8 +1,8 @@
-"""The second log of a queue: which of its messages are gone, and which were delivered.
+"""The second log of a queue: which of its messages are removed, and which were delivered.
 
-Every record is JSON: `gone` holds ranges of positions, `delivered` is the position after the last one
-that a consumer was given, `returned` counts how often single messages came back. A record with the key
-`all` stands for everything before it, so that the log can be cut there.
+Every record is JSON: `gone` holds ranges of removed positions, `delivered` is the position after the
+last delivered one, `returned` counts returns by position. A record with the key `all` is a snapshot that
+replaces everything before it, so that the log can be truncated there.
 """
 
 import json
@@ -16,8 +16,8 @@ CHANGE = b"change"
 ALL = b"all"
 
 
-class Progress:
-    """What the records of a queue say together."""
+class QueueProgress:
+    """The state that the records of a queue add up to."""
 
     def __init__(self) -> None:
         self.acknowledged = Acknowledged()
@@ -25,7 +25,7 @@ class Progress:
         self.returned: dict[int, int] = {}
 
     def replay(self, key: bytes | None, value: bytes | None) -> None:
-        """Take in one record; CorruptData if it is none."""
+        """Apply one record; raise CorruptData if it is not one."""
         try:
             record = json.loads(value or b"")
             if key == ALL:
@@ -37,13 +37,13 @@ class Progress:
             for position, count in record.get("returned", ()):
                 self.returned[position] = count
         except (ValueError, KeyError, TypeError) as error:
-            raise CorruptData(f"no record of a queue's progress: {error}") from None
+            raise CorruptData(f"invalid progress record of a queue: {error}") from None
 
-    def fit(self, start: int, end: int) -> bool:
-        """Fit to the messages that there are; whether that changed what was said of later ones.
+    def reconcile(self, start: int, end: int) -> bool:
+        """Reconcile with the message log's range; True if that dropped state beyond its end.
 
-        After a power cut the log of the messages may have lost more than this one. Positions that
-        were never written will be given to others, who must not be taken for gone.
+        After a power cut the message log may have lost more than this one. Positions that it lost are
+        assigned to new messages, which must not count as removed.
         """
         self.acknowledged.add_range(0, start)
         beyond = self.delivered > end or any(last > end for _, last in self.acknowledged.beyond())
@@ -61,7 +61,7 @@ class Progress:
 def encode_change(
     gone: Iterable[Range], delivered: int, returned: Iterable[tuple[int, int]] = ()
 ) -> bytes:
-    """The value of a record that tells what is new."""
+    """The value of a record that holds a change."""
     record: dict[str, Any] = {"delivered": delivered, "gone": list(gone)}
     returned = list(returned)
     if returned:
@@ -69,10 +69,10 @@ def encode_change(
     return json.dumps(record, separators=(",", ":")).encode()
 
 
-def encode_all(
+def encode_snapshot(
     acknowledged: Acknowledged, end: int, delivered: int, returned: Iterable[tuple[int, int]]
 ) -> bytes:
-    """The value of a record that tells everything up to a position."""
+    """The value of a record that holds everything up to a position."""
     gone = [(0, min(acknowledged.floor, end))]
     gone += [(start, min(stop, end)) for start, stop in acknowledged.beyond() if start < end]
     return encode_change(gone, min(delivered, end), returned)

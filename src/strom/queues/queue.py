@@ -1,7 +1,7 @@
-"""One queue: messages wait in order, go out to consumers, come back or are gone.
+"""One queue: messages are ready in order, delivered, and then acknowledged, requeued or discarded.
 
-A message is known by its position in the queue's log. The store holds messages by position; the host
-does what reaches beyond the queue. Both are given, so that a queue can be run without a disk.
+A message is identified by its position in the queue's log. The store holds messages by position; the
+host does what reaches beyond the queue. Both are passed in, so that a queue runs without a disk.
 """
 
 from collections.abc import Iterable
@@ -18,77 +18,73 @@ from strom.queues.ready import FifoReady, PriorityReady
 from strom.queues.receipts import Receipt
 
 DELIVERY_COUNT = "x-delivery-count"
-EXPIRED_AT_ONCE = 100
-"""So many expired messages are dropped in one slice: with a dead letter exchange, some milliseconds."""
+EXPIRY_SLICE = 100
+"""Expired messages that are dropped in one slice: with a dead letter exchange, a few milliseconds."""
 RETRY_MS = 1000
-"""After so long it is tried again to read a message that could not be read."""
-NOWHERE = -1
-"""The position of a message that was delivered at once and needs no acknowledgement."""
+"""How long to wait before a message that could not be read is read again."""
+NO_POSITION = -1
+"""The position of a message that was delivered directly and needs no acknowledgement."""
 
 
 class MessageUnavailable(Exception):
-    """A message is there but cannot be read now: a descriptor or memory is missing."""
+    """A message exists but cannot be read now: out of file descriptors or memory."""
 
 
 class Store(Protocol):
     """The messages of a queue by position."""
 
     is_damaged: bool
-    """Whether nothing can be made durable in it any more."""
+    """Whether its log accepts no more writes."""
 
     def add(self, message: Message, receipt: Receipt | None) -> int:
-        """Keep a message; its position. The receipt is settled when it is as safe as it asks for."""
-        ...
+        """Add a message and return its position.
 
-    def get(self, position: int) -> Message | None:
-        """A message that was added; None if there is none at that position.
-
-        MessageUnavailable if it cannot be read now.
+        The receipt is settled once the message is on disk, or at once if it needs no disk.
         """
         ...
 
-    def leaving(self, position: int) -> None:
-        """Nobody gets a message any more, but it is not gone yet."""
+    def get(self, position: int) -> Message | None:
+        """Return the message, or None if that position has none; raise MessageUnavailable for now."""
         ...
 
-    def gone(self, position: int) -> None:
-        """Nobody needs a message any more."""
+    def mark_leaving(self, position: int) -> None:
+        """The message is no longer delivered, but its copy elsewhere is not durable yet."""
         ...
 
-    def gone_range(self, span: Range) -> None:
-        """Nobody needs these any more."""
+    def remove(self, position: int) -> None: ...
+
+    def remove_range(self, span: Range) -> None: ...
+
+    def mark_delivered(self, position: int) -> None:
+        """A consumer has it: after a restart it is delivered as redelivered."""
         ...
 
-    def delivered(self, position: int) -> None:
-        """A consumer has it: after a restart it counts as delivered again."""
-        ...
-
-    def returned(self, position: int, count: int) -> None:
-        """It came back, for the so-manieth time."""
+    def mark_returned(self, position: int, count: int) -> None:
+        """A consumer returned it; `count` is the number of its returns so far."""
         ...
 
 
 class Host(Protocol):
-    """What a queue cannot do by itself."""
+    """What reaches beyond one queue: dead-lettering and timers."""
 
     def give_up(
         self, queue: "Queue", message: Message, reason: str, receipt: Receipt | None
     ) -> None:
-        """A message leaves the queue unconsumed; it may go to a dead letter exchange.
+        """Discard a message, or publish it to the queue's dead letter exchange.
 
-        The receipt is settled when the dead letter is safe.
+        The receipt is settled when the dead letter is durable.
         """
         ...
 
     def wake(self, queue: "Queue", at_ms: int) -> None:
-        """Have `expire` called at that time."""
+        """Have `woken` called at that time."""
         ...
 
 
 class PendingRemoval:
-    """Notes a message as gone when what became of it is safe elsewhere, and not before.
+    """Removes a message only once its copy elsewhere is durable.
 
-    Else a power cut could take the new copy of a message, and leave the note that the old one is gone.
+    Otherwise a power cut could lose the copy while the removal of the original is already on disk.
     """
 
     is_patient = True
@@ -98,31 +94,30 @@ class PendingRemoval:
         self._position = position
         self._waiting = 1
         self._refused = False
-        store.leaving(position)
+        store.mark_leaving(position)
 
     def message(self) -> Message | None:
-        """The message once more, from where it still is; None if it cannot be read now."""
+        """Read the message again from the store; None if it cannot be read now."""
         try:
             message = self._store.get(self._position)
         except MessageUnavailable:
             return None
-        self._store.leaving(self._position)
+        self._store.mark_leaving(self._position)
         return message
 
     def expect(self) -> None:
-        """One more queue has to make it safe."""
         self._waiting += 1
 
-    def settle(self, *, safe: bool) -> None:
-        """One has, or never will: then the message stays, and a restart offers it again."""
+    def settle(self, *, durable: bool) -> None:
+        """Count one result; after a failure the message stays, and a restart delivers it again."""
         self._waiting -= 1
-        self._refused = self._refused or not safe
+        self._refused = self._refused or not durable
         if not self._waiting and not self._refused:
-            self._store.gone(self._position)
+            self._store.remove(self._position)
 
 
 class GetResult(NamedTuple):
-    """A message that was asked for singly."""
+    """The response to one basic.get."""
 
     position: int
     message: Message
@@ -131,7 +126,7 @@ class GetResult(NamedTuple):
 
 
 class Queue:
-    """A queue at work."""
+    """A queue with its ready and unacknowledged messages, and its consumers."""
 
     def __init__(self, definition: QueueDefinition, store: Store, host: Host) -> None:
         self.definition = definition
@@ -140,7 +135,7 @@ class Queue:
         self.consumers = Consumers(single_active=self.rules.single_active_consumer)
         self.store = store
         self.unacked: dict[int, int] = {}
-        """What consumers have: positions, and the lengths of the bodies."""
+        """Unacknowledged messages: position and length of the body."""
         self.owner: object | None = None
         """The connection of an exclusive queue."""
         self.deleted = False
@@ -152,25 +147,25 @@ class Queue:
             PriorityReady(self.rules.max_priority) if self.rules.max_priority else FifoReady()
         )
         self._returns: dict[int, int] = {}
-        """How often messages came back, where that is counted."""
+        """Returns by position, where they are counted (delivery limit, quorum queues)."""
         self._counts_returns = self.rules.delivery_limit is not None or self.rules.counts_deliveries
         self._priorities: dict[int, int] = {}
-        """The priorities of what consumers have, in a queue with priorities."""
+        """Priorities of unacknowledged messages, in a queue with priorities."""
         self._returning = 0
-        """How many requeues have begun and not ended."""
+        """Requeues in progress."""
         self._redelivered_before = 0
         self._may_expire = self.rules.message_ttl_ms is not None
         self._is_expiring = False
-        """Whether the head has expired, and the rest of what has is dropped in later slices."""
+        """Whether more messages at the head have expired, which later slices drop."""
         self._wakes_at: int | None = None
 
     @property
     def waiting(self) -> int:
-        """How many messages wait for a consumer."""
+        """The number of messages that are ready for delivery."""
         return len(self.ready)
 
     def reading(self) -> QueueReading:
-        """For metrics: what is in it, and what was counted since the broker started."""
+        """Gauges, and counters since the broker started, for metrics."""
         return QueueReading(
             self.definition.vhost,
             self.name,
@@ -186,7 +181,7 @@ class Queue:
         )
 
     def restore(self, *, redelivered_before: int, returns: dict[int, int]) -> None:
-        """After a restart, when `ready` holds what is left."""
+        """Take over the state of before a restart; `ready` already holds the remaining messages."""
         self._redelivered_before = redelivered_before
         self._returns = returns
         self._may_expire = self._may_expire or len(self.ready) > 0
@@ -194,7 +189,7 @@ class Queue:
     # --- in ------------------------------------------------------------------------------------
 
     def refuses(self, count: int, size: int) -> bool:
-        """Whether so many messages of so many bytes together are more than it takes now."""
+        """Whether it rejects `count` more messages of `size` bytes in total."""
         if self.store.is_damaged:
             return True
         rules = self.rules
@@ -210,11 +205,11 @@ class Queue:
         *,
         is_committed: bool = False,
     ) -> bool:
-        """Take a message; False if the queue is full, or its log damaged, and refuses it.
+        """Add or deliver a message; False if the queue rejects it: it is full, or its log damaged.
 
-        One that is part of a committed transaction is taken in any case.
+        A message of a committed transaction is accepted even by a full queue.
         """
-        # Who is patient keeps its own copy, and waits until the queue is restored.
+        # A patient publisher keeps its own copy and waits until the queue is restored.
         if self.store.is_damaged and not (receipt is not None and receipt.is_patient):
             return False
         if not len(self.ready) and not self._returning:
@@ -243,16 +238,16 @@ class Queue:
         return True
 
     def _hand_over(self, consumer: Consumer, message: Message, receipt: Receipt | None) -> None:
-        """Deliver a message that never waited."""
+        """Deliver a message to a waiting consumer without making it ready first."""
         self._delivered += 1
         if consumer.no_ack:
-            consumer.outlet.deliver(consumer, NOWHERE, message, False)
+            consumer.outlet.deliver(consumer, NO_POSITION, message, False)
             return
         position = self.store.add(message, receipt)
-        self.store.delivered(position)
+        self.store.mark_delivered(position)
         self._note_unacked(position, message)
         if message.expiration_ms is not None:
-            self._may_expire = True  # it may come back
+            self._may_expire = True  # it may be requeued
         consumer.unacked += 1
         consumer.outlet.deliver(consumer, position, message, False)
 
@@ -273,7 +268,7 @@ class Queue:
             try:
                 taken = self._take()
             except MessageUnavailable:
-                return  # the next message that comes drops it too
+                return  # the next publish drops it too
             if taken is not None:
                 position, message, _ = taken
                 self._give_up(position, message, MAX_LENGTH)
@@ -281,7 +276,7 @@ class Queue:
     # --- out -----------------------------------------------------------------------------------
 
     def serve(self, now_ms: int) -> None:
-        """Deliver what waits, as far as consumers take it."""
+        """Deliver ready messages while a consumer accepts one."""
         if self._is_expiring or (self._may_expire and not self.expire(now_ms)):
             return
         if self._returning:
@@ -298,7 +293,7 @@ class Queue:
             if taken is None:
                 continue
             position, message, redelivered = taken
-            self.store.delivered(position)
+            self.store.mark_delivered(position)
             self._delivered += 1
             self._redelivered += redelivered
             if consumer.no_ack:
@@ -310,11 +305,11 @@ class Queue:
             consumer.outlet.deliver(consumer, position, shown, redelivered)
             if self._may_expire and not self.expire(now_ms):
                 return
-        if not self.unacked:  # else one with an expiration may come back
+        if not self.unacked:  # otherwise one with an expiration may be requeued
             self._may_expire = self.rules.message_ttl_ms is not None
 
     def get(self, now_ms: int, *, no_ack: bool) -> GetResult | None:
-        """Take one message, if there is one that can be read now; none while `is_paused`."""
+        """Take one ready message (basic.get); None if there is none, or while `is_paused`."""
         if self.is_paused or (self._may_expire and not self.expire(now_ms)):
             return None
         while len(self.ready):
@@ -325,7 +320,7 @@ class Queue:
             if taken is None:
                 continue
             position, message, redelivered = taken
-            self.store.delivered(position)
+            self.store.mark_delivered(position)
             self._delivered += 1
             self._redelivered += redelivered
             if no_ack:
@@ -338,12 +333,12 @@ class Queue:
         return None
 
     def _take(self) -> tuple[int, Message, bool] | None:
-        """Take the next of those that wait: its position, itself, and whether it is redelivered.
+        """Take the next ready message: its position, itself, and whether it is redelivered.
 
-        None if there is none at its position any more. One that cannot be read now stays where it is.
+        None if its position has no message any more. One that cannot be read now stays at the head.
         """
         position = self.ready.peek()
-        assert position is not None  # noqa: S101 - something waits
+        assert position is not None  # noqa: S101 - callers check that one is ready
         message = self.store.get(position)
         popped = self.ready.pop()
         if message is None or popped is None:
@@ -352,7 +347,7 @@ class Queue:
         return position, message, popped[1] or position < self._redelivered_before
 
     def _shown(self, position: int, message: Message) -> Message:
-        """The message as consumers see it: with its delivery count where that is kept."""
+        """Add `x-delivery-count` if the message was returned, as RabbitMQ's quorum queues do."""
         if not self.rules.counts_deliveries or not (count := self._returns.get(position)):
             return message
         return message.with_properties(message.parsed.changed({DELIVERY_COUNT: count}))
@@ -360,15 +355,14 @@ class Queue:
     # --- back ----------------------------------------------------------------------------------
 
     def acknowledge(self, position: int) -> None:
-        """A consumer is done with it."""
         self._acked += 1
         self._settled(position)
         if self._returns:
             self._returns.pop(position, None)
-        self.store.gone(position)
+        self.store.remove(position)
 
     def reject(self, position: int) -> None:
-        """A consumer does not want it, and nobody else shall have it."""
+        """Dead-letter or discard a message that a consumer rejected without requeueing."""
         size, priority = self._settled(position)
         try:
             message = self.store.get(position)
@@ -379,18 +373,18 @@ class Queue:
             self._give_up(position, message, REJECTED)
 
     def begin_requeue(self) -> None:
-        """Much is requeued in slices: until it has ended no consumer gets anything.
+        """Pause delivery while messages are requeued in slices.
 
-        Else what waits for the first time could go out before what came back.
+        Otherwise messages that were never delivered could overtake those that are returned.
         """
         self._returning += 1
 
     def end_requeue(self) -> None:
-        """All of it is back; `serve` afterwards."""
+        """Resume after `begin_requeue`; the caller then calls `serve`."""
         self._returning -= 1
 
     def requeue(self, positions: Iterable[int]) -> None:
-        """Back to where they were; `serve` afterwards. Messages are not read for that."""
+        """Return messages to their old places without reading them; the caller then calls `serve`."""
         for position in positions:
             size, priority = self._settled(position)
             if not self._counts_returns or not self._is_spent(position):
@@ -399,7 +393,7 @@ class Queue:
             self._drop_over_limit()
 
     def _is_spent(self, position: int) -> bool:
-        """Count one more return; whether it was one too many, and the message is given up."""
+        """Count a return; True if it exceeds the delivery limit, and the message is discarded."""
         limit = self.rules.delivery_limit
         count = self._returns.get(position, 0) + 1
         if limit is not None and count > limit:
@@ -411,11 +405,11 @@ class Queue:
                 self._give_up(position, message, DELIVERY_LIMIT)
             return True
         self._returns[position] = count
-        self.store.returned(position, count)
+        self.store.mark_returned(position, count)
         return False
 
     def _settled(self, position: int) -> tuple[int, int]:
-        """No consumer has it any more; the length of its body, and its priority."""
+        """Remove it from the unacknowledged ones; the length of its body, and its priority."""
         size = self.unacked.pop(position, 0)
         return size, self._priorities.pop(position, 0) if self._priorities else 0
 
@@ -424,10 +418,10 @@ class Queue:
         self.ready_bytes += size
 
     def purge(self) -> int:
-        """Drop everything that waits; how many it were."""
+        """Drop all ready messages and return their number."""
         count = len(self.ready)
         for span in self.ready.clear():
-            self.store.gone_range(span)
+            self.store.remove_range(span)
         self._returns = {at: n for at, n in self._returns.items() if at in self.unacked}
         self.ready_bytes = 0
         return count
@@ -437,35 +431,35 @@ class Queue:
         self._returns.pop(position, None)
         departure = PendingRemoval(self.store, position)
         self._host.give_up(self, message, reason, departure)
-        departure.settle(safe=True)
+        departure.settle(durable=True)
 
     def _forget(self, position: int) -> None:
         self._returns.pop(position, None)
-        self.store.gone(position)
+        self.store.remove(position)
 
     @property
     def is_paused(self) -> bool:
-        """Whether messages come back or expire in slices: until that has ended nobody gets any."""
+        """Whether delivery is paused while messages are requeued or expire in slices."""
         return self._is_expiring or self._returning > 0
 
     # --- time ----------------------------------------------------------------------------------
 
     @property
     def is_expiring(self) -> bool:
-        """Whether more has expired than one slice drops: ask again when the rest is dropped too."""
+        """Whether more messages have expired than one slice drops."""
         return self._is_expiring
 
     def woken(self, now_ms: int) -> None:
-        """It is the time that was asked for, or almost."""
+        """Expire and deliver: the time that `Host.wake` was given has come."""
         self._wakes_at = None
         self._is_expiring = False
         self.serve(now_ms)
 
     def expire(self, now_ms: int) -> bool:
-        """Drop what is too old at the head; ask to be woken for the next.
+        """Drop up to EXPIRY_SLICE expired messages at the head and schedule the next wake-up.
 
-        At most a slice of it: if the head has expired even then, False, and it is asked to be woken
-        at once. Nobody gets anything until then. The same, a little later, if the head cannot be read.
+        False while delivery must pause: more have expired (woken again at once), or the head cannot
+        be read now (woken again after RETRY_MS).
         """
         self._is_expiring = False
         dropped = 0
@@ -484,7 +478,7 @@ class Queue:
             if expires_at > now_ms:
                 self._wake(expires_at)
                 break
-            if dropped == EXPIRED_AT_ONCE:
+            if dropped == EXPIRY_SLICE:
                 self._is_expiring = True
                 self._wakes_at = now_ms
                 self._host.wake(self, now_ms)

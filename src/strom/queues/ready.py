@@ -1,45 +1,17 @@
-"""The messages of a queue that wait for a consumer, by their positions in its log.
+"""The ready messages of a queue, by their positions in its log.
 
-A plain queue is a range of the log: a million waiting messages cost two numbers. What came back from
-consumers is kept in ranges too, however many messages that are. With priorities, every waiting position
-is kept.
+A plain queue is a range of the log: a million ready messages cost two numbers. Requeued messages are
+kept in ranges too. With priorities, every ready position is kept.
 """
 
 import heapq
 from collections.abc import Iterator
-from typing import Protocol
 
 from strom.queues.acknowledged import Acknowledged, Range
 
 
-class Ready(Protocol):
-    """Positions in the order in which they are to be delivered."""
-
-    def __len__(self) -> int: ...
-
-    def push(self, position: int, priority: int) -> None:
-        """A new message, behind all others of its priority."""
-        ...
-
-    def put_back(self, position: int, priority: int) -> None:
-        """A message that was taken: it goes to where it was."""
-        ...
-
-    def peek(self) -> int | None:
-        """The next one."""
-        ...
-
-    def pop(self) -> tuple[int, bool] | None:
-        """Take the next one; whether it was put back, so that a consumer has seen it."""
-        ...
-
-    def clear(self) -> Iterator[Range]:
-        """Take all; the ranges that they were in, which may hold some that are gone already."""
-        ...
-
-
 class FifoReady:
-    """First come, first served."""
+    """Positions in the order of publishing, requeued ones at their old places."""
 
     def __init__(self) -> None:
         self._returned = ReturnedRanges()
@@ -47,7 +19,7 @@ class FifoReady:
         self._tail = 0
 
     def restore(self, acknowledged: Acknowledged, delivered: int, end: int) -> None:
-        """What waits after a restart: what was out with consumers came back, the rest is a range."""
+        """After a restart: unacknowledged messages count as requeued, the rest is a range."""
         self._returned = ReturnedRanges()
         for start, stop in acknowledged.live_ranges_before(min(delivered, end)):
             self._returned.add_range(start, stop)
@@ -58,7 +30,7 @@ class FifoReady:
         return self._tail - self._head + len(self._returned)
 
     def push(self, position: int, priority: int) -> None:
-        """Positions only grow; what lies between was delivered without ever waiting."""
+        """Add the newest position; those skipped in between were delivered directly."""
         if self._head == self._tail:
             self._head = position
         self._tail = position + 1
@@ -68,13 +40,12 @@ class FifoReady:
         self._returned.add_range(position, position + 1)
 
     def peek(self) -> int | None:
-        """The oldest."""
         if self._returned:
             return self._returned.first
         return self._head if self._head < self._tail else None
 
     def pop(self) -> tuple[int, bool] | None:
-        """Take the oldest: what came back is older than all that waits for the first time."""
+        """Take the oldest and whether it was requeued; those are older than all others."""
         if self._returned:
             return self._returned.pop(), True
         if self._head == self._tail:
@@ -83,7 +54,7 @@ class FifoReady:
         return self._head - 1, False
 
     def clear(self) -> Iterator[Range]:
-        """Take all."""
+        """Take all, as ranges that may include positions that are removed already."""
         returned, self._returned = self._returned, ReturnedRanges()
         yield from returned.ranges()
         head, self._head = self._head, self._tail
@@ -92,22 +63,22 @@ class FifoReady:
 
 
 class ReturnedRanges:
-    """Positions that came back, smallest first: a heap of disjoint ranges.
+    """Requeued positions, smallest first: a heap of disjoint ranges.
 
-    Messages mostly come back in the order in which they went out, so that a range grows at its end.
+    Messages are mostly requeued in the order of their delivery, so that a range grows at its end.
     """
 
     def __init__(self) -> None:
         self._heap: list[list[int]] = []
         self._newest: list[int] = []
-        """The range that was added last; an empty list once it has been popped."""
+        """The range that was added last; an empty list once it is popped."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def add_range(self, start: int, end: int) -> None:
-        """Positions that are not here yet."""
+        """Add positions that it does not hold yet."""
         self._count += end - start
         newest = self._newest
         if newest and newest[1] == start:
@@ -118,7 +89,6 @@ class ReturnedRanges:
 
     @property
     def first(self) -> int:
-        """The smallest position."""
         return self._heap[0][0]
 
     def pop(self) -> int:
@@ -135,12 +105,12 @@ class ReturnedRanges:
         return position
 
     def ranges(self) -> Iterator[Range]:
-        """All of them, in order."""
+        """All ranges, in order."""
         return ((start, end) for start, end in sorted(self._heap))
 
 
 class PriorityReady:
-    """The highest priority first; among equals, first come first served."""
+    """The highest priority first; first in, first out within a priority."""
 
     def __init__(self, highest: int) -> None:
         self._levels: list[list[int]] = [[] for _ in range(highest + 1)]
@@ -152,17 +122,16 @@ class PriorityReady:
         return self._count
 
     def push(self, position: int, priority: int) -> None:
-        """Behind all others of its priority."""
+        """Add a position behind all others of its priority."""
         heapq.heappush(self._levels[min(priority, self._highest)], position)
         self._count += 1
 
     def put_back(self, position: int, priority: int) -> None:
-        """Into its old place among its priority."""
+        """Requeue a position at its old place within its priority."""
         self._returned.add(position)
         self.push(position, priority)
 
     def peek(self) -> int | None:
-        """The next one."""
         level = self._first()
         return level[0] if level else None
 
@@ -179,7 +148,6 @@ class PriorityReady:
         return position, was_returned
 
     def clear(self) -> Iterator[Range]:
-        """Take all."""
         levels, self._levels = self._levels, [[] for _ in self._levels]
         self._count = 0
         self._returned.clear()
@@ -190,7 +158,7 @@ class PriorityReady:
 
 
 def join_positions(positions: list[int]) -> Iterator[Range]:
-    """Sorted positions as ranges."""
+    """Join sorted positions into ranges."""
     start = end = -1
     for position in positions:
         if position != end:

@@ -1,30 +1,30 @@
-"""Who waits until a message is durable."""
+"""Receipts: callbacks for a publisher that waits until its message is durable."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class Receipt(Protocol):
-    """Is settled once by every place that has to make a message durable."""
+    """Settled once by every queue or topic that has to make a message durable."""
 
     @property
     def is_patient(self) -> bool:
-        """Whether to wait for a disk that refuses writes now, rather than to be refused."""
+        """Whether to wait while the disk refuses writes, instead of failing at once."""
         ...
 
     def expect(self) -> None:
-        """One more queue has to make it durable."""
+        """Expect one more call of `settle`."""
         ...
 
-    def settle(self, *, safe: bool) -> None:
-        """One queue has, or never will."""
+    def settle(self, *, durable: bool) -> None:
+        """Report that one queue has made it durable, or has failed to."""
         ...
 
 
 class BatchReceipt:
-    """Waits for many messages, or one in many queues, and reports once whether all are durable.
+    """Calls `done` once, when many messages, or one in many queues, are durable or have failed.
 
-    Its creator settles it too, after everything is handed over: nothing is reported before.
+    Its creator settles it too, after everything is published: `done` is not called before.
     """
 
     def __init__(self, done: Callable[[bool], None], *, is_patient: bool = False) -> None:
@@ -34,12 +34,10 @@ class BatchReceipt:
         self._failed = False
 
     def expect(self) -> None:
-        """One more queue has to make one durable."""
         self._waiting += 1
 
-    def settle(self, *, safe: bool) -> None:
-        """One has, or never will."""
+    def settle(self, *, durable: bool) -> None:
         self._waiting -= 1
-        self._failed = self._failed or not safe
+        self._failed = self._failed or not durable
         if not self._waiting:
             self.done(not self._failed)

@@ -1,4 +1,4 @@
-"""A virtual host: exchanges, queues, and the way of a message from the ones to the others."""
+"""A virtual host: exchanges, queues, bindings, and routing."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
@@ -16,22 +16,22 @@ from strom.queues.errors import (
 from strom.queues.exchanges.direct import Direct
 from strom.queues.exchanges.fanout import Fanout
 from strom.queues.exchanges.headers import Headers, check_form
-from strom.queues.exchanges.kind import Matcher
+from strom.queues.exchanges.matcher import Matcher
 from strom.queues.exchanges.topic import Topic
 from strom.queues.queue import Queue
 
 DEFAULT = ""
 DELAYED = "x-delayed-message"
-"""The type of an exchange that takes `x-delay` and then routes by its `x-delayed-type`."""
+"""The type of an exchange that honours `x-delay` and then routes by its `x-delayed-type`."""
 ALTERNATE = "alternate-exchange"
 TO_TOPIC = "x-strom-to-topic"
 """An exchange with this argument also writes every message to a Kafka topic."""
 FROM_TOPIC = "x-strom-from-topic"
-"""An exchange with this argument gets every record of a Kafka topic."""
+"""An exchange with this argument routes every record of a Kafka topic."""
 FROM_OFFSET = "x-strom-offset"
-"""Where such an exchange begins to read: at the `first` record, or with the `next` one (default)."""
+"""Where such an exchange starts to read: at the `first` record, or with the `next` one (default)."""
 DEAD_LETTER_TOPIC = "x-strom-dead-letter-topic"
-"""Where such an exchange puts records that cannot be routed; by default `dlq.` and the topic's name."""
+"""Its dead letter topic, for records that cannot be routed; by default `dlq.` and the topic's name."""
 _MAX_KNOWN_ROUTES = 4096
 
 _KINDS: dict[str, type[Matcher[Any]]] = {
@@ -70,12 +70,12 @@ def _kind_of(definition: ExchangeDefinition) -> str:
 
 
 def _topics_of(definition: ExchangeDefinition) -> tuple[str | None, str | None]:
-    """The topics that an exchange feeds, and that feeds it."""
+    """The topic that an exchange writes to, and the one that it reads."""
     arguments = definition.arguments
     topics = arguments.get(TO_TOPIC), arguments.get(FROM_TOPIC)
     for topic in topics:
         if topic is not None and not isinstance(topic, str):
-            raise precondition_failed(f"{topic!r} is no name of a topic")
+            raise precondition_failed(f"{topic!r} is not a valid topic name")
     if topics[0] is not None and topics[0] == topics[1]:
         raise precondition_failed("a topic cannot feed the exchange that feeds it")
     if arguments.get(FROM_OFFSET, "next") not in ("first", "next"):
@@ -88,21 +88,21 @@ def _check_dead_letter_topic(name: object, source: str | None) -> None:
     if name is None:
         return
     if not isinstance(name, str):
-        raise precondition_failed(f"invalid {DEAD_LETTER_TOPIC}: {name!r} is no name of a topic")
+        raise precondition_failed(f"invalid {DEAD_LETTER_TOPIC}: {name!r} is not a topic name")
     try:
         check_topic_name(name)
     except ApiError as error:
         raise precondition_failed(f"invalid {DEAD_LETTER_TOPIC}: {error}") from error
     if name == source or is_internal(name):
         raise precondition_failed(
-            f"invalid {DEAD_LETTER_TOPIC}: {name!r} is the topic that is read, or an internal one"
+            f"invalid {DEAD_LETTER_TOPIC}: {name!r} is the exchange's source topic, or internal"
         )
 
 
 def refuse_internal_topics(exchange: Exchange) -> None:
     """Raise ACCESS_REFUSED for an exchange that would write to an internal topic, or read a queue's log.
 
-    A queue that feeds an exchange that feeds the queue would never come to an end.
+    A queue that feeds the exchange that feeds it would be an endless loop.
     """
     written, read = exchange.to_topic, exchange.from_topic
     if written is not None and is_internal(written):
@@ -112,7 +112,7 @@ def refuse_internal_topics(exchange: Exchange) -> None:
 
 
 class VirtualHost:
-    """Exchanges, queues and bindings of one name space."""
+    """Exchanges, queues and bindings of one namespace."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -120,7 +120,7 @@ class VirtualHost:
         self.queues: dict[str, Queue] = {}
         self.bindings: dict[tuple[str, ...], Binding] = {}
         self.has_feeds = False
-        """Whether any exchange ever fed a topic."""
+        """Whether an exchange has ever fed a topic."""
         self._routes: dict[tuple[str, str], tuple[Queue, ...]] = {}
         for exchange in predeclared(name):
             self.exchanges[exchange.name] = Exchange(exchange)
@@ -128,14 +128,14 @@ class VirtualHost:
     # --- looking -------------------------------------------------------------------------------
 
     def exchange(self, name: str) -> Exchange:
-        """The exchange of that name, or NOT_FOUND."""
+        """The exchange of that name; QueueError (NOT_FOUND) if there is none."""
         found = self.exchanges.get(name)
         if found is None:
             raise not_found("exchange", name, self.name)
         return found
 
     def queue(self, name: str) -> Queue:
-        """The queue of that name, or NOT_FOUND."""
+        """The queue of that name; QueueError (NOT_FOUND) if there is none."""
         found = self.queues.get(name)
         if found is None:
             raise not_found("queue", name, self.name)
@@ -144,14 +144,14 @@ class VirtualHost:
     # --- changing ------------------------------------------------------------------------------
 
     def add_exchange(self, definition: ExchangeDefinition) -> Exchange:
-        """A new exchange; COMMAND_INVALID if there is no such kind."""
+        """Create an exchange; QueueError (COMMAND_INVALID) if its type is unknown."""
         exchange = self.exchanges[definition.name] = Exchange(definition)
         self.has_feeds = self.has_feeds or exchange.to_topic is not None
         self._routes.clear()
         return exchange
 
     def remove_exchange(self, exchange: Exchange) -> list[Binding]:
-        """Take an exchange out; the bindings that go with it."""
+        """Remove an exchange and its bindings; return these."""
         del self.exchanges[exchange.name]
         gone = [
             binding
@@ -162,12 +162,11 @@ class VirtualHost:
         return self._remove(gone, exchange)
 
     def add_queue(self, queue: Queue) -> None:
-        """A new queue."""
         self.queues[queue.name] = queue
         self._routes.clear()
 
     def remove_queue(self, queue: Queue) -> list[Binding]:
-        """Take a queue out; the bindings that go with it."""
+        """Remove a queue and its bindings; return these."""
         del self.queues[queue.name]
         gone = [
             binding
@@ -197,7 +196,7 @@ class VirtualHost:
         return self.exchange(binding.destination)
 
     def bind(self, binding: Binding) -> bool:
-        """Add a binding; False if it was there."""
+        """Add a binding; False if it exists."""
         source = self.exchange(binding.source)
         destination = self._destination(binding)
         if isinstance(source.matcher, Headers):
@@ -211,7 +210,7 @@ class VirtualHost:
         return True
 
     def unbind(self, binding: Binding) -> bool:
-        """Take a binding away; False if it was not there."""
+        """Remove a binding; False if it does not exist."""
         source = self.exchange(binding.source)
         destination = self._destination(binding)
         if self.bindings.pop(binding.identity, None) is None:
@@ -221,7 +220,6 @@ class VirtualHost:
         return True
 
     def is_unused(self, exchange: Exchange) -> bool:
-        """Whether nothing is bound to an exchange."""
         return not any(binding.source == exchange.name for binding in self.bindings.values())
 
     # --- routing -------------------------------------------------------------------------------
@@ -229,7 +227,7 @@ class VirtualHost:
     def route(
         self, exchange: str, routing_key: str, headers: Arguments | None
     ) -> tuple[Queue, ...]:
-        """The queues that a message goes to, each once."""
+        """The queues that a message is routed to, each once."""
         known = self._routes.get((exchange, routing_key))
         if known is not None:
             return known
@@ -248,7 +246,7 @@ class VirtualHost:
     def exchanges_passed(
         self, exchange: str, routing_key: str, headers: Arguments | None
     ) -> Iterator[Exchange]:
-        """The exchanges that a message goes through."""
+        """The exchanges that a message passes through."""
         if exchange != DEFAULT:
             walk = _Walk(self, routing_key, headers or {})
             walk.visit(self.exchange(exchange))
@@ -256,7 +254,7 @@ class VirtualHost:
 
 
 class _Walk:
-    """One message on its way through exchanges; it goes through each only once, so circles end."""
+    """Routes one message; it passes each exchange only once, so that cycles of bindings end."""
 
     def __init__(self, vhost: VirtualHost, routing_key: str, headers: Arguments) -> None:
         self.queues: dict[Queue, None] = {}
@@ -276,7 +274,7 @@ class _Walk:
             todo += self._through(exchange)
 
     def _through(self, exchange: Exchange) -> Iterable[Exchange]:
-        """Note the queues behind an exchange; the exchanges behind it."""
+        """Collect the queues that match behind an exchange; return the exchanges that do."""
         self.used_headers = self.used_headers or exchange.matcher.uses_headers
         onward = []
         matched = False
@@ -299,7 +297,7 @@ class _Walk:
 
 
 def predeclared(vhost: str) -> Iterator[ExchangeDefinition]:
-    """The exchanges that are always there."""
+    """The exchanges of every virtual host, as RabbitMQ declares them."""
     for name, kind in (
         (DEFAULT, "direct"),
         ("amq.direct", "direct"),

@@ -1,1 +1,1 @@
-"""Sockets: listening, reading frames within limits, answering in order."""
+"""Servers of the protocols: listening, reading frames within limits, responding in order."""

@@ -1,11 +1,11 @@
-"""Which event loop runs: uvloop where it exists, asyncio's own elsewhere. The one place that chooses."""
+"""The event loop: uvloop where it exists, asyncio's elsewhere. The only place that chooses."""
 
 import asyncio
 from collections.abc import Callable
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
-    """What makes the event loop on this platform."""
+    """The factory of the event loop on this platform."""
     try:
         import uvloop
     except ImportError:

@@ -1,13 +1,13 @@
-"""Whether a peer is on this machine. Judged by where the peer is, never by where we listen."""
+"""Whether a client is on this machine, by its own address and not by that of the listener."""
 
 import ipaddress
 
 LOOPBACK_USER = "guest"
-"""Whoever goes by this name must be on this machine: everyone knows its password."""
+"""A user that may log in only from this machine, as in RabbitMQ: its password is well known."""
 
 
 def may_log_in(user: str, host: str) -> bool:
-    """Whether a user may log in from there."""
+    """Whether a user may log in from that host."""
     if user != LOOPBACK_USER:
         return True
     try:

@@ -1,11 +1,11 @@
-"""A pool of bytes that all connections share, so that no number of them can exhaust the memory."""
+"""A memory pool that all connections share, so that no number of them can exhaust the memory."""
 
 from collections import deque
 from collections.abc import Callable
 
 
 class MemoryPool:
-    """Counts bytes in flight; whoever gets none waits in line."""
+    """Counts bytes in flight; connections that get none wait in a queue."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -14,31 +14,30 @@ class MemoryPool:
 
     @property
     def free(self) -> int:
-        """Bytes that may still be taken."""
+        """The number of bytes that can still be taken."""
         return max(0, self.capacity - self.in_use)
 
     @property
     def is_wanted(self) -> bool:
-        """Whether someone waits for bytes."""
         return bool(self._waiting)
 
     def take(self, size: int) -> bool:
-        """Take bytes if there are enough and nobody waits before us."""
+        """Take bytes; False if there are too few, or others wait for some."""
         if self._waiting or self.in_use + size > self.capacity:
             return False
         self.in_use += size
         return True
 
-    def take_anyway(self, size: int) -> None:
-        """Take bytes that are already spent; others will wait for them."""
+    def force_take(self, size: int) -> None:
+        """Take bytes that are already used, even beyond the capacity; others wait for them."""
         self.in_use += size
 
     def wait(self, size: int, callback: Callable[[], None]) -> None:
-        """Take the bytes when their turn comes, then call back."""
+        """Take the bytes when it is their turn, then call back."""
         self._waiting.append((min(size, self.capacity), callback))
 
     def give(self, size: int) -> None:
-        """Give bytes back, and serve who waits."""
+        """Return bytes, and serve the connections that wait."""
         self.in_use -= size
         while self._waiting and self.in_use + self._waiting[0][0] <= self.capacity:
             size, callback = self._waiting.popleft()
@@ -46,5 +45,4 @@ class MemoryPool:
             callback()
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Stop waiting."""
         self._waiting = deque(entry for entry in self._waiting if entry[1] != callback)

@@ -1,4 +1,4 @@
-"""A port of its own for metrics and health, on the event loop of the node."""
+"""The port for metrics and health checks, on the event loop of the node."""
 
 from strom.http.application import HttpApplication
 from strom.http.errors import ErrorFormat
@@ -13,7 +13,7 @@ ERRORS = ErrorFormat("The metrics port", lambda error: {"error": error.message})
 
 
 def make_metrics_server(metrics: MetricsRegistry, settings: BrokerSettings) -> HttpServer:
-    """Take the port; UserError if it is in use."""
+    """Bind the port; UserError if it is in use."""
     app = HttpApplication(
         guard=Guard.create(
             settings.host, settings.http_allowed_hosts, advertised=settings.advertised_host

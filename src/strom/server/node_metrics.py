@@ -1,4 +1,4 @@
-"""The metrics of a node: which parts are read for which table."""
+"""The metrics of a node: which part is read for which table."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ from strom.metrics.requests import ConnectionLimitReading
 from strom.metrics.tables import MetricsCollector, Reading, TableCollector
 from strom.server.amqp.listener import AmqpListener
 from strom.server.kafka.dispatch import Dispatcher
-from strom.server.kafka.listener import Listener
+from strom.server.kafka.listener import KafkaListener
 from strom.server.process_limits import ConnectionSlots
 
 
 @dataclass(frozen=True)
 class NodeParts:
-    """What a running node consists of."""
+    """The parts of a running node that have metrics."""
 
     broker: Broker
     groups: Groups
@@ -40,14 +40,14 @@ class NodeParts:
     transactions: Transactions
     housekeeping: Housekeeping
     dispatcher: Dispatcher
-    listener: Listener
+    listener: KafkaListener
     slots: ConnectionSlots
     queues: QueueBroker | None
     amqp: AmqpListener | None
 
 
 def make_node_metrics(parts: NodeParts) -> MetricsRegistry:
-    """The metrics of a running node."""
+    """Register the metrics of all parts of a running node."""
     collectors: list[MetricsCollector] = [
         TableCollector(
             {

@@ -1,4 +1,4 @@
-"""How many files this process may have open, and how many of them connections may take."""
+"""The limit of open files, and how many of them connections may use."""
 
 import logging
 
@@ -6,16 +6,16 @@ log = logging.getLogger(__name__)
 
 WANTED_OPEN_FILES = 65_536
 SPARE_DESCRIPTORS = 16
-"""Held open for the log, in case that connections come faster than they can be refused."""
+"""Reserved for the log, in case connections arrive faster than they can be refused."""
 METRICS_CONNECTIONS = 16
 """Of the metrics port. They take no slots: a broker at its limit of connections can still be scraped."""
 OTHER_DESCRIPTORS = 64 + METRICS_CONNECTIONS
-"""For all but segments and clients: the event loop, listeners, index files, folders, spares."""
+"""For all but segments and connections: event loop, listeners, index files, directories, spares."""
 FEWEST_CONNECTIONS = 8
 
 
 def raise_open_file_limit() -> None:
-    """Raise the soft limit as far as the system lets us: every partition and client needs a file."""
+    """Raise the soft limit as far as the system allows: every partition and client needs a file."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -27,16 +27,16 @@ def raise_open_file_limit() -> None:
 
 
 class ConnectionSlots:
-    """How many connections may be open at once, over all listeners of the process."""
+    """Limits the open connections over all listeners of the process."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.refused = 0
-        """How many connections were not counted in."""
+        """The number of refused connections."""
         self._taken: set[object] = set()
 
     def take(self, connection: object) -> bool:
-        """Count a connection in; False if there are as many as may be."""
+        """Count a connection; False if the limit is reached."""
         if len(self._taken) >= self.limit:
             self.refused += 1
             return False
@@ -44,15 +44,12 @@ class ConnectionSlots:
         return True
 
     def release(self, connection: object) -> None:
-        """The connection is gone, or was never counted in."""
+        """Release the slot of a closed connection, if it had one."""
         self._taken.discard(connection)
 
 
 def make_connection_slots(max_connections: int, segment_files: int) -> ConnectionSlots:
-    """As many as wanted, but no more than leave the log its descriptors.
-
-    `segment_files` is how many files the log may keep open.
-    """
+    """Up to `max_connections`, but leave the log the descriptors for `segment_files` open files."""
     try:
         import resource
     except ImportError:

@@ -250,7 +250,7 @@ def test_a_target_whose_records_were_all_deleted_lags_no_more(caplog):
             )
             world.broker.topic("t").partitions[0].delete_before(6)
             await world.until(lambda: reader(world).lagging, {})
-            assert caplog.text.count("misses the records 2 to 5") == 1
+            assert caplog.text.count("skips records 2 to 5") == 1
 
     asyncio.run(test())
 

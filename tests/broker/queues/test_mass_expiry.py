@@ -2,12 +2,12 @@
 
 import asyncio
 
-from strom.queues.queue import EXPIRED_AT_ONCE
+from strom.queues.queue import EXPIRY_SLICE
 from strom.testing.manual_clock import ManualClock
 from strom.testing.memory_files import MemoryFiles
 from tests.broker.queues.test_power_loss_of_dead_letters import TO_LAST, World, queues
 
-MANY = 5 * EXPIRED_AT_ONCE + 3
+MANY = 5 * EXPIRY_SLICE + 3
 BODIES = [str(number).encode() for number in range(MANY)]
 
 
@@ -30,9 +30,9 @@ async def watch(world: World, *names: str) -> int:
         before = sum(source.waiting for source in sources), last.waiting
         await asyncio.sleep(0)
         turns += 1
-        assert before[0] - sum(source.waiting for source in sources) <= EXPIRED_AT_ONCE
-        assert last.waiting - before[1] <= EXPIRED_AT_ONCE
-        assert world.hub.host.dead_letters <= EXPIRED_AT_ONCE
+        assert before[0] - sum(source.waiting for source in sources) <= EXPIRY_SLICE
+        assert last.waiting - before[1] <= EXPIRY_SLICE
+        assert world.hub.host.dead_letters <= EXPIRY_SLICE
     await world.synced()
     return turns
 
@@ -72,7 +72,7 @@ def test_publishing_to_a_queue_of_expired_messages_drops_one_slice_of_them():
             queue = world.queue("first")
             for _ in range(10):
                 world.publish("first", b"new")
-            assert queue.waiting == MANY + 10 - EXPIRED_AT_ONCE
+            assert queue.waiting == MANY + 10 - EXPIRY_SLICE
             while queue.is_expiring:
                 await asyncio.sleep(0)
             assert queue.waiting == 10
@@ -87,7 +87,7 @@ def test_what_expired_while_the_broker_was_down_becomes_dead_letters_in_slices()
             await with_messages(world)
         clock.advance(1001)
         async with queues(files, clock) as world:
-            assert world.queue("first").waiting >= MANY - 2 * EXPIRED_AT_ONCE
+            assert world.queue("first").waiting >= MANY - 2 * EXPIRY_SLICE
             assert await watch(world, "first") >= 3
             assert world.bodies("last") == BODIES
 
@@ -101,7 +101,7 @@ def test_a_stop_in_the_middle_leaves_each_message_in_one_place():
             await with_messages(world)
             clock.advance(1001)
             world.hub.host.wake_now(world.queue("first"))
-            while world.queue("last").waiting < 2 * EXPIRED_AT_ONCE:
+            while world.queue("last").waiting < 2 * EXPIRY_SLICE:
                 await asyncio.sleep(0)
         async with queues(files, clock) as world:
             await watch(world, "first")

@@ -52,7 +52,7 @@ class World:
         for body in bodies:
             message = make_message("", key, properties, body, self.clock.now_ms())
             self.hub.publish(self.vhost, message, receipt)
-        receipt.settle(safe=True)
+        receipt.settle(durable=True)
         return confirmed
 
     async def synced(self) -> None:

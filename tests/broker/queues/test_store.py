@@ -8,7 +8,7 @@ from strom.broker.queues.message_properties import make_message, make_properties
 from strom.broker.queues.queue_stores import QUEUE_TOPIC_SETTINGS
 from strom.broker.queues.store import QueueStore
 from strom.queues.acknowledged import Acknowledged
-from strom.queues.progress_records import ALL, encode_all
+from strom.queues.progress_records import ALL, encode_snapshot
 from strom.wire.kafka.records import Record, build_batch
 from tests.broker.opened import opened
 
@@ -40,8 +40,8 @@ class Confirm:
     def expect(self) -> None:
         pass
 
-    def settle(self, *, safe: bool) -> None:
-        self.outcomes.append(safe)
+    def settle(self, *, durable: bool) -> None:
+        self.outcomes.append(durable)
 
 
 def test_no_message_takes_a_position_of_which_the_disk_says_that_it_is_gone():
@@ -50,7 +50,9 @@ def test_no_message_takes_a_position_of_which_the_disk_says_that_it_is_gone():
             hosted = await world.broker.create_topic("q", 2, QUEUE_TOPIC_SETTINGS)
             messages, progress = hosted.partitions
             now_ms = world.clock.now_ms()
-            gone = encode_all(Acknowledged(5), 5, 5, ())  # a power cut has taken these messages
+            gone = encode_snapshot(
+                Acknowledged(5), 5, 5, ()
+            )  # a power cut has taken these messages
             progress.append(build_batch([Record(0, now_ms, ALL, gone)]), now_ms, from_client=False)
             turn = Turn()
             store = QueueStore(turn, turn, world.clock, MemoryShare(), durable=True)

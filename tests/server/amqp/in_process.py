@@ -10,7 +10,7 @@ from strom.model.broker_settings import BrokerSettings
 from strom.queues.queue import Queue
 from strom.server.amqp.channel import Channel, ChannelConsumer
 from strom.server.amqp.connection import AmqpConnection
-from strom.server.amqp.context import HalfReceived, QueueServices
+from strom.server.amqp.context import IncompleteMessages, QueueServices
 from strom.server.amqp.session import Login
 from strom.server.memory import MemoryPool
 from strom.server.process_limits import ConnectionSlots
@@ -74,7 +74,7 @@ class Clients(Generic[W]):
             Declarations(world.hub),
             settings,
             "strom@test",
-            HalfReceived(1 << 20),
+            IncompleteMessages(1 << 20),
         )
         self.listener: SocketListener[AmqpConnection] = SocketListener(
             lambda transport: AmqpConnection(transport, self.services),

@@ -22,20 +22,20 @@ def run(test):
 
 def test_ages_count_from_the_first_look_after_a_delivery():
     ages = DeliveryAges()
-    assert ages.look({}, 1, 0) == 0
-    assert ages.look({1: None, 2: None}, 3, 100) == 0
-    assert ages.look({1: None, 2: None, 3: None}, 4, 200) == 100
-    assert ages.look({3: None}, 4, 300) == 100  # the first two were acknowledged
-    assert ages.look({}, 4, 400) == 0
-    assert ages.look({4: None}, 5, 500) == 0
-    assert ages.look({4: None}, 5, 900) == 400
+    assert ages.oldest_ms({}, 1, 0) == 0
+    assert ages.oldest_ms({1: None, 2: None}, 3, 100) == 0
+    assert ages.oldest_ms({1: None, 2: None, 3: None}, 4, 200) == 100
+    assert ages.oldest_ms({3: None}, 4, 300) == 100  # the first two were acknowledged
+    assert ages.oldest_ms({}, 4, 400) == 0
+    assert ages.oldest_ms({4: None}, 5, 500) == 0
+    assert ages.oldest_ms({4: None}, 5, 900) == 400
 
 
 def test_notes_do_not_pile_up_while_nothing_is_delivered():
     ages = DeliveryAges()
     for now_ms in range(1000):
-        ages.look({1: None}, 2, now_ms)
-    assert len(ages._notes) == 1
+        ages.oldest_ms({1: None}, 2, now_ms)
+    assert len(ages._marks) == 1
 
 
 @pytest.mark.parametrize(

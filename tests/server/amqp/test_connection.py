@@ -144,7 +144,7 @@ def test_what_is_due_when_a_channel_closes_is_confirmed_before_and_counted_once(
         channel.confirms = Confirms(channel.out.flush_soon)
         receipts = [channel.confirms.expect() for _ in range(3)]
         channel.out.unconfirmed += 3
-        receipts[0].settle(safe=True)
+        receipts[0].settle(durable=True)
         connection.fail(not_found("queue", "q", "/"), channel.number)
         connection.flush()
         assert [type(each).__name__ for each in wire.methods()] == [

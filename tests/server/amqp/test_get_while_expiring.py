@@ -2,7 +2,7 @@
 
 import asyncio
 
-from strom.queues.queue import EXPIRED_AT_ONCE
+from strom.queues.queue import EXPIRY_SLICE
 from strom.server.amqp.handlers import basic_class
 from strom.wire.amqp.methods import basic
 from tests.server.amqp.in_process import clients, disconnect
@@ -12,7 +12,7 @@ def test_a_get_waits_until_all_that_expired_is_dropped():
     async def test():
         async with clients() as it:
             await it.world.declare("q", x_message_ttl=1000)
-            expired = 5 * EXPIRED_AT_ONCE
+            expired = 5 * EXPIRY_SLICE
             for _ in range(expired):
                 it.world.publish("q", b"old")
             it.world.clock.advance(1001)
@@ -31,7 +31,7 @@ def test_a_get_of_a_client_that_is_gone_takes_no_message():
     async def test():
         async with clients() as it:
             await it.world.declare("q", x_message_ttl=1000)
-            for _ in range(5 * EXPIRED_AT_ONCE):
+            for _ in range(5 * EXPIRY_SLICE):
                 it.world.publish("q", b"old")
             it.world.clock.advance(1001)
             it.world.publish("q", b"new")

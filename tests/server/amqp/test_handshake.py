@@ -8,7 +8,7 @@ import pytest
 from strom.model.broker_settings import BrokerSettings
 from strom.queues.errors import QueueError
 from strom.queues.virtual_host import VirtualHost
-from strom.server.amqp.context import HalfReceived, QueueServices
+from strom.server.amqp.context import IncompleteMessages, QueueServices
 from strom.server.amqp.handshake import Handshake
 from strom.server.amqp.session import Login
 from strom.wire.amqp.methods import connection as methods
@@ -21,7 +21,7 @@ VHOST = VirtualHost("/")
 def handshake(host: str = "127.0.0.1") -> Handshake:
     queues = cast("Any", SimpleNamespace(vhosts={"/": VHOST}))
     services = QueueServices(
-        queues, cast("Any", None), BrokerSettings(), "strom@test", HalfReceived(1)
+        queues, cast("Any", None), BrokerSettings(), "strom@test", IncompleteMessages(1)
     )
     return Handshake(services, host)
 

@@ -67,7 +67,7 @@ def test_a_client_that_does_not_log_in_is_closed():
         await scene.after(9)
         assert scene.transport.ended == []
         await scene.after(2)
-        assert scene.transport.ended == ["closed: it did not log in"]
+        assert scene.transport.ended == ["closed: login timed out"]
 
     run(test)
 
@@ -79,7 +79,7 @@ def test_a_client_that_sends_nothing_for_two_heartbeats_is_given_up():
         await scene.after(19)
         assert scene.transport.ended == []
         await scene.after(10)
-        assert scene.transport.ended == ["aborted: nothing was heard of it for two heartbeats"]
+        assert scene.transport.ended == ["aborted: missed two heartbeats"]
         assert scene.out.heartbeats > 2
 
     run(test)

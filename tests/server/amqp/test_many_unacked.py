@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from strom.broker.queues.slices import SLICE
-from strom.queues.queue import EXPIRED_AT_ONCE, Queue
+from strom.queues.queue import EXPIRY_SLICE, Queue
 from strom.server.amqp.handlers import basic_class
 from strom.wire.amqp.methods import basic
 from tests.broker.queues.test_power_loss_of_dead_letters import World
@@ -230,7 +230,7 @@ def test_rejecting_many_makes_few_dead_letters_in_one_turn():
         async with clients() as it:
             await it.world.declare("last")
             to_last = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "last"}
-            count = 5 * EXPIRED_AT_ONCE
+            count = 5 * EXPIRY_SLICE
             queue = await filled(it, count, **to_last)
             channel = await it.take(queue, count)
             last = it.world.queue("last")
@@ -238,7 +238,7 @@ def test_rejecting_many_makes_few_dead_letters_in_one_turn():
             while last.waiting < count:
                 before = last.waiting
                 await asyncio.sleep(0)
-                assert last.waiting - before <= EXPIRED_AT_ONCE
+                assert last.waiting - before <= EXPIRY_SLICE
             assert it.world.bodies("last") == [str(number).encode() for number in range(count)]
 
     run(test)
@@ -250,7 +250,7 @@ def test_what_comes_back_to_a_full_queue_makes_few_dead_letters_in_one_turn():
             await it.world.declare("last")
             to_last = {"x_dead_letter_exchange": "", "x_dead_letter_routing_key": "last"}
             await it.world.declare("q", x_max_length=1, **to_last)
-            count, last = 5 * EXPIRED_AT_ONCE, it.world.queue("last")
+            count, last = 5 * EXPIRY_SLICE, it.world.queue("last")
             channel = it.channel()
             it.consume(channel, it.world.queue("q"))
             for number in range(count):
@@ -259,7 +259,7 @@ def test_what_comes_back_to_a_full_queue_makes_few_dead_letters_in_one_turn():
             while last.waiting < count - 1:
                 before = last.waiting
                 await asyncio.sleep(0)
-                assert last.waiting - before <= EXPIRED_AT_ONCE
+                assert last.waiting - before <= EXPIRY_SLICE
             assert it.world.bodies("q") == [b"%d" % (count - 1)]
 
     run(test)

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from strom.server.kafka.connection import MAX_UNANSWERED
+from strom.server.kafka.connection import MAX_IN_FLIGHT
 from strom.server.kafka.receive_buffer import BASE_BYTES, SHRINK_AFTER
 from tests.server.serving import LOOPS, framed, run, serving, until
 
@@ -200,15 +200,15 @@ def test_only_so_many_requests_of_one_client_are_in_work(loop):
     async def test():
         async with serving() as server:
             client = await server.client()
-            await client.send(*[b"wait %d" % number for number in range(MAX_UNANSWERED + 50)])
-            await until(lambda: len(server.commands.waiting) == MAX_UNANSWERED)
+            await client.send(*[b"wait %d" % number for number in range(MAX_IN_FLIGHT + 50)])
+            await until(lambda: len(server.commands.waiting) == MAX_IN_FLIGHT)
             await asyncio.sleep(0.05)
-            assert len(server.commands.waiting) == MAX_UNANSWERED
-            for number in range(MAX_UNANSWERED + 50):
+            assert len(server.commands.waiting) == MAX_IN_FLIGHT
+            for number in range(MAX_IN_FLIGHT + 50):
                 name = b"%d" % number
                 await until(partial(server.commands.waiting.__contains__, name))
                 server.commands.waiting[name].set_result(b"x")
-            for _ in range(MAX_UNANSWERED + 50):
+            for _ in range(MAX_IN_FLIGHT + 50):
                 assert await client.receive() == b"x"
 
     run(loop, test())

@@ -7,7 +7,7 @@ import pytest
 
 from strom.model.broker_settings import BrokerSettings
 from strom.model.errors import UserError
-from strom.server.kafka.listener import Listener
+from strom.server.kafka.listener import KafkaListener
 from tests.server.serving import LOOPS, Commands, framed, run, serving, until
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -105,7 +105,7 @@ def test_a_port_in_use_is_told_with_what_to_do(loop):
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             settings = BrokerSettings(port=taken.getsockname()[1])
-            listener = Listener(settings, Commands())
+            listener = KafkaListener(settings, Commands())
             with pytest.raises(UserError, match=r"in use.*--port"):
                 await listener.start(lambda _: None)
 
@@ -114,7 +114,7 @@ def test_a_port_in_use_is_told_with_what_to_do(loop):
 
 def test_an_address_that_is_not_ours_is_told_with_what_to_do(loop):
     async def test():
-        listener = Listener(BrokerSettings(host="192.0.2.1", port=0), Commands())
+        listener = KafkaListener(BrokerSettings(host="192.0.2.1", port=0), Commands())
         with pytest.raises(UserError, match="--host"):
             await listener.start(lambda _: None)
 

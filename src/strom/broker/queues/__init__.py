@@ -1,1 +1,1 @@
-"""Message queues at work: each queue is a log, and the topology is one too."""
+"""Message queues on the broker's logs: each queue is a log, and the topology is one too."""

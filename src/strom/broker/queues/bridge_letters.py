@@ -1,4 +1,4 @@
-"""Records that cannot become messages go to a dead letter topic, as they are, with a note why."""
+"""Records that cannot become messages go unchanged to a dead letter topic, with headers that say why."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 DEFAULT_PREFIX = "dlq."
 ROOM_FOR_NOTES = 64 * 1024
-"""So much larger a dead letter may be than the record itself."""
+"""By how much a dead letter may be larger than its record."""
 
 
-class BridgeLetters:
+class BridgeDeadLetters:
     """The dead letter topic of an exchange that a topic feeds."""
 
     def __init__(self, queues: "QueueBroker", exchange: Exchange, source: str) -> None:
@@ -42,7 +42,7 @@ class BridgeLetters:
         self._has_complained = False
 
     def add(self, partition: Partition, record: Record, reason: str, receipt: Receipt) -> bool:
-        """Write a record with a note why; False if the topic is not there yet."""
+        """Write a record with the reason; False if the topic does not exist yet."""
         if self._queues.broker.find_topic(self.topic) is None:
             if not self._is_creating:
                 self._is_creating = True
@@ -60,7 +60,9 @@ class BridgeLetters:
             (PREFIX + name, str(value).encode("utf-8", "surrogateescape"))
             for name, value in notes.items()
         )
-        log.info("Record %d of %s goes to %s: %s", record.offset, origin, self.topic, reason)
+        log.info(
+            "Dead letter: record %d of %s in %s: %s", record.offset, origin, self.topic, reason
+        )
         letter = record._replace(headers=record.headers + headers)
         self.feed.add_record(letter, receipt, origin.partition)
         return True

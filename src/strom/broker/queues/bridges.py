@@ -1,4 +1,4 @@
-"""The two worlds joined: exchanges that feed topics, and topics that feed exchanges."""
+"""Bridges between AMQP and Kafka: exchanges that feed topics, and topics that feed exchanges."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from strom.broker.partition import Partition
-from strom.broker.queues.bridge_letters import BridgeLetters
+from strom.broker.queues.bridge_letters import BridgeDeadLetters
 from strom.broker.queues.destinations import find_destinations
 from strom.broker.queues.from_topic import Delivery
 from strom.broker.queues.to_topic import TopicFeed
@@ -35,26 +35,24 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class JoinedTopic(NamedTuple):
+class BridgedTopic(NamedTuple):
     """A topic that feeds an exchange."""
 
     name: str
     vhost: VirtualHost
     reader: TopicReader
-    letters: BridgeLetters
+    letters: BridgeDeadLetters
 
 
 class Bridges:
-    """What joins exchanges and topics."""
-
     def __init__(self, queues: "QueueBroker") -> None:
         self._queues = queues
         self._feeds: dict[Exchange, TopicFeed] = {}
-        self._joined: dict[Exchange, JoinedTopic] = {}
+        self._joined: dict[Exchange, BridgedTopic] = {}
         queues.broker.on_topics_changed.append(self._topics_changed)
 
     async def declared(self, vhost: VirtualHost, exchange: Exchange) -> None:
-        """Join a new exchange to its topics, which are made if they are not there."""
+        """Connect a new exchange to its topics, which are created if they do not exist."""
         if exchange.to_topic is not None:
             await self._topic(exchange.to_topic)
             self.open_feed(exchange)
@@ -64,11 +62,11 @@ class Bridges:
             is_first = exchange.definition.arguments.get(FROM_OFFSET) == "first"
             joined.reader.begin(topic, from_first=is_first)
             joined.reader.has_moved = True
-            # Else a crash before the first note would leave out what came in between.
+            # Otherwise a crash before the first cursor would skip the records since now.
             await self.note_positions()
 
     async def restored(self, vhost: VirtualHost, exchange: Exchange, cursor: Cursor | None) -> None:
-        """Join an exchange again after a restart. Its source may be gone: then it waits for it."""
+        """Reconnect an exchange after a restart; it waits for a source topic that does not exist."""
         refuse_internal_topics(exchange)  # version 0.1.0 stored such exchanges
         if exchange.to_topic is not None:
             await self._topic(exchange.to_topic)
@@ -83,9 +81,10 @@ class Bridges:
             reader.has_moved = True
 
     def open_feed(self, exchange: Exchange) -> None:
-        """Let what passes an exchange get into its topic, if it has one.
+        """Start to write what passes an exchange to its topic, if it has one.
 
-        After a restart this comes first: messages may be due, or dead, before anything else is ready.
+        After a restart this comes first: delayed messages may be due, and messages expire, before
+        anything else is ready.
         """
         name = exchange.to_topic
         if name is not None and not is_internal(name):
@@ -102,17 +101,17 @@ class Bridges:
         try:
             return await broker.create_topic(name, broker.settings.num_partitions, {})
         except ApiError as error:
-            raise precondition_failed(f"there is no topic {name!r}: {error}") from error
+            raise precondition_failed(f"topic {name!r} cannot be used: {error}") from error
 
-    def _join(self, vhost: VirtualHost, exchange: Exchange, name: str) -> JoinedTopic:
-        letters = BridgeLetters(self._queues, exchange, name)
+    def _join(self, vhost: VirtualHost, exchange: Exchange, name: str) -> BridgedTopic:
+        letters = BridgeDeadLetters(self._queues, exchange, name)
         reader = TopicReader(
             vhost.name,
             exchange.name,
             partial(self._deliveries, vhost, exchange, letters),
             lambda: vhost.exchanges.get(exchange.name) is exchange,
         )
-        joined = self._joined[exchange] = JoinedTopic(name, vhost, reader, letters)
+        joined = self._joined[exchange] = BridgedTopic(name, vhost, reader, letters)
         return joined
 
     def _topics_changed(self) -> None:
@@ -125,11 +124,11 @@ class Bridges:
         self,
         vhost: VirtualHost,
         exchange: Exchange,
-        letters: BridgeLetters,
+        letters: BridgeDeadLetters,
         partition: Partition,
         record: Record,
     ) -> Iterator[Delivery]:
-        """Where a record goes; to the dead letter topic if it cannot be routed as it is."""
+        """The targets of a record: the dead letter topic if it cannot be routed."""
         try:
             message = message_from_record(
                 exchange.name,
@@ -167,7 +166,7 @@ class Bridges:
         receipt: Receipt | None,
         again: Callable[[], Message | None] | None = None,
     ) -> bool:
-        """Pass a message on to the topics of the exchanges that it goes through."""
+        """Write a message to the topics of the exchanges that it passes."""
         fed = False
         for exchange in exchanges:
             feed = self._feeds.get(exchange)
@@ -177,14 +176,14 @@ class Bridges:
         return fed
 
     def refusal(self, exchange: Exchange, message: Message) -> str | None:
-        """Why the topic of an exchange would refuse a message as it is; None if it would not."""
+        """Why the topic of an exchange would refuse this message; None if it would not."""
         feed = self._feeds.get(exchange)
         return None if feed is None else feed.refusal(message)
 
     # --- life ----------------------------------------------------------------------------------
 
     async def close(self, exchange: Exchange) -> None:
-        """The exchange is gone."""
+        """Stop the bridges of a deleted exchange."""
         feed = self._feeds.pop(exchange, None)
         if feed is not None:
             feed.close()
@@ -195,7 +194,7 @@ class Bridges:
             await self._queues.topology.write(gone=[Cursor(joined.vhost.name, exchange.name)])
 
     async def note_positions(self) -> None:
-        """Note down how far topics were read."""
+        """Persist the cursors of topics that feed exchanges."""
         moved = [
             joined.reader
             for exchange, joined in self._joined.items()
@@ -206,12 +205,11 @@ class Bridges:
             try:
                 await self._queues.topology.write(cursors)
             except ApiError as error:
-                log.warning("How far topics were read is noted later: %s", error)
+                log.warning("Could not store the cursors of exchanges, which is retried: %s", error)
                 for reader in moved:
                     reader.has_moved = True
 
     def stop(self) -> None:
-        """Read no more."""
         for joined in self._joined.values():
             joined.reader.stop()
             joined.letters.feed.stop()
@@ -222,7 +220,7 @@ class Bridges:
 def _enqueue(queue: Queue, message: Message, receipt: Receipt) -> bool:
     if queue.publish(message, message.timestamp_ms, receipt):
         return True
-    # With this rule a queue that is full has sent the message to its dead letter exchange.
+    # With reject-publish-dlx a full queue has sent the message to its dead letter exchange.
     rules = queue.rules
     return rules.overflow == "reject-publish-dlx" and rules.dead_letter_exchange is not None
 

@@ -1,6 +1,6 @@
-"""Making and removing exchanges, queues and bindings, with everything that can be wrong about it.
+"""Declaring and deleting exchanges, queues and bindings, with the errors that RabbitMQ raises.
 
-A change that is to survive a restart is on disk before it counts. Such changes go one at a time.
+A durable change is on disk before it takes effect. Such changes are made one at a time.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from strom.broker.queues.hub import QueueBroker, storage_refusal
 from strom.broker.queues.naming import topic_of
 from strom.broker.queues.queue_stores import store_of
 from strom.model.errors import ApiError
-from strom.queues.arguments import same_arguments
+from strom.queues.arguments import differing_argument
 from strom.queues.definitions import (
     EXCHANGE,
     QUEUE,
@@ -35,7 +35,7 @@ RESERVED = "amq."
 
 
 class Declarations:
-    """What clients ask for about the topology."""
+    """The requests of clients that change the topology."""
 
     def __init__(self, queues: QueueBroker) -> None:
         self._queues = queues
@@ -47,7 +47,7 @@ class Declarations:
     async def declare_exchange(
         self, vhost: VirtualHost, wanted: ExchangeDefinition, *, passive: bool
     ) -> None:
-        """Make sure that an exchange is there."""
+        """Create an exchange, or check that the existing one is equivalent."""
         if passive:
             vhost.exchange(wanted.name)
             return
@@ -60,16 +60,14 @@ class Declarations:
                 raise access_refused(
                     f"exchange name '{wanted.name}' contains reserved prefix 'amq.*'"
                 )
-            refuse_internal_topics(
-                Exchange(wanted)
-            )  # an unknown type is refused by Exchange itself
+            refuse_internal_topics(Exchange(wanted))  # raises for an unknown type
             if wanted.durable:
                 await self._write([wanted])
             exchange = vhost.add_exchange(wanted)
             await self._queues.bridges.declared(vhost, exchange)
 
     async def delete_exchange(self, vhost: VirtualHost, name: str, *, if_unused: bool) -> None:
-        """Remove an exchange with its bindings; nothing if there is none."""
+        """Delete an exchange with its bindings, if it exists."""
         _refuse_default(name)
         if name.startswith(RESERVED):
             raise access_refused(f"exchange name '{name}' contains reserved prefix 'amq.*'")
@@ -93,7 +91,7 @@ class Declarations:
     async def declare_queue(
         self, vhost: VirtualHost, wanted: QueueDefinition, owner: object, *, passive: bool
     ) -> Queue:
-        """Make sure that a queue is there."""
+        """Create a queue, or check that the existing one is equivalent."""
         if passive:
             return self.usable(vhost, wanted.name, owner)
         async with self._changing:
@@ -147,7 +145,7 @@ class Declarations:
         return topic
 
     def usable(self, vhost: VirtualHost, name: str, owner: object) -> Queue:
-        """A queue that a connection may use: RESOURCE_LOCKED if it belongs to another."""
+        """A queue that a connection may use; RESOURCE_LOCKED if it is exclusive to another."""
         queue = vhost.queue(name)
         if queue.owner is not None and queue.owner is not owner:
             raise QueueError(
@@ -159,7 +157,7 @@ class Declarations:
     async def delete_queue(
         self, vhost: VirtualHost, queue: Queue, *, if_unused: bool = False, if_empty: bool = False
     ) -> int:
-        """Remove a queue; how many messages went with it."""
+        """Delete a queue; return the number of its messages."""
         if if_unused and len(queue.consumers):
             raise precondition_failed(f"queue '{queue.name}' in vhost '{vhost.name}' in use")
         if if_empty and queue.waiting:
@@ -180,7 +178,7 @@ class Declarations:
         return count
 
     async def delete_damaged_queue(self, vhost: VirtualHost, name: str) -> None:
-        """Remove a queue that is not served because its log is damaged; nothing if there is none."""
+        """Delete a queue that is not served because its log is damaged, if there is one."""
         async with self._changing:
             known = self._queues.damaged.pop((vhost.name, name), [])
             await self._write([], known)
@@ -191,7 +189,6 @@ class Declarations:
     # --- bindings ------------------------------------------------------------------------------
 
     async def bind(self, vhost: VirtualHost, binding: Binding) -> None:
-        """Let messages pass."""
         _refuse_default(binding.source)
         if binding.kind == EXCHANGE:
             _refuse_default(binding.destination)
@@ -203,7 +200,7 @@ class Declarations:
                 await self._write([binding])
 
     async def unbind(self, vhost: VirtualHost, binding: Binding) -> None:
-        """Let them pass no more; nothing if they did not."""
+        """Delete a binding, if it exists."""
         _refuse_default(binding.source)
         if binding.kind == EXCHANGE:
             _refuse_default(binding.destination)
@@ -215,7 +212,7 @@ class Declarations:
                 await self._unbound(vhost, [binding])
 
     async def _unbound(self, vhost: VirtualHost, gone: list[Binding]) -> None:
-        """Remove exchanges that lived only as long as something was bound to them."""
+        """Delete auto-delete exchanges that have lost their last binding."""
         for name in {binding.source for binding in gone}:
             exchange = vhost.exchanges.get(name)
             if exchange is None or not exchange.definition.auto_delete:
@@ -226,14 +223,14 @@ class Declarations:
     # --- queues that go by themselves ----------------------------------------------------------
 
     def consumer_left(self, vhost: VirtualHost, queue: Queue) -> None:
-        """A queue may have lived only as long as it had consumers."""
+        """Delete an auto-delete queue that has lost its last consumer."""
         if queue.definition.auto_delete and not len(queue.consumers) and not queue.deleted:
             self._queues.tasks.run(self.delete_queue(vhost, queue))
         else:
             self.touch(queue)
 
     def touch(self, queue: Queue) -> None:
-        """A queue with `x-expires` was used: it has its whole time again."""
+        """Restart the expiry of a queue with `x-expires`: it was used."""
         lasts_ms = queue.rules.expires_ms
         if lasts_ms is not None and not queue.deleted:
             self._stop_expiry(queue)
@@ -254,7 +251,7 @@ class Declarations:
             running.cancel()
 
     def resume(self) -> None:
-        """After a start: queues that expire begin to."""
+        """Start the expiry of queues after a restart."""
         for vhost in self._queues.vhosts.values():
             for queue in vhost.queues.values():
                 self.touch(queue)
@@ -294,7 +291,7 @@ def _check_same_exchange(found: ExchangeDefinition, wanted: ExchangeDefinition) 
 def _check_same_queue(found: QueueDefinition, wanted: QueueDefinition) -> None:
     for name in ("durable", "exclusive", "auto_delete"):
         _check_same("queue", found, wanted, name)
-    differs = same_arguments(found.arguments, wanted.arguments)
+    differs = differing_argument(found.arguments, wanted.arguments)
     if differs is not None:
         _check_argument("queue", found, wanted, differs)
 

@@ -1,8 +1,8 @@
-"""Delayed messages of one virtual host: a log like that of a queue, and a clock.
+"""Delayed messages of one virtual host: a log like that of a queue, and a timer.
 
-A message with the header `x-delay` waits here before it is published to its exchange. A restart does not
-shorten or lose the wait. The messages of a transaction are here too, from its commit until the queues
-have them (`staging.py`); they have no delay, so a restart publishes them at once.
+A message with the header `x-delay` is kept here until it is published to its exchange; the delay
+survives a restart. The messages of a transaction are here too, from its commit until they are durable in
+their queues (`staging.py`); they have no delay, so that a restart publishes them at once.
 """
 
 import asyncio
@@ -21,19 +21,19 @@ from strom.queues.receipts import Receipt
 log = logging.getLogger(__name__)
 
 BATCH_BYTES = 8 * 1024 * 1024
-"""A transaction up to this size is one batch, which a crash cannot cut in two."""
+"""A transaction up to this size is one batch, which a crash cannot split."""
 MOST_AT_ONCE = 1000
-"""So many are published in one turn of the event loop."""
+"""Messages that are published in one turn of the event loop."""
 LONGEST_SLEEP_S = 3600.0
 
 
 class DelayedPublisher(Protocol):
-    """Publishes messages whose time has come."""
+    """Publishes delayed messages that are due."""
 
     def publish_delayed(
         self, vhost: str, message: Message, removal: PendingRemoval, *, is_committed: bool
     ) -> bool:
-        """Publish one; False if no queue is bound for it, QueueError if its exchange is gone."""
+        """Publish one; False if it is unroutable, QueueError if its exchange was deleted."""
         ...
 
 
@@ -55,21 +55,18 @@ class DelayedMessages:
         return len(self._delays)
 
     def load(self, topic: HostedTopic) -> None:
-        """Take up what waited before a restart."""
+        """Restore the delayed messages after a restart."""
         self.store.load(topic)
         for position, message in self.store.live_messages():
             self._delays.add(position, message)
         self._set_timer()
 
     def add(self, message: Message, receipt: Receipt | None) -> None:
-        """Hold a message."""
         self._delays.add(self.store.add(message, receipt), message)
         self._set_timer()
 
     def release(self, position: int, message: Message) -> bool:
-        """A message that was added to the store is to be published when it is due; False if no queue
-        is bound for it now.
-        """
+        """Publish a stored message when it is due; False if it is due now and unroutable."""
         if delay_of(message.headers or {}):
             self._delays.add(position, message)
             self._set_timer()
@@ -77,7 +74,6 @@ class DelayedMessages:
         return self._leave(position, message, self._clock.now_ms())
 
     def stop(self) -> None:
-        """Publish no more."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -104,9 +100,9 @@ class DelayedMessages:
         self._set_timer()
 
     def _leave(self, position: int, message: Message, now_ms: int) -> bool:
-        """Publish a message; it is gone from here when it is durable elsewhere."""
+        """Publish a message, and remove it from here once it is durable elsewhere."""
         removal = PendingRemoval(self.store, position)
-        is_committed = not delay_of(message.headers or {})  # it never had to wait
+        is_committed = not delay_of(message.headers or {})  # messages of transactions
         if not is_committed:
             message = released(message, now_ms)
         try:
@@ -114,7 +110,7 @@ class DelayedMessages:
                 self._vhost, message, removal, is_committed=is_committed
             )
         except QueueError as error:
-            log.warning("A delayed message is dropped: %s", error)
+            log.warning("Dropped a delayed message: %s", error)
             routed = False
-        removal.settle(safe=True)
+        removal.settle(durable=True)
         return routed

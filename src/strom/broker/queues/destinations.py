@@ -1,10 +1,10 @@
-"""Where a message goes: found, with everything that can be wrong about it, before anything happens."""
+"""The destinations of a message, found and checked before anything is published."""
 
 from collections.abc import Collection
 from typing import NamedTuple
 
 from strom.model.tables import Table
-from strom.queues.cc_headers import BLIND_COPIES, COPIES, further_keys
+from strom.queues.cc_headers import BLIND_COPIES, COPIES, cc_routing_keys
 from strom.queues.delays import DELAY, delay_of
 from strom.queues.message import Message
 from strom.queues.queue import Queue
@@ -14,18 +14,18 @@ SPECIAL_HEADERS = frozenset({COPIES, BLIND_COPIES})
 
 
 class Destinations(NamedTuple):
-    """A message as it is delivered, and where to."""
+    """A message as it is delivered, and its destinations."""
 
     message: Message
     is_delayed: bool = False
-    """Whether it waits first; then its queues are looked up when its time has come."""
+    """Whether it is delayed: then it is routed when it is due."""
     queues: Collection[Queue] = ()
     feeding: tuple[Exchange, ...] = ()
-    """The exchanges on its way that feed a topic."""
+    """The exchanges it passes that feed a topic."""
 
 
 def find_destinations(vhost: VirtualHost, message: Message) -> Destinations:
-    """Route a message. NOT_FOUND or PRECONDITION_FAILED for one that cannot be routed."""
+    """Route a message; raise NOT_FOUND or PRECONDITION_FAILED if it is invalid."""
     headers = message.headers
     if headers is not None and DELAY in headers and delay_of(headers):
         vhost.exchange(message.exchange)
@@ -45,9 +45,9 @@ def find_destinations(vhost: VirtualHost, message: Message) -> Destinations:
 def _route_special(
     vhost: VirtualHost, message: Message, headers: Table
 ) -> tuple[Message, Collection[Queue]]:
-    """Route a message that names further keys in its headers."""
+    """Route a message with the headers CC or BCC."""
     found: dict[Queue, None] = {}
-    for key in (message.routing_key, *further_keys(headers)):
+    for key in (message.routing_key, *cc_routing_keys(headers)):
         found.update(dict.fromkeys(vhost.route(message.exchange, key, headers)))
     if BLIND_COPIES in headers:
         message = message.with_properties(message.parsed.changed({}, without=(BLIND_COPIES,)))

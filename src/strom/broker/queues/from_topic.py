@@ -1,9 +1,9 @@
-"""One partition of a topic that feeds an exchange: every record of it is routed, by its key and headers.
+"""One partition of a topic that feeds an exchange: every record is routed by its key and headers.
 
-Each target (a queue, a topic, the delayed messages) gets the records in order. How far the partition was
-read is noted down only after they are durable: after a crash some may be routed again, and none is left
-out. A target that refuses a record, or takes too long to make one durable, falls behind: the others go on
-without it, and it reads the partition on its own from there until it has caught up.
+Each target (a queue, a topic, the delayed messages) gets the records in order. The cursor advances only
+once they are durable, so that delivery is at least once: after a crash some are routed again, none is
+skipped. A target that refuses a record, or is slow to make one durable, lags: the others go on without
+it, and it reads the partition on its own until it has caught up.
 """
 
 import asyncio
@@ -23,38 +23,38 @@ log = logging.getLogger(__name__)
 READ_BYTES = 256 * 1024
 RETRY_SECONDS = 1.0
 PATIENCE_S = 1.0
-"""So long a read waits for the slowest of its targets before it goes on without it."""
+"""How long a read waits for its slowest target before it goes on without it."""
 FIRST_BACKOFF_S = 0.05
 LONGEST_BACKOFF_S = 1.0
 
 
 class Delivery(NamedTuple):
-    """A record on its way to one target."""
+    """A record for one target."""
 
     target: str
     deliver: Callable[[Receipt], bool]
-    """Hand it over; False if the target refuses it for now."""
+    """Deliver it; False if the target refuses it for now."""
 
 
 class Route(NamedTuple):
-    """What leads from the topic to the exchange."""
+    """The connection from the topic to the exchange."""
 
     exchange: str
     deliveries: Callable[[Partition, Record], Iterable[Delivery]]
     is_open: Callable[[], bool]
-    """Whether the exchange is still there."""
+    """Whether the exchange still exists."""
     on_moved: Callable[[], None]
 
 
-class Read(NamedTuple):
-    """Some records, and where the next ones begin."""
+class FetchedRecords(NamedTuple):
+    """Some records, and the offset of the next ones."""
 
     records: list[Record]
     after: int
 
 
 class PartitionReader:
-    """Routes the records of one partition, one read after the other."""
+    """Routes the records of one partition, one read after another."""
 
     def __init__(
         self, route: Route, partition: Partition, position: int, lagging: Mapping[str, int]
@@ -62,9 +62,9 @@ class PartitionReader:
         self.route = route
         self.partition = partition
         self.position = position
-        """All before it is durable, except in targets that lag."""
+        """All records before it are durable, except in targets that lag."""
         self.next = position
-        """All before it was routed, except to targets that lag."""
+        """All records before it were routed, except to targets that lag."""
         self.stopped = False
         self.loop = asyncio.get_running_loop()
         self._pending: dict[str, BatchReceipt] = {}
@@ -79,11 +79,11 @@ class PartitionReader:
 
     @property
     def lagging(self) -> dict[str, int]:
-        """Up to where the records are durable in targets that fell behind."""
+        """The durable positions of targets that lag."""
         return {target: lagger.position for target, lagger in self._lagging.items()}
 
     def stop(self) -> None:
-        """Read no more; what was routed may still become durable."""
+        """Stop reading; what was routed may still become durable."""
         self.stopped = True
         self.partition.stop_waiting(self)
         if self._timer is not None:
@@ -98,17 +98,17 @@ class PartitionReader:
 
     @property
     def can_read(self) -> bool:
-        """Whether there still is something to read from, and to route to."""
+        """Whether the partition and the exchange still exist."""
         return not self.stopped and not self.partition.deleted and self.route.is_open()
 
-    def fetch(self, start: int) -> Read | None:
-        """Committed records from an offset on; None if there are none, or none can be read now."""
+    def fetch(self, start: int) -> FetchedRecords | None:
+        """Fetch committed records from an offset; None if there are none or the log is unreadable."""
         source = self.partition.log
         asked = start
         try:
             if start < source.start_offset:
                 log.warning(
-                    "Exchange %r misses the records %d to %d of %s: they were deleted before.",
+                    "Exchange %r skips records %d to %d of %s: deleted before they were read.",
                     self.route.exchange,
                     start,
                     source.start_offset - 1,
@@ -116,14 +116,16 @@ class PartitionReader:
                 )
                 start = source.start_offset
             if start >= source.last_stable_offset:
-                return Read([], start) if start > asked else None
+                return FetchedRecords([], start) if start > asked else None
             chunk = source.read(start, READ_BYTES, committed_only=True)
             records, after = committed_records(chunk, start, source.partition)
         except (ApiError, CorruptData) as error:
-            log.warning("Exchange %r cannot read its topic: %s", self.route.exchange, error)
+            log.warning(
+                "Exchange %r cannot read its topic; retrying: %s", self.route.exchange, error
+            )
             self.loop.call_later(RETRY_SECONDS, self.partition_changed)
             return None
-        return None if after == start else Read(records, after)
+        return None if after == start else FetchedRecords(records, after)
 
     def _read(self) -> None:
         read = self.fetch(self.next)
@@ -142,18 +144,18 @@ class PartitionReader:
                 if not deliver(receipt):
                     lagger = self._fall_behind(target, receipt, at=record.offset)
                     lagger.is_refused = True
-                    receipt.settle(safe=True)
+                    receipt.settle(durable=True)
         self.next = read.after
         for receipt in tuple(receipts.values()):
-            receipt.settle(safe=True)
+            receipt.settle(durable=True)
         if not receipts:
             self._finish()
         elif self._is_reading:
             self._timer = self.loop.call_later(PATIENCE_S, self._leave_behind)
 
-    def _settled(self, target: str, safe: bool) -> None:
+    def _settled(self, target: str, durable: bool) -> None:
         receipt = self._pending.pop(target)
-        if not safe:  # read again for it, from where this read began
+        if not durable:  # read again for it, from the start of this read
             self._fall_behind(target, receipt, at=self.position).read_after(RETRY_SECONDS)
         if not self._pending and self._timer is not None:
             self._finish()
@@ -169,33 +171,33 @@ class PartitionReader:
             self.loop.call_soon(self.partition_changed)
 
     def _leave_behind(self) -> None:
-        """Go on without those that have not made the records of this read durable yet."""
+        """Go on without targets that have not made the records of this read durable yet."""
         for target, receipt in tuple(self._pending.items()):
             self._fall_behind(target, receipt, at=self.next)
         self._finish()
 
     def _fall_behind(self, target: str, receipt: BatchReceipt, at: int) -> "LaggingTarget":
-        log.info("Exchange %r goes on without %s, which lags.", self.route.exchange, target)
+        log.info("Exchange %r goes on without the lagging target: %s.", self.route.exchange, target)
         self._pending.pop(target, None)
         lagger = self._lagging[target] = LaggingTarget(self, target, self.position, at)
         receipt.done = lagger.settled
         return lagger
 
     def caught_up(self, target: str) -> None:
-        """A target that lagged has everything that was routed."""
-        log.info("%s has caught up with exchange %r.", target, self.route.exchange)
+        """A lagging target has all records that were routed."""
+        log.info("Exchange %r: lagging target %s has caught up.", self.route.exchange, target)
         del self._lagging[target]
         self.route.on_moved()
 
 
 class LaggingTarget:
-    """Reads a partition for one target only, up to where the others are."""
+    """Reads a partition for one lagging target, up to the position of the others."""
 
     def __init__(self, reader: PartitionReader, target: str, position: int, following: int) -> None:
         self.position = position
-        """All before it is durable in this target."""
+        """All records before it are durable in this target."""
         self.is_refused = False
-        """Whether the target did not take the record at `_next`."""
+        """Whether the target refused the record at `_next`."""
         self._reader = reader
         self._target = target
         self._next = following
@@ -203,18 +205,17 @@ class LaggingTarget:
         self._timer: asyncio.TimerHandle | None = None
 
     def stop(self) -> None:
-        """Read no more."""
         if self._timer is not None:
             self._timer.cancel()
 
     def read_after(self, seconds: float) -> None:
-        """Read on after a while."""
+        """Schedule the next read."""
         if not self._reader.stopped:
             self._timer = self._reader.loop.call_later(seconds, self._read)
 
-    def settled(self, safe: bool) -> None:
-        """Everything that the target took so far is durable."""
-        if safe:
+    def settled(self, durable: bool) -> None:
+        """All records that the target accepted so far are durable, or one failed."""
+        if durable:
             self.position = self._next
         else:
             self._next = self.position
@@ -240,10 +241,10 @@ class LaggingTarget:
             return
         receipt = BatchReceipt(self.settled, is_patient=True)
         self._next = self._deliver(read, limit, receipt)
-        receipt.settle(safe=True)
+        receipt.settle(durable=True)
 
-    def _deliver(self, read: Read, limit: int, receipt: BatchReceipt) -> int:
-        """Hand records over until one is refused; the offset to go on at."""
+    def _deliver(self, read: FetchedRecords, limit: int, receipt: BatchReceipt) -> int:
+        """Deliver records until one is refused; return the offset to continue at."""
         reader = self._reader
         for record in read.records:
             if record.offset >= limit:

@@ -1,4 +1,4 @@
-"""All message queues of a broker: virtual hosts at work, and publishing to them."""
+"""All message queues of a broker: its virtual hosts, and publishing to them."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ STOP_SECONDS = 10.0
 
 
 class QueueBroker:
-    """Virtual hosts with their exchanges and queues, at work."""
+    """The virtual hosts with their exchanges and queues, on the broker's logs."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -36,7 +36,7 @@ class QueueBroker:
         self.loop = asyncio.get_running_loop()
         self.vhosts: dict[str, VirtualHost] = {}
         self.damaged: dict[tuple[str, str], list[QueueDefinition | Binding]] = {}
-        """Queues whose log cannot be read, by virtual host and name: what is known of them."""
+        """Definitions of queues whose log cannot be read, by virtual host and name."""
         self.topology = TopologyLog(broker)
         self.block = PublisherBlock()
         self.turn = TickBatcher(self.block, broker.storage_failed)
@@ -51,30 +51,30 @@ class QueueBroker:
     # --- life ----------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Restore everything that the logs hold."""
+        """Restore the topology and the messages from the logs."""
         await restoring.restore(self)
 
     def add_vhost(self, name: str) -> VirtualHost:
-        """The virtual host of a name; a new one if there is none."""
+        """The virtual host of that name, created if it does not exist."""
         vhost = self.vhosts.get(name)
         if vhost is None:
             vhost = self.vhosts[name] = VirtualHost(name)
         return vhost
 
     def make_queue(self, definition: QueueDefinition) -> Queue:
-        """A queue with a store of its own, not yet in its virtual host."""
+        """Create a queue with its store, not yet in its virtual host."""
         store = self.stores.make(definition)
         queue = Queue(definition, store, self.host)
         store.consumers = queue.consumers
         return queue
 
     def forget(self, queue: Queue) -> None:
-        """A queue is deleted: so is its log."""
+        """Delete the log of a deleted queue."""
         self.host.forget(queue)
         self.stores.forget(store_of(queue))
 
     async def stop(self) -> None:
-        """Write what is to be written."""
+        """Finish what is in progress, and write everything that must survive."""
         self.host.stop()
         for delayed in self.delayed.values():
             delayed.stop()
@@ -85,23 +85,23 @@ class QueueBroker:
         while self.host.dead_letters:
             self.turn.end()
         await self.broker.commit.finish_all()
-        self.turn.end()  # dead letters are durable now: write that their sources are gone
+        self.turn.end()  # dead letters are durable now: write the removal of their sources
         with contextlib.suppress(ApiError, StorageError):  # the disk may be why it stops
-            await self.bridges.note_positions()  # what topics sent is durable now, too
+            await self.bridges.note_positions()  # what topics fed is durable now, too
         await self.tasks.finish(STOP_SECONDS)
 
     async def sync(self) -> None:
-        """Have what was written without a publisher waiting for it synced to disk."""
+        """Sync to disk what was written without a publisher waiting for it."""
         self.stores.sync()
 
     async def trim(self) -> None:
-        """Give back the disk space of messages that are gone."""
+        """Free the disk space of removed messages."""
         await self.stores.trim()
 
     # --- messages ------------------------------------------------------------------------------
 
     def publish(self, vhost: VirtualHost, message: Message, receipt: Receipt | None) -> bool:
-        """Accept a message; False if no queue is bound for it."""
+        """Publish a message; False if it is unroutable."""
         headers = message.headers
         if headers is None and not vhost.has_feeds:
             queues = vhost.route(message.exchange, message.routing_key, None)
@@ -111,7 +111,7 @@ class QueueBroker:
                     and receipt is not None
                 ):
                     receipt.expect()
-                    receipt.settle(safe=False)
+                    receipt.settle(durable=False)
             return len(queues) > 0
         found = find_destinations(vhost, message)
         if found.is_delayed:
@@ -127,24 +127,23 @@ class QueueBroker:
         *,
         is_committed: bool = False,
     ) -> bool:
-        """Publish a message to where it goes; False if that is nowhere.
+        """Publish a message to its destinations; False if it has none.
 
-        `again` reads the message again from where it is kept. A committed one is accepted even by
-        queues that are full.
+        `again` reads the message again from its source. Full queues accept a committed message too.
         """
         message = found.message
         for queue in found.queues:
             taken = queue.publish(message, message.timestamp_ms, receipt, is_committed=is_committed)
-            # A patient receipt waits for a disk, and not for a queue that is full: as in RabbitMQ,
-            # such a queue drops a message that has no publisher to get a nack.
+            # A patient receipt waits for the disk, but not for a full queue: as in RabbitMQ, such a
+            # queue drops a message that has no publisher to nack.
             if not taken and receipt is not None and not receipt.is_patient:
                 receipt.expect()
-                receipt.settle(safe=False)
+                receipt.settle(durable=False)
         fed = self.bridges.feed(found.feeding, message, receipt, again)
         return fed or len(found.queues) > 0
 
     def delayed_of(self, vhost: str) -> DelayedMessages:
-        """What is to be published later in a virtual host."""
+        """The delayed messages of a virtual host, created on first use."""
         delayed = self.delayed.get(vhost)
         if delayed is None:
             definition = QueueDefinition(vhost, NO_QUEUE, topic=topic_of(vhost, NO_QUEUE))
@@ -155,7 +154,7 @@ class QueueBroker:
     def publish_delayed(
         self, vhost: str, message: Message, removal: PendingRemoval, *, is_committed: bool
     ) -> bool:
-        """Publish a message whose time has come; QueueError if its exchange is gone by now."""
+        """Publish a message that is due; QueueError if its exchange was deleted."""
         now_ms = message.timestamp_ms
 
         def again() -> Message:
@@ -167,12 +166,12 @@ class QueueBroker:
 
 
 def storage_refusal(error: ApiError | DirectoryOffline) -> QueueError:
-    """How trouble with the disk is reported to a client of queues."""
-    return QueueError(Reason.RESOURCE_ERROR, f"the disk refuses it: {error}")
+    """The error that an AMQP client gets when the disk refuses a write."""
+    return QueueError(Reason.RESOURCE_ERROR, f"the disk refuses the write: {error}")
 
 
 def check_vhost(queues: QueueBroker, name: str) -> VirtualHost:
-    """The virtual host of that name, or NOT_ALLOWED."""
+    """The virtual host of that name; NOT_ALLOWED, as in RabbitMQ, if it does not exist."""
     vhost = queues.vhosts.get(name)
     if vhost is None:
         raise QueueError(Reason.NOT_ALLOWED, f"vhost {name} not found")

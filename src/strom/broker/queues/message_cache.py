@@ -1,4 +1,4 @@
-"""Messages of a queue's log that are in memory too: those to be delivered next, and those that are out.
+"""A cache of a queue's messages: those to be delivered next, and the unacknowledged ones.
 
 Each queue has a share of the memory; what exceeds it is read from the log again.
 """
@@ -8,36 +8,34 @@ from collections.abc import Iterator
 from strom.queues.message import Message
 
 OVERHEAD = 400
-"""About what a message takes in memory besides its bytes."""
+"""Approximate memory overhead of a message."""
 MOST_IN_MEMORY = 16 * 1024 * 1024
 LEAST_IN_MEMORY = 256 * 1024
 ALL_IN_MEMORY = 128 * 1024 * 1024
 
 
 class MemoryShare:
-    """How many bytes of messages each queue keeps in memory; what exceeds it goes to the log."""
+    """How many bytes of messages each queue keeps in memory."""
 
     def __init__(self) -> None:
         self.each = MOST_IN_MEMORY
         self.pressed: set[object] = set()
-        """Stores of queues with consumers and much that waits for them."""
+        """Stores of queues with consumers and a backlog."""
 
     def divide(self, queues: int) -> None:
-        """Assign the shares again, when there are more queues or fewer."""
+        """Recompute the shares when the number of queues changes."""
         self.each = max(LEAST_IN_MEMORY, min(MOST_IN_MEMORY, ALL_IN_MEMORY // max(1, queues)))
 
 
 class MessageCache:
-    """Messages by position."""
-
     def __init__(self, memory: MemoryShare) -> None:
         self.size = 0
         """Bytes in memory."""
         self._memory = memory
         self._next: dict[int, Message] = {}
-        """Most of them are delivered soon."""
+        """Ready messages: most of them are delivered soon."""
         self._lent: dict[int, Message] = {}
-        """Out with consumers: kept in case they come back."""
+        """Unacknowledged messages: kept in case they are requeued."""
 
     def __len__(self) -> int:
         return len(self._next) + len(self._lent)
@@ -54,21 +52,21 @@ class MessageCache:
         return self._next.get(position) or self._lent.get(position)
 
     def add(self, position: int, message: Message, *, is_lent: bool) -> None:
-        """Keep a message if there is room for it."""
+        """Cache a message if there is room for it."""
         size = len(message.body) + OVERHEAD
         if self.size + size <= self._memory.each:
             (self._lent if is_lent else self._next)[position] = message
             self.size += size
 
     def add_read(self, messages: dict[int, Message]) -> None:
-        """Keep messages that were just read: they are wanted next, so others go for them."""
+        """Cache messages that were just read: they are needed next, so others are evicted."""
         size = sum(len(message.body) + OVERHEAD for message in messages.values())
         if size > self._memory.each:
             return
         if self.size + size > self._memory.each:
             self.evict_lent()
         while self._next and self.size + size > self._memory.each:
-            # What was cached last is mostly what is needed last.
+            # The newest entries are mostly those needed last.
             _, message = self._next.popitem()
             self.size -= len(message.body) + OVERHEAD
         self._next.update(messages)
@@ -81,13 +79,12 @@ class MessageCache:
             self._lent[position] = message
 
     def drop(self, position: int) -> None:
-        """Forget a message."""
         message = self._next.pop(position, None) or self._lent.pop(position, None)
         if message is not None:
             self.size -= len(message.body) + OVERHEAD
 
     def evict_lent(self) -> None:
-        """Make room: what is out with consumers is needed only if it comes back."""
+        """Evict unacknowledged messages: they are needed only if they are requeued."""
         for message in self._lent.values():
             self.size -= len(message.body) + OVERHEAD
         self._lent.clear()

@@ -25,7 +25,7 @@ class MessageLog:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self._is_unreadable = False
-        """Whether it could not be read last time."""
+        """Whether the last read failed."""
 
     @property
     def end(self) -> int:
@@ -33,7 +33,7 @@ class MessageLog:
         return self.partition.log.end_offset
 
     def append(self, batch: list[tuple[int, Message]], now_ms: int) -> list[Range]:
-        """Append messages; the ranges of positions that are skipped. ApiError if the disk refuses."""
+        """Append messages; return the skipped ranges of positions. ApiError if the disk refuses."""
         expected = self.end
         data = build_message_batch(batch, expected)
         self.partition.append(data, now_ms, from_client=False)
@@ -46,7 +46,7 @@ class MessageLog:
         return skipped
 
     def live_messages(self, gone: Acknowledged) -> Iterator[tuple[int, Message]]:
-        """Everything that is not gone, in order."""
+        """All messages that are not removed, in order."""
         for record in records_of(self.partition.log):
             if record.offset not in gone:
                 yield record.offset, read_message(record)
@@ -54,10 +54,10 @@ class MessageLog:
     def read(
         self, position: int, room: int, unwanted: Callable[[int], bool]
     ) -> tuple[dict[int, Message], int]:
-        """Read a message and those that follow: they mostly are wanted next.
+        """Read a message and about `room` bytes of those that follow: they are mostly needed next.
 
-        They take about `room` bytes. Also the position of the first record at or after `position`.
-        MessageUnavailable if the log cannot be read now; damaged messages are left out.
+        Also returns the position of the first record at or after `position`. Raises
+        MessageUnavailable if the log cannot be read now; damaged messages are skipped.
         """
         found: dict[int, Message] = {}
         first = position
@@ -73,19 +73,19 @@ class MessageLog:
                     message = found[record.offset] = read_message(record)
                     size += len(message.body) + OVERHEAD
         except CorruptData as error:
-            log.error("A message of %s is left out: %s", self.partition.log.partition, error)
+            log.error("Skipped a damaged message of %s: %s", self.partition.log.partition, error)
             return {}, position
         except ApiError as error:
             if not self._is_unreadable:
                 self._is_unreadable = True
                 partition = self.partition.log.partition
-                log.warning("Messages wait until %s is readable: %s", partition, error)
+                log.warning("Cannot deliver messages of %s; retrying: %s", partition, error)
             raise MessageUnavailable from error
         self._is_unreadable = False
         return found, first
 
     def trim(self, floor: int, now_ms: int) -> None:
-        """Drop whole segments whose messages are all gone; those before `floor` are."""
+        """Delete whole segments before `floor`: all their messages are removed."""
         start = min(floor, self.partition.log.high_watermark)
         if start > self.partition.log.start_offset:
             self.partition.delete_before(start)
@@ -97,7 +97,7 @@ class MessageLog:
         now_ms: int,
         off_loop: Callable[[Callable[[], None]], Awaitable[None]],
     ) -> None:
-        """Rewrite segments that hold a few messages still needed among many that are gone."""
+        """Rewrite segments in which few messages are not removed."""
         pruning = self.partition.log.plan_pruning(gone, now_ms)
         if pruning is not None:
             await off_loop(pruning.run)

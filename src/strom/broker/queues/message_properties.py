@@ -1,6 +1,6 @@
-"""The properties of messages as AMQP encodes them: what a queue must know of them, and changing them.
+"""The properties of messages in AMQP's encoding: what queues need of them, and how to change them.
 
-Properties stay encoded as they came, because they are delivered and stored that way.
+Properties stay encoded as received, because they are delivered and stored that way.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,7 +23,7 @@ _MAX_EXPIRATION_MS = 2**32 - 1
 
 
 class EncodedProperties:
-    """The properties of one message, or of many that have the very same."""
+    """The properties of one message, or of many with equal properties."""
 
     __slots__ = (
         "expiration",
@@ -36,7 +36,7 @@ class EncodedProperties:
     )
 
     def __init__(self, raw: bytes) -> None:
-        """AmqpError for bytes that are no properties, QueueError for an expiration that is no time."""
+        """Raise AmqpError for malformed properties, QueueError for an invalid expiration."""
         found = decode_properties(raw)
         self.raw = raw
         self.persistent = found.delivery_mode == PERSISTENT
@@ -53,7 +53,7 @@ class EncodedProperties:
         without: Collection[str] = (),
         keep_expiration: bool = True,
     ) -> "EncodedProperties":
-        """The properties with some headers set or left out, all others byte for byte as they are."""
+        """The properties with some headers set or removed; all others keep their bytes."""
         fields = split_properties(self.raw)
         table = fields.get("headers", EMPTY_TABLE)
         fields["headers"] = change_table(table, headers, without=without)
@@ -63,13 +63,13 @@ class EncodedProperties:
 
 
 _KNOWN: dict[bytes, EncodedProperties] = {}
-"""Most messages of a publisher have the very same properties."""
+"""Most messages of a publisher have equal properties."""
 _KNOWN_BYTES = 128
 _KNOWN_COUNT = 1024
 
 
 def read_properties(raw: bytes) -> EncodedProperties:
-    """Decode properties; AmqpError or QueueError for what they cannot be."""
+    """Decode properties; raise AmqpError or QueueError if they are invalid."""
     properties = _KNOWN.get(raw)
     if properties is None:
         properties = EncodedProperties(raw)
@@ -83,14 +83,14 @@ def read_properties(raw: bytes) -> EncodedProperties:
 def make_message(
     exchange: str, routing_key: str, properties: bytes, body: bytes, timestamp_ms: int
 ) -> Message:
-    """A message with encoded properties; AmqpError or QueueError for what they cannot be."""
-    # Looked up here as well: this is called for every message.
+    """Create a message; raise AmqpError or QueueError if its properties are invalid."""
+    # The cache is looked up here as well: this is called for every message.
     parsed = _KNOWN.get(properties) or read_properties(properties)
     return Message(exchange, routing_key, parsed, body, timestamp_ms)
 
 
 def make_properties(headers: Mapping[str, Any], *, timestamp_ms: int) -> bytes:
-    """Properties of a message that comes from a topic: persistent, with the record's headers."""
+    """Encode the properties of a message from a topic: persistent, with the record's headers."""
     return encode_properties(
         BasicProperties(
             headers=dict(headers) or None,

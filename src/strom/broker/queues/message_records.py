@@ -1,8 +1,8 @@
 """Messages as Kafka records: the body is the value, the routing key is the key.
 
 The exchange and the raw properties are record headers, so that any Kafka tool can read a queue's log.
-A message that goes to many queues is turned into bytes once. Positions may have gaps: what was gone
-before the log was written is not in it.
+A message for many queues is encoded once. Positions may have gaps: messages that were removed before
+the log was written are not in it.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _NO_PROPERTIES = b"\0\0"
 
 
 def build_message_batch(messages: Sequence[tuple[int, Message]], base_offset: int) -> bytearray:
-    """A batch of messages with their positions, to be appended at `base_offset`."""
+    """Encode messages with their positions as a batch to append at `base_offset`."""
     out = bytearray()
     base_timestamp = messages[0][1].timestamp_ms
     latest = base_timestamp
@@ -58,7 +58,7 @@ def build_message_batch(messages: Sequence[tuple[int, Message]], base_offset: in
 
 
 def _tail(message: Message) -> bytes:
-    """A record from its key on: the same in every log."""
+    """The bytes of a record from its key on: the same in every log."""
     key = message.routing_key.encode("utf-8", "surrogateescape")
     exchange = message.exchange.encode("utf-8", "surrogateescape")
     return b"".join(
@@ -93,7 +93,7 @@ def _zigzag(number: int) -> bytes:
 
 
 def read_message(record: Record) -> Message:
-    """The message in a record; CorruptData if there is none."""
+    """Decode a message; raise CorruptData if the record is not one."""
     headers = dict(record.headers)
     properties = headers.get(PROPERTIES) or _NO_PROPERTIES
     exchange = (headers.get(EXCHANGE) or b"").decode("utf-8", "surrogateescape")
@@ -101,4 +101,4 @@ def read_message(record: Record) -> Message:
     try:
         return make_message(exchange, key, properties, record.value or b"", record.timestamp)
     except (AmqpError, QueueError) as error:
-        raise CorruptData(f"no message at offset {record.offset}: {error}") from None
+        raise CorruptData(f"invalid message at offset {record.offset}: {error}") from None

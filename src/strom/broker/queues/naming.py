@@ -6,16 +6,16 @@ from strom.model.topics import MAX_TOPIC_NAME_LENGTH, QUEUE_TOPIC_PREFIX
 
 DEFAULT_VHOST = "/"
 NO_QUEUE = ""
-"""No queue has this name; the log of delayed messages goes by it."""
+"""Stands for the log of delayed messages; no queue can have this name."""
 _KEPT = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.")
 _ROOM = MAX_TOPIC_NAME_LENGTH - 40
 
 
 def topic_of(vhost: str, queue: str, attempt: int = 0) -> str:
-    """A legal topic name for a queue, different for every queue, and for every attempt.
+    """A valid topic name, unique for every queue and attempt.
 
-    What a topic name may not hold is written as `-` and two hexadecimal digits. So is `_`, because
-    Kafka takes it for the same as the dot.
+    Characters that a topic name cannot have are escaped as `-` and two hexadecimal digits. So is `_`,
+    because in Kafka's metric names it collides with the dot.
     """
     name = f"{QUEUE_TOPIC_PREFIX}{_escape(vhost)}--{_escape(queue)}"
     if attempt:

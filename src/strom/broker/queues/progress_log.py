@@ -1,29 +1,29 @@
-"""The second partition of a queue's topic: which messages are gone, which were delivered and returned."""
+"""The second partition of a queue's topic: which messages are removed, delivered and returned."""
 
 from strom.broker.partition import Partition
 from strom.broker.replaying import records_of
 from strom.model.clock import Clock
 from strom.model.errors import ErrorCode
 from strom.queues.acknowledged import Acknowledged, Range
-from strom.queues.progress_records import ALL, CHANGE, Progress, encode_all, encode_change
+from strom.queues.progress_records import ALL, CHANGE, QueueProgress, encode_change, encode_snapshot
 from strom.storage.log import Appended
 from strom.wire.kafka.records import Record, build_batch
 
 CHANGES_AT_MOST = 1000
-"""So many records are written before one that stands for all of them."""
+"""Records that are written before a snapshot replaces them."""
 
 
 class ProgressLog:
-    """What became of a queue's messages: in memory, and written at the end of a turn."""
+    """The state of a queue's messages: in memory, and written at the end of a turn."""
 
     def __init__(self, clock: Clock) -> None:
         self.acknowledged = Acknowledged()
         self.partition: Partition | None = None
         """None while the queue is in memory only."""
         self.delivered = 0
-        """The position after the last one that a consumer got."""
+        """The position after the last delivered one."""
         self.must_correct = False
-        """Whether the log says of positions that are still to be given that they are gone."""
+        """Whether the log marks positions as removed that are not assigned yet."""
         self._clock = clock
         self._gone: list[Range] = []
         self._returned: dict[int, int] = {}
@@ -33,16 +33,16 @@ class ProgressLog:
 
     @property
     def has_unwritten_gone(self) -> bool:
-        """Whether it is not in the log yet that some messages are gone."""
+        """Whether some removals are not in the log yet."""
         return bool(self._gone)
 
-    def load(self, partition: Partition, start: int, end: int) -> Progress:
-        """Take up a log that was there before; the messages of the queue are at [start, end)."""
+    def load(self, partition: Partition, start: int, end: int) -> QueueProgress:
+        """Restore from an existing log; the messages of the queue are at [start, end)."""
         self.partition = partition
-        progress = Progress()
+        progress = QueueProgress()
         for record in records_of(partition.log):
             progress.replay(record.key, record.value)
-        self.must_correct = progress.fit(start, end)
+        self.must_correct = progress.reconcile(start, end)
         self.acknowledged = progress.acknowledged
         self.delivered = self._delivered_written = progress.delivered
         self._returned = dict(progress.returned)
@@ -50,12 +50,12 @@ class ProgressLog:
 
     @property
     def has_several_records(self) -> bool:
-        """Whether one record could stand for those that the log has."""
+        """Whether a snapshot would shorten the log."""
         log = None if self.partition is None else self.partition.log
         return log is not None and log.end_offset - log.start_offset > 1
 
     def add_gone(self, position: int) -> None:
-        """A message that is in the log of messages is gone."""
+        """Remove a message that is in the message log."""
         gone = self._gone
         if gone and gone[-1][1] == position:
             gone[-1] = (gone[-1][0], position + 1)
@@ -63,21 +63,19 @@ class ProgressLog:
             gone.append((position, position + 1))
 
     def add_gone_range(self, start: int, end: int) -> None:
-        """The same for a range."""
         self._gone.append((start, end))
 
     def add_returned(self, position: int, count: int) -> None:
-        """A message came back for the count-th time."""
         self._returned[position] = self._returned_changed[position] = count
 
     def clear(self) -> None:
-        """Nothing of it has to be written: the queue is in memory only, or deleted."""
+        """Discard unwritten changes: the queue is in memory only, or deleted."""
         self._gone.clear()
 
     def write(self, end: int) -> bool:
-        """Write what has changed about messages before `end`; whether anything was written.
+        """Write the changes to messages before `end`; False if there are none.
 
-        ApiError if the disk refuses it.
+        Raises ApiError if the disk refuses the write.
         """
         delivered = min(self.delivered, end)
         if not self._gone and delivered <= self._delivered_written and not self._returned_changed:
@@ -91,18 +89,18 @@ class ProgressLog:
         return True
 
     def write_all(self, end: int) -> None:
-        """Write a record that stands for all before it; they go when it is durable.
+        """Write a snapshot; the records before it are deleted once it is durable.
 
-        ApiError if the disk refuses it.
+        Raises ApiError if the disk refuses the write.
         """
         partition = self.partition
-        assert partition is not None  # noqa: S101 - the callers looked
+        assert partition is not None  # noqa: S101 - callers check it
         self._returned = {
             position: count
             for position, count in self._returned.items()
             if position not in self.acknowledged
         }
-        value = encode_all(self.acknowledged, end, self.delivered, self._returned.items())
+        value = encode_snapshot(self.acknowledged, end, self.delivered, self._returned.items())
         appended = self._append(ALL, value)
         self._changes = 0
         self._delivered_written = min(self.delivered, end)
@@ -116,7 +114,7 @@ class ProgressLog:
         partition.sync_soon()
 
     def _append(self, key: bytes, value: bytes) -> Appended:
-        assert self.partition is not None  # noqa: S101 - the callers looked
+        assert self.partition is not None  # noqa: S101 - callers check it
         now_ms = self._clock.now_ms()
         batch = build_batch([Record(0, now_ms, key, value)])
         appended = self.partition.append(batch, now_ms, from_client=False)

@@ -1,4 +1,4 @@
-"""What queues cannot do by themselves: send dead letters to other queues, and wake at a time."""
+"""What reaches beyond one queue: publishing dead letters, and timers for expiry."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from strom.broker.queues.slices import Slices
 from strom.broker.queues.turn import TickBatcher
 from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
-from strom.queues.dead_letters import dead_letter, is_circle
+from strom.queues.dead_letters import dead_letter, is_cycle
 from strom.queues.message import Message
 from strom.queues.queue import PendingRemoval, Queue
 from strom.queues.receipts import Receipt
@@ -38,13 +38,13 @@ class QueueHost:
 
     @property
     def dead_letters(self) -> int:
-        """How many wait to be sent."""
+        """The number of dead letters that are not published yet."""
         return len(self._dead)
 
     # --- dead letters --------------------------------------------------------------------------
 
     def give_up(self, queue: Queue, message: Message, reason: str, receipt: Receipt | None) -> None:
-        """A message leaves a queue unconsumed; it is sent on if the queue has a dead letter exchange."""
+        """Discard a message, or publish it later if the queue has a dead letter exchange."""
         if queue.rules.dead_letter_exchange is not None:
             if receipt is not None:
                 receipt.expect()
@@ -52,17 +52,17 @@ class QueueHost:
             self._turn.send_first(self)
 
     def flush(self) -> None:
-        """Send dead letters. What full queues give up for them is sent in the next turn."""
+        """Publish dead letters. Those that full queues drop for them follow in the next turn."""
         dead, self._dead = self._dead, []
         for queue, message, reason, receipt in dead:
             self._send(queue, message, reason, receipt)
             if receipt is not None:
-                receipt.settle(safe=True)
+                receipt.settle(durable=True)
 
     def _send(self, queue: Queue, message: Message, reason: str, receipt: Receipt | None) -> None:
         vhost = self._vhosts[queue.definition.vhost]
         exchange = queue.rules.dead_letter_exchange
-        assert exchange is not None  # noqa: S101 - give_up looked
+        assert exchange is not None  # noqa: S101 - give_up checks it
         if exchange != DEFAULT and exchange not in vhost.exchanges:
             return
         now_ms = self._clock.now_ms()
@@ -78,12 +78,12 @@ class QueueHost:
             )
 
         def again() -> Message | None:
-            assert isinstance(receipt, PendingRemoval)  # noqa: S101 - no other has it
+            assert isinstance(receipt, PendingRemoval)  # noqa: S101 - see can_repeat
             return None if queue.deleted else letter_of(still_there(receipt))
 
         letter = letter_of(message)
         for target in vhost.route(letter.exchange, letter.routing_key, letter.headers):
-            if not is_circle(letter, target.name):
+            if not is_cycle(letter, target.name):
                 target.publish(letter, letter.timestamp_ms, receipt)
         if vhost.has_feeds:
             passed = vhost.exchanges_passed(letter.exchange, letter.routing_key, letter.headers)
@@ -93,20 +93,20 @@ class QueueHost:
     # --- time ----------------------------------------------------------------------------------
 
     def wake(self, queue: Queue, at_ms: int) -> None:
-        """Look at a queue's head again at that time."""
+        """Call the queue's `woken` at that time."""
         self.forget(queue)
         if not self._stopping:
             delay = max(0, at_ms - self._clock.now_ms()) / 1000
             self._timers[queue] = self._loop.call_later(delay, self.wake_now, queue)
 
     def wake_now(self, queue: Queue) -> None:
-        """Have expired messages dropped in turn with other long work: many queues may wake at once."""
+        """Drop expired messages in turn with other long work: many queues may wake at once."""
         self._timers.pop(queue, None)
 
         def step() -> bool:
             if not queue.deleted and not self._stopping:
                 queue.woken(self._clock.now_ms())
-            return False  # if there is more, it asks to be woken again
+            return False  # if there is more, it schedules another wake-up
 
         self._slices.add(step)
 
@@ -117,15 +117,15 @@ class QueueHost:
             running.cancel()
 
     def stop(self) -> None:
-        """Wake no queue: what expires from now on does so after the next start."""
+        """Cancel all timers: messages that expire from now on do so after the next start."""
         self._stopping = True
         for queue in tuple(self._timers):
             self.forget(queue)
 
 
 def still_there(removal: PendingRemoval) -> Message:
-    """The message that is to leave its place; ApiError if it cannot be read now."""
+    """Read the message that is to be removed; raise ApiError if it cannot be read now."""
     message = removal.message()
     if message is None:
-        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The message cannot be read at the moment.")
+        raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The message cannot be read now.")
     return message

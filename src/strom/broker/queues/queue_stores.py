@@ -16,7 +16,7 @@ from strom.queues.queue import Queue
 log = logging.getLogger(__name__)
 
 QUEUE_TOPIC_SETTINGS = {
-    "flush": "os",  # what must be durable is synced by name
+    "flush": "os",  # what must be durable is synced explicitly
     "cleanup.policy": "delete",
     "compression.type": "producer",
     "retention.ms": "-1",
@@ -28,7 +28,7 @@ QUEUE_TOPIC_SETTINGS = {
 
 
 class QueueStores:
-    """Makes stores, gives them topics when they need them, and removes both."""
+    """Creates stores, and their topics when they need one, and deletes both."""
 
     def __init__(self, broker: Broker, turn: TickBatcher, tasks: BackgroundTasks) -> None:
         self.memory = MemoryShare()
@@ -59,15 +59,15 @@ class QueueStores:
         return store
 
     def used_topics(self) -> set[str]:
-        """The topics that belong to a store, whether they exist yet or not."""
+        """The topic names of all stores, also of topics that do not exist yet."""
         return {definition.topic for definition in self._definitions.values()}
 
     async def create_topic(self, name: str) -> HostedTopic:
-        """The internal topic of a queue: messages, and which are gone."""
+        """Create the internal topic of a queue: its messages, and its progress."""
         return await self._broker.create_topic(name, 2, QUEUE_TOPIC_SETTINGS)
 
     def open_topic(self, store: QueueStore) -> None:
-        """Create a topic for a store that was in memory only, and has too much for it."""
+        """Create a topic for a store that exceeds its memory."""
         self._tasks.run(self._open_topic(store))
 
     async def _open_topic(self, store: QueueStore) -> None:
@@ -83,7 +83,7 @@ class QueueStores:
             store.opened(hosted)
 
     def forget(self, store: QueueStore) -> None:
-        """A queue is deleted: so are its messages, and its topic."""
+        """Delete the messages and the topic of a deleted queue."""
         store.close()
         self._definitions.pop(store, None)
         self.memory.divide(len(self._definitions))
@@ -91,22 +91,22 @@ class QueueStores:
             self._tasks.run(self._broker.delete_topic(store.topic.topic.name))
 
     def forget_damaged(self, definition: QueueDefinition) -> None:
-        """The same for a queue that was never served."""
+        """Delete the topic of a queue that was not served because its log is damaged."""
         [store] = [each for each, of in self._definitions.items() if of is definition]
         self.forget(store)
 
     async def loaded(self) -> None:
-        """Return when what was corrected at a start is durable, or cannot be for now."""
+        """Return when corrections made at the start are durable, or cannot be for now."""
         for store in tuple(self._definitions):
             await store.loaded()
 
     def sync(self) -> None:
-        """Have what was written without a publisher waiting for it synced to disk."""
+        """Sync to disk what was written without a publisher waiting for it."""
         for store in self._definitions:
             store.sync()
 
     async def trim(self) -> None:
-        """Drop segments that no queue needs any more, and rewrite those of which little is needed."""
+        """Delete segments whose messages are all removed, and rewrite those with few others."""
         broker = self._broker
         for store in tuple(self._definitions):
             try:
@@ -114,15 +114,15 @@ class QueueStores:
                 await store.prune(broker.off_loop)
             except DirectoryOffline:
                 raise
-            except (ApiError, StorageError) as error:  # of one log: no trouble for the others
-                log.warning("The log of a queue is trimmed later: %s", error)
+            except (ApiError, StorageError) as error:  # concerns one log: the others are trimmed
+                log.warning("Could not trim the log of a queue, which is retried: %s", error)
             await asyncio.sleep(0)
         now_ms = broker.clock.now_ms()
         await broker.off_loop(lambda: broker.directory.remove_deleted_files(now_ms))
 
 
 def store_of(queue: Queue) -> QueueStore:
-    """The store of a queue that `QueueStores` made it for."""
+    """The store that `QueueStores` created for a queue."""
     store = queue.store
     assert isinstance(store, QueueStore)  # noqa: S101 - queues of a broker have no other
     return store

@@ -1,4 +1,4 @@
-"""Starting: exchanges, queues, bindings and bridges as the logs have them."""
+"""Restoring exchanges, queues, bindings and bridges from the logs at start."""
 
 import logging
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from strom.queues.definitions import (
     VirtualHostDefinition,
 )
 from strom.queues.errors import QueueError
-from strom.queues.progress_records import Progress
+from strom.queues.progress_records import QueueProgress
 from strom.queues.queue import Queue
 from strom.queues.ready import FifoReady
 
@@ -28,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 async def restore(queues: "QueueBroker") -> None:
-    """Bring everything to what the logs say; topics of queues that are no more are removed."""
+    """Restore the state in the logs; topics of deleted queues are removed."""
     definitions = queues.topology.read()
     queues.add_vhost(DEFAULT_VHOST)
-    # Each kind refers to those before it.
+    # Each type refers to those before it.
     for kind in (VirtualHostDefinition, ExchangeDefinition, QueueDefinition, Binding):
         for definition in definitions:
             if isinstance(definition, kind):
@@ -44,7 +44,7 @@ async def restore(queues: "QueueBroker") -> None:
     now_ms = queues.clock.now_ms()
     for vhost in queues.vhosts.values():
         for queue in vhost.queues.values():
-            queue.serve(now_ms)  # what has expired meanwhile is dropped
+            queue.serve(now_ms)  # drops what has expired meanwhile
     await _restore_bridges(queues, definitions)
     await _delete_unused_topics(queues)
 
@@ -62,7 +62,7 @@ def _restore(queues: "QueueBroker", definition: Definition) -> None:
             try:
                 queues.vhosts[definition.vhost].bind(definition)
             except QueueError as error:
-                log.warning("A binding is left out: %s", error)
+                log.warning("Skipped a binding: %s", error)
                 if definition.kind == QUEUE:
                     queue = definition.vhost, definition.destination
                     queues.damaged.get(queue, []).append(definition)
@@ -71,7 +71,7 @@ def _restore(queues: "QueueBroker", definition: Definition) -> None:
 def _restore_queue(queues: "QueueBroker", definition: QueueDefinition) -> None:
     hosted = queues.broker.find_topic(definition.topic)
     if hosted is None:
-        log.warning("Queue %r has lost its log, and is left out.", definition.name)
+        log.warning("Skipped queue %r: its log is missing.", definition.name)
         return
     queue = queues.make_queue(definition)
     store = store_of(queue)
@@ -88,14 +88,14 @@ def _restore_queue(queues: "QueueBroker", definition: QueueDefinition) -> None:
         return
     delivered = progress.delivered
     if not queues.broker.directory.was_clean:
-        # A power cut may have lost which messages were delivered: better marked once too often.
+        # A power cut may have lost which messages were delivered: mark rather too many as redelivered.
         delivered = store.next_position
     queue.restore(redelivered_before=delivered, returns=progress.returned)
     queues.vhosts[definition.vhost].add_queue(queue)
 
 
-def _restore_ready(queue: Queue, progress: Progress) -> None:
-    """Fill in what waits. Messages are read only where their sizes or priorities are needed."""
+def _restore_ready(queue: Queue, progress: QueueProgress) -> None:
+    """Restore the ready messages, which are read only if their sizes or priorities are needed."""
     store, ready = store_of(queue), queue.ready
     if isinstance(ready, FifoReady):
         ready.restore(progress.acknowledged, progress.delivered, store.next_position)
@@ -114,7 +114,7 @@ async def _restore_bridges(queues: "QueueBroker", definitions: list[Definition])
                 cursor = cursors.get((vhost.name, exchange.name))
                 await queues.bridges.restored(vhost, exchange, cursor)
             except QueueError as error:
-                log.warning("Exchange %r is not joined to its topic: %s", exchange.name, error)
+                log.warning("Exchange %r is not connected to its topic: %s", exchange.name, error)
 
 
 async def _delete_unused_topics(queues: "QueueBroker") -> None:
@@ -126,5 +126,7 @@ async def _delete_unused_topics(queues: "QueueBroker") -> None:
                 await queues.broker.delete_topic(name)
             except ApiError as error:
                 log.warning(
-                    "%s belongs to no queue, and is deleted by a later start: %s", name, error
+                    "Could not delete %s, which belongs to no queue; the next start retries: %s",
+                    name,
+                    error,
                 )

@@ -1,7 +1,7 @@
 """Long work on queues, in slices or in tasks, so that no client waits for another's work to end.
 
-Each turn of the event loop does one slice, of one work after the other. What is short is done at once, as
-long as a turn has not done a slice's worth of it.
+Each turn of the event loop does one slice, of one job after another. Short jobs are done at once, up to
+one slice per turn.
 """
 
 import asyncio
@@ -15,24 +15,24 @@ from strom.model.errors import DirectoryOffline, StromError
 log = logging.getLogger(__name__)
 
 SLICE = 1000
-"""So many messages are settled in one turn of the event loop: a few milliseconds."""
+"""Messages that are settled in one turn of the event loop: a few milliseconds."""
 
 Step: TypeAlias = Callable[[], bool]
-"""Does one slice of a work; whether there is more."""
+"""Does one slice of a job; returns whether there is more."""
 
 
 class Slices:
-    """The works that have begun and not ended."""
+    """The jobs in progress."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._steps: deque[Step] = deque()
         self._done_at_once = 0.0
-        """How many slices this turn has done at once."""
+        """How many slices this turn has already done at once."""
         self._is_due = False
 
     def run(self, step: Step, slices: float) -> bool:
-        """Do work of so many slices at most: at once if that is little; whether it has ended."""
+        """Do a job of at most `slices` slices, at once if that is little; True if it is done."""
         if self._done_at_once + slices <= 1:
             self._done_at_once += slices
             self._soon()
@@ -42,12 +42,12 @@ class Slices:
         return False
 
     def add(self, step: Step) -> None:
-        """Do work in the turns that follow."""
+        """Do a job in the following turns."""
         self._steps.append(step)
         self._soon()
 
     async def finish(self) -> None:
-        """Do all that is left, before the broker stops."""
+        """Do all remaining slices, before the broker stops."""
         while self._steps:
             self._turn()
             await asyncio.sleep(0)
@@ -86,13 +86,13 @@ class BackgroundTasks:
         return len(self._tasks)
 
     def run(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Begin it; `finish` waits for it."""
+        """Start a task; `finish` waits for it."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
     async def finish(self, timeout_s: float) -> None:
-        """Return when all of it is done, or the time is up."""
+        """Return when all tasks are done, or after the timeout."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 

@@ -1,8 +1,8 @@
-"""The messages of a transaction: in one log, durable, before any queue sees them.
+"""The messages of a transaction: durable in one log before any queue sees them.
 
-So a commit is one decision: either nothing of it was applied and the client gets an error, or all of it
-is, whatever happens to the queues, the disk or the process afterwards. The log is that of delayed
-messages. Once it is durable the messages go on to their queues, and leave it when they are durable there.
+So a commit is atomic: either nothing is applied and the client gets an error, or all of it is, even if a
+queue, the disk or the process fails afterwards. The log is that of delayed messages. Once it is durable
+the messages are published to their queues, and they are removed from it when they are durable there.
 """
 
 import logging
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 
 class StagedMessages:
-    """What one transaction publishes."""
+    """The messages that one transaction publishes."""
 
     def __init__(
         self, queues: "QueueBroker", vhost: VirtualHost, messages: Sequence[Message]
     ) -> None:
-        """Check everything that can be checked; QueueError if the transaction cannot be applied."""
+        """Validate all messages; raise QueueError if the transaction cannot be applied."""
         self._queues = queues
         self._vhost = vhost
         self._messages = messages
@@ -51,10 +51,10 @@ class StagedMessages:
             if must_stage:
                 store = self._queues.delayed_of(self._vhost.name).store
                 self._positions[index] = store.add(self._messages[index], receipt)
-        receipt.settle(safe=True)
+        receipt.settle(durable=True)
 
     def release(self) -> list[bool]:
-        """Let the queues have all of it; for each message whether one is bound for it."""
+        """Publish all messages; return for each whether it is routable."""
         return [
             self._release(message, position)
             for message, position in zip(self._messages, self._positions, strict=True)
@@ -64,22 +64,22 @@ class StagedMessages:
         if position is None:
             try:
                 found = find_destinations(self._vhost, message)
-            except QueueError as error:  # its exchange was there when the transaction was checked
-                log.warning("A message of a transaction is dropped: %s", error)
+            except QueueError as error:  # its exchange was deleted since the validation
+                log.warning("Dropped a message of a transaction: %s", error)
                 return False
             return self._queues.publish_to(found, None, is_committed=True)
         return self._queues.delayed_of(self._vhost.name).release(position, message)
 
     def withdraw(self) -> None:
-        """The transaction is not applied: forget the messages, no queue has seen them."""
+        """Remove the messages: the transaction is not applied, and no queue has seen them."""
         self._withdrawn = True
         for position in self._positions:
             if position is not None:
-                self._queues.delayed_of(self._vhost.name).store.gone(position)
+                self._queues.delayed_of(self._vhost.name).store.remove(position)
 
 
 def _check_room(found: Sequence[Destinations]) -> None:
-    """PRECONDITION_FAILED if a queue rejects what would be more than its limit."""
+    """Raise PRECONDITION_FAILED if a queue would exceed its limit and reject messages."""
     bodies: dict[Queue, list[int]] = {}
     for one in found:
         for queue in one.queues:
@@ -93,7 +93,7 @@ def _check_room(found: Sequence[Destinations]) -> None:
 
 
 def _check_topics(queues: "QueueBroker", found: Sequence[Destinations]) -> None:
-    """PRECONDITION_FAILED if an exchange's topic refuses a message as it is."""
+    """Raise PRECONDITION_FAILED if an exchange's topic refuses a message."""
     for one in found:
         for exchange in one.feeding:
             reason = queues.bridges.refusal(exchange, one.message)
@@ -105,7 +105,7 @@ def _check_topics(queues: "QueueBroker", found: Sequence[Destinations]) -> None:
 
 
 def _wants_disk(found: Destinations) -> bool:
-    """Whether a publisher of this message would wait for a disk."""
+    """Whether a publisher confirm of this message waits for the disk."""
     if found.is_delayed or found.feeding:
         return True
     return found.message.persistent and any(

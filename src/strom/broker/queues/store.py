@@ -1,10 +1,10 @@
-"""The messages of one queue: first in memory, then in its log, gone when no consumer needs them.
+"""The messages of one queue: first in memory, then in its log, until they are removed.
 
-What must be durable is written at the end of the event loop's turn, everything else only when there is
-too much of it. A message that was consumed before that is never written. Of what is in the log some is
-kept in memory too: the next to be delivered.
+What must be durable is written at the end of the event loop's turn, everything else only when it exceeds
+the memory. A message that was consumed before that is never written. The next messages to be delivered
+are cached in memory.
 
-Partition 0 of the queue's topic holds the messages, partition 1 which of them are gone.
+Partition 0 of the queue's topic holds the messages, partition 1 which of them are removed.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from strom.model.clock import Clock
 from strom.model.errors import ApiError, ErrorCode
 from strom.queues.acknowledged import Acknowledged, Range
 from strom.queues.message import Message
-from strom.queues.progress_records import Progress
+from strom.queues.progress_records import QueueProgress
 from strom.queues.receipts import Receipt
 from strom.storage.log import Appended
 
@@ -38,7 +38,7 @@ class Turn(Protocol):
         ...
 
     def failed(self, store: "QueueStore", error: Exception) -> None:
-        """The disk refuses writes: have them retried."""
+        """Schedule a retry: the disk refuses writes."""
         ...
 
 
@@ -51,8 +51,6 @@ class TopicOpener(Protocol):
 
 
 class QueueStore:
-    """Messages by position."""
-
     def __init__(
         self,
         turn: Turn,
@@ -68,7 +66,7 @@ class QueueStore:
         self.topic: HostedTopic | None = None
         self.closed = False
         self.is_damaged = False
-        """Whether its log accepts nothing until it is restored."""
+        """Whether its log is damaged and accepts no writes until it is restored."""
         self.consumers: Sized = ()
         """The consumers of the queue."""
         self.cache = MessageCache(memory)
@@ -78,10 +76,10 @@ class QueueStore:
         self._memory = memory
         self._durable = durable
         self._keeps_all = keeps_all
-        """Whether even messages survive that do not ask for it."""
+        """Whether messages that are not persistent survive a restart too."""
         self._batch_bytes = batch_bytes
         self._messages: MessageLog | None = None
-        """None while the queue is in memory only."""
+        """None while the queue has no topic: it is in memory only."""
         self._progress = ProgressLog(clock)
         self._pending: dict[int, Message] = {}
         self._pending_bytes = 0
@@ -93,13 +91,12 @@ class QueueStore:
 
     @property
     def acknowledged(self) -> Acknowledged:
-        """Which messages are gone."""
         return self._progress.acknowledged
 
     # --- life ----------------------------------------------------------------------------------
 
     def opened(self, topic: HostedTopic) -> None:
-        """The topic is there, and empty."""
+        """The topic exists, and is empty."""
         self.topic = topic
         self._messages = MessageLog(topic.partitions[0])
         self._progress.partition = topic.partitions[1]
@@ -112,8 +109,8 @@ class QueueStore:
         self._receipts = _refuse(self._receipts)
         self._turn.failed(self, error)
 
-    def load(self, topic: HostedTopic) -> Progress:
-        """Take up the topic of a queue that was there before; what became of its messages."""
+    def load(self, topic: HostedTopic) -> QueueProgress:
+        """Restore from the topic of an existing queue; return the state of its messages."""
         self.topic = topic
         messages, changes = topic.partitions[:2]
         self._messages = MessageLog(messages)
@@ -128,9 +125,9 @@ class QueueStore:
         return progress
 
     async def loaded(self) -> None:
-        """Return when the record of what is gone is on disk as it was corrected, or cannot be for now.
+        """Return when the corrected progress is on disk, or cannot be for now.
 
-        Until it is, no new message may take a position that an old record says is gone.
+        Until then, no new message may take a position that an old record marks as removed.
         """
         if self._progress.partition is not None:
             await _flushed(self._progress.partition)
@@ -140,10 +137,10 @@ class QueueStore:
         self.closed = True
         self._memory.pressed.discard(self)
         receipts, self._receipts = self._receipts, []
-        _settle(receipts, safe=True)
+        _settle(receipts, durable=True)
 
     def live_messages(self) -> Iterator[tuple[int, Message]]:
-        """Everything in the log that is not gone, in order."""
+        """All messages in the log that are not removed, in order."""
         return (
             iter(()) if self._messages is None else self._messages.live_messages(self.acknowledged)
         )
@@ -151,7 +148,7 @@ class QueueStore:
     # --- in ------------------------------------------------------------------------------------
 
     def add(self, message: Message, receipt: Receipt | None) -> int:
-        """Keep a message; its position."""
+        """Add a message and return its position."""
         position = self.next_position
         self.next_position = position + 1
         self._pending[position] = message
@@ -170,7 +167,7 @@ class QueueStore:
     # --- out -----------------------------------------------------------------------------------
 
     def get(self, position: int) -> Message | None:
-        """A message; None if there is none at that position, MessageUnavailable if not now."""
+        """Return the message, or None if that position has none; raise MessageUnavailable for now."""
         message = self._pending.get(position) or self.cache.get(position)
         return self._read(position) if message is None else message
 
@@ -183,12 +180,12 @@ class QueueStore:
         found, first = messages.read(
             position, self._memory.each // 2, lambda one: one in gone or one in self.cache
         )
-        # What was consumed before it was written is not in the log: do not look for it again.
+        # Messages consumed before they were written are not in the log: skip them next time.
         gone.add_range(position, first)
         self.cache.add_read(found)
         return found.get(position)
 
-    def delivered(self, position: int) -> None:
+    def mark_delivered(self, position: int) -> None:
         """A consumer has it."""
         if self.cache.size:
             self.cache.lend(position)
@@ -198,12 +195,12 @@ class QueueStore:
             if not self._is_due and position not in self._pending:
                 self._due()
 
-    def leaving(self, position: int) -> None:
-        """No consumer gets it any more: the log is enough to keep it until it is gone."""
+    def mark_leaving(self, position: int) -> None:
+        """Drop it from the cache: it is no longer delivered, only kept until `remove`."""
         self.cache.drop(position)
 
-    def gone(self, position: int) -> None:
-        """No consumer needs it any more."""
+    def remove(self, position: int) -> None:
+        """Remove a message that was acknowledged, dropped, or is durable elsewhere."""
         self._progress.acknowledged.add(position)
         message = self._pending.pop(position, None)
         if message is not None:
@@ -216,8 +213,8 @@ class QueueStore:
         if not self._is_due:
             self._due()
 
-    def gone_range(self, span: Range) -> None:
-        """No consumer needs these any more."""
+    def remove_range(self, span: Range) -> None:
+        """Remove a range of messages, some of which may be removed already."""
         start, end = span
         self.acknowledged.add_range(start, end)
         if end - start < len(self._pending) + len(self.cache):
@@ -236,8 +233,8 @@ class QueueStore:
             self._progress.add_gone_range(start, written)
             self._due()
 
-    def returned(self, position: int, count: int) -> None:
-        """It came back for the count-th time."""
+    def mark_returned(self, position: int, count: int) -> None:
+        """Count its returns for the delivery limit; they survive a restart."""
         self._progress.add_returned(position, count)
         self._due()
 
@@ -270,7 +267,7 @@ class QueueStore:
             self._await_disk(messages.partition)
 
     def _check_corrected(self, end: int) -> None:
-        """ApiError while the disk may still say of new positions that their messages are gone."""
+        """Raise ApiError while the log on disk may mark new positions as removed."""
         changes = self._progress.partition
         if self._progress.must_correct and changes is not None:
             try:
@@ -288,7 +285,7 @@ class QueueStore:
             self.cache.evict_lent()
         delivered = self._progress.delivered
         for batch in _batches(list(self._pending.items()), self._batch_bytes):
-            # What was consumed before it was written must not be looked for after a restart.
+            # Messages consumed before they were written must not be looked for after a restart.
             for start, end in messages.append(batch, now_ms):
                 self._progress.add_gone_range(start, end)
             for position, message in batch:
@@ -301,12 +298,12 @@ class QueueStore:
         last = partition.log.end_offset - 1
         if last < partition.log.flushed_offset:
             # All of them were consumed before they were written.
-            _settle(receipts, safe=True)
+            _settle(receipts, durable=True)
             return
 
         def on_durable(code: ErrorCode) -> None:
             if code is ErrorCode.NONE or self.closed:
-                _settle(receipts, safe=True)
+                _settle(receipts, durable=True)
             elif patient := _refuse(receipts):
                 self._receipts += patient
                 self._must_write = True
@@ -316,20 +313,20 @@ class QueueStore:
         partition.sync_soon()
 
     def _failed(self, partition: Partition, error: ApiError) -> None:
-        """A shortage concerns all queues, and is retried; a damaged log concerns this one alone."""
+        """A shortage concerns all queues and is retried; a damaged log concerns only this one."""
         if partition.log.quarantined is None:
             self._turn.failed(self, error)
         elif not self.is_damaged:
             self.is_damaged = True
             log.error(
-                "%s is the log of a queue, which refuses messages now: %s Restore the log from a "
-                "backup, or delete the queue.",
+                "%s is the damaged log of a queue, which refuses messages now: %s Restore the log from "
+                "a backup, or delete the queue.",
                 partition.log.partition,
                 error,
             )
 
     def write_progress(self) -> None:
-        """Write which messages are gone, of those that were written."""
+        """Write which of the messages in the log are removed."""
         partition = self._progress.partition
         if self._messages is None or partition is None or self.closed:
             self._progress.clear()
@@ -343,7 +340,7 @@ class QueueStore:
     # --- background ----------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Have what was written synced to disk."""
+        """Sync to disk what was written."""
         if self._unsynced:
             partitions, self._unsynced = self._unsynced, {}
             for partition in partitions:
@@ -351,7 +348,7 @@ class QueueStore:
                     partition.sync_soon()
 
     def trim(self) -> None:
-        """Drop whole segments whose messages are all gone."""
+        """Delete whole segments whose messages are all removed."""
         progress = self._progress.partition
         if self._messages is not None and progress is not None and not self.closed:
             now_ms = self._clock.now_ms()
@@ -359,9 +356,9 @@ class QueueStore:
             progress.log.delete_old_segments(now_ms)
 
     async def prune(self, off_loop: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
-        """Rewrite segments that hold a few messages still needed among many that are gone.
+        """Rewrite segments in which few messages are not removed.
 
-        Else one message that is never acknowledged would keep everything that came after it.
+        Otherwise one message that is never acknowledged would retain everything after it.
         """
         messages, progress = self._messages, self._progress.partition
         if messages is None or progress is None or self.closed:
@@ -382,7 +379,7 @@ class QueueStore:
 
 
 async def _flushed(partition: Partition) -> bool:
-    """Return when what was appended is on disk, or cannot be brought there."""
+    """Return when what was appended is on disk, or the disk refuses it."""
     if partition.log.flushed_offset >= partition.log.end_offset:
         return True
     last = partition.log.end_offset - 1
@@ -407,11 +404,11 @@ def _batches(
 
 
 def _refuse(receipts: list[tuple[int, Receipt]]) -> list[tuple[int, Receipt]]:
-    """Report that the disk refuses them; the patient ones are left."""
-    _settle([item for item in receipts if not item[1].is_patient], safe=False)
+    """Fail the receipts that do not wait for the disk; return the patient ones."""
+    _settle([item for item in receipts if not item[1].is_patient], durable=False)
     return [item for item in receipts if item[1].is_patient]
 
 
-def _settle(receipts: list[tuple[int, Receipt]], *, safe: bool) -> None:
+def _settle(receipts: list[tuple[int, Receipt]], *, durable: bool) -> None:
     for _, receipt in receipts:
-        receipt.settle(safe=safe)
+        receipt.settle(durable=durable)

@@ -1,7 +1,7 @@
 """An exchange that feeds a topic: what is routed through it is also appended to a Kafka topic.
 
-The routing key is the record's key, the body its value, the message's headers are its headers. Keys go
-to partitions as Kafka's own producers send them there, so both kinds of producers agree.
+The routing key becomes the record's key, the body its value, the message's headers its headers. Keys are
+partitioned as by Kafka's default partitioner, so that AMQP and Kafka producers agree.
 
 A publisher whose message the topic refuses gets a nack. A dead letter, a delayed message or a record of
 another topic has no publisher: it is retried until the topic accepts it, and its source keeps it until
@@ -31,52 +31,51 @@ log = logging.getLogger(__name__)
 BATCH_RECORDS = 1000
 BATCH_BYTES = 512 * 1024
 RECORD_OVERHEAD = 64
-"""More than the numbers of a record take besides its key, value and headers."""
+"""Upper bound of a record's size besides its key, value and headers."""
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 5.0
-"""For trouble that ends by itself: a full disk, a topic that is not there."""
+"""For temporary errors: a full disk, a missing topic."""
 LONGEST_RETRY_OF_A_RECORD_S = 60.0
-"""For a record that the topic refuses as it is: the topic has to be changed."""
+"""For a record that the topic refuses until its configuration is changed."""
 RETRIED_AT_ONCE = 100
 
 
 @dataclass(slots=True, eq=False)
 class FeedItem:
-    """A record for the topic, and who waits for it."""
+    """A record for the topic, and the receipt that waits for it."""
 
     record: Record | None
-    """None while it waits in the backlog and can be made again."""
+    """None while it is in the backlog and can be read again."""
     receipt: Receipt | None
     again: Callable[[], Message | None] | None = None
-    """Reads the message again from where it is kept; None if nobody needs it any more."""
+    """Reads the message again from its source; None if it is no longer needed."""
     partition: int | None = None
-    """None: the key decides."""
+    """None: chosen by the key."""
 
     @property
     def is_patient(self) -> bool:
-        """Whether to retry rather than to report a refusal."""
+        """Whether to retry instead of failing the receipt."""
         return self.receipt is not None and self.receipt.is_patient
 
-    def settle(self, *, safe: bool) -> None:
-        """Report the outcome."""
+    def settle(self, *, durable: bool) -> None:
         if self.receipt is not None:
-            self.receipt.settle(safe=safe)
+            self.receipt.settle(durable=durable)
 
     def load(self) -> Record | None:
-        """The record; ApiError if it cannot be read now, None if nobody needs it any more."""
+        """Read the record; ApiError if it cannot be read now, None if it is no longer needed."""
         if self.record is None and self.again is not None:
             message = self.again()
             self.record = None if message is None else record_of(message)
         return self.record
 
     def unload(self) -> None:
-        """Let go of the bytes, if they can be read again."""
+        """Free the bytes, if they can be read again."""
         if self.again is not None:
             self.record = None
 
 
 class TopicFeed:
-    """Gathers messages for one topic during a turn, and appends them at its end."""
+    """Collects messages for one topic during a turn of the event loop, and appends them at its end."""
 
     def __init__(
         self,
@@ -92,9 +91,9 @@ class TopicFeed:
         self._loop = asyncio.get_running_loop()
         self._waiting: list[FeedItem] = []
         self._backlog: deque[FeedItem] = deque()
-        """Refused, and to be retried."""
+        """Refused records that are retried."""
         self._is_unavailable = False
-        """Whether the topic refuses everything, not only single records."""
+        """Whether the topic refuses all records, not only some."""
         self._retry_s = FIRST_RETRY_S
         self._timer: asyncio.TimerHandle | None = None
         self._has_warned = False
@@ -111,13 +110,13 @@ class TopicFeed:
         self._add(FeedItem(record_of(message), receipt, again))
 
     def add_record(self, record: Record, receipt: Receipt, partition: int) -> None:
-        """Append a record as it is to a partition (modulo how many there are)."""
+        """Append a record unchanged to a partition (modulo the number of partitions)."""
         self._add(FeedItem(record, receipt, partition=partition))
 
     def _add(self, item: FeedItem) -> None:
         if item.receipt is not None:
             item.receipt.expect()
-        if self._is_unavailable and item.is_patient:  # behind those that came before it
+        if self._is_unavailable and item.is_patient:  # keeps the order of the backlog
             self._retry_later(item)
             return
         if not self._waiting:
@@ -125,7 +124,7 @@ class TopicFeed:
         self._waiting.append(item)
 
     def refusal(self, message: Message) -> str | None:
-        """Why the topic would refuse a message as it is; None if it would not."""
+        """Why the topic would refuse this message; None if it would not."""
         topic = self._topic()
         if topic is None:
             return "it does not exist"
@@ -134,31 +133,31 @@ class TopicFeed:
         return None if size <= limit else f"{size} bytes exceed max.message.bytes={limit}"
 
     def stop(self) -> None:
-        """Retry no more; what was refused is still where it came from."""
+        """Stop retrying; refused messages are still in their sources."""
         self._stopped = True
         self._cancel_retry()
 
     def close(self) -> None:
-        """The exchange is deleted: as with any missing exchange, its messages are dropped."""
+        """Drop the backlog of a deleted exchange, as for messages to any missing exchange."""
         self.stop()
         self._closed = True
         dropped, self._backlog = self._backlog, deque()
         if dropped:
             log.warning(
-                "%d messages that topic %s had refused are dropped: their exchange was deleted.",
+                "Dropped %d messages that topic %s had refused: their exchange was deleted.",
                 len(dropped),
                 self.name,
             )
         for item in dropped:
-            item.settle(safe=True)
+            item.settle(durable=True)
 
     # --- writing -------------------------------------------------------------------------------
 
     def write_progress(self) -> None:
-        """A topic keeps everything."""
+        """Nothing to do: a topic has no progress."""
 
     def write_messages(self) -> None:
-        """Append them; those that the topic does not take are not confirmed, or retried."""
+        """Append the messages; those that the topic refuses are nacked, or retried."""
         waiting, self._waiting = self._waiting, []
         self._write(waiting)
 
@@ -171,7 +170,7 @@ class TopicFeed:
         for item in items:
             index = item.partition
             if index is None:
-                assert item.record is not None  # noqa: S101 - only the backlog is without
+                assert item.record is not None  # noqa: S101 - only the backlog has none
                 index = partition_of(item.record.key or b"", len(topic.partitions))
             parts.setdefault(index % len(topic.partitions), []).append(item)
         for index, of_one in parts.items():
@@ -190,7 +189,7 @@ class TopicFeed:
             )
         except ApiError as error:
             if len(items) > 1 and not error.code.retriable:
-                for item in items:  # what is wrong with one of them is not the others' fault
+                for item in items:  # one invalid record must not fail the others
                     self._append(partition, [item])
             else:
                 self._refuse(items, error)
@@ -198,18 +197,18 @@ class TopicFeed:
         self._await_disk(partition, appended, items)
 
     def _await_disk(self, partition: Partition, appended: Appended, items: list[FeedItem]) -> None:
-        """Settle what is durable. Where another copy is given up for it, only the disk counts."""
+        """Settle what is durable; where a source is removed for it, only after a sync to disk."""
         if partition.deleted:
             self._refuse(items, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             return
         if partition.is_durable(appended):
             for item in items:
                 if not item.is_patient:
-                    item.settle(safe=True)
+                    item.settle(durable=True)
             items = [item for item in items if item.is_patient]
             if partition.log.flushed_offset > appended.last_offset:
                 for item in items:
-                    item.settle(safe=True)
+                    item.settle(durable=True)
                 return
         if items:
             partition.on_durable(
@@ -223,7 +222,7 @@ class TopicFeed:
         patient = []
         for item in items:
             if code is ErrorCode.NONE or not item.is_patient:
-                item.settle(safe=code is ErrorCode.NONE)
+                item.settle(durable=code is ErrorCode.NONE)
             else:
                 patient.append(item)
         if not patient:
@@ -231,7 +230,7 @@ class TopicFeed:
         if partition.deleted:
             self._refuse(patient, ApiError(code))
         elif not self._stopped or self._closed:
-            # The records are in the log: wait for the next sync, and do not append them again.
+            # The records are in the log: wait for the next sync instead of appending duplicates.
             self._loop.call_later(FIRST_RETRY_S, self._await_disk, partition, appended, patient)
 
     # --- refusals ------------------------------------------------------------------------------
@@ -239,15 +238,15 @@ class TopicFeed:
     def _refuse(self, items: list[FeedItem], error: ApiError) -> None:
         patient = [item for item in items if item.is_patient]
         if len(patient) < len(items):
-            log.warning("Messages did not get into topic %s: %s", self.name, error)
+            log.warning("Topic %s refuses messages, which are nacked: %s", self.name, error)
         if patient and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "Topic %s refuses %d messages: %s They stay where they come from and are retried. %s",
+                "Topic %s refuses %d messages: %s They stay in their source and are retried. %s",
                 self.name,
                 len(patient),
                 error,
-                "Make room on the disk, or create the topic if it is missing."
+                "Free disk space, or create the topic if it is missing."
                 if error.code.retriable
                 else "Change the topic's configuration (such as max.message.bytes), or the exchange.",
             )
@@ -256,11 +255,11 @@ class TopicFeed:
             if item.is_patient:
                 self._retry_later(item)
             else:
-                item.settle(safe=False)
+                item.settle(durable=False)
 
     def _retry_later(self, item: FeedItem) -> None:
         if self._closed:
-            item.settle(safe=True)
+            item.settle(durable=True)
             return
         item.unload()
         self._backlog.append(item)
@@ -278,7 +277,7 @@ class TopicFeed:
             self._timer = None
 
     def retry(self) -> None:
-        """Try some of the backlog again; the rest follows as soon as these are taken."""
+        """Retry some of the backlog; the rest follows as soon as these are accepted."""
         before = len(self._backlog)
         tried = [self._backlog.popleft() for _ in range(min(before, RETRIED_AT_ONCE))]
         self._is_unavailable = False
@@ -288,14 +287,12 @@ class TopicFeed:
             self._cancel_retry()
             self._retry_s = FIRST_RETRY_S
             self._has_warned = False
-            log.info("Topic %s takes messages again.", self.name)
+            log.info("Topic %s accepts messages again.", self.name)
         elif refused < len(tried):
             self._retry_s = FIRST_RETRY_S
             self._retry_in(0)
         else:
-            if (
-                self._is_unavailable
-            ):  # then they keep their order; else others get their chance first
+            if self._is_unavailable:  # then they keep their order; otherwise retry the others first
                 self._backlog.rotate(refused)
             longest = LONGEST_RETRY_S if self._is_unavailable else LONGEST_RETRY_OF_A_RECORD_S
             self._retry_in(self._retry_s)
@@ -309,13 +306,13 @@ class TopicFeed:
                 self._refuse([item], error)
                 continue
             if record is None:
-                item.settle(safe=True)
+                item.settle(durable=True)
             else:
                 yield item
 
 
 def _batches(items: list[FeedItem], max_message_bytes: int) -> Iterator[list[FeedItem]]:
-    """Batches that the topic takes, unless a single record is too large for it."""
+    """Batches that the topic accepts, unless a single record is too large for it."""
     most = min(BATCH_BYTES, max_message_bytes - HEADER_BYTES)
     batch: list[FeedItem] = []
     size = 0
@@ -338,7 +335,7 @@ def _size(record: Record | None) -> int:
 
 
 def record_of(message: Message) -> Record:
-    """A message as a record of the topic."""
+    """Convert a message to a record of the topic."""
     key = message.routing_key.encode("utf-8", "surrogateescape")
     headers = tuple((name, _as_bytes(value)) for name, value in (message.headers or {}).items())
     return Record(0, message.timestamp_ms, key, message.body, headers)

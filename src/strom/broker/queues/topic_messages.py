@@ -1,7 +1,7 @@
 """Records of a topic as messages: the key is the routing key, headers are headers, the value is the body.
 
-A Kafka record may hold what a message cannot. What only names it is made to fit: a key or a header name
-that is too long is cut, bytes that are no UTF-8 are replaced. What cannot be carried at all is refused.
+A Kafka record may hold what a message cannot. A key or header name that is too long is truncated, bytes
+that are not UTF-8 are replaced; a value or headers that exceed AMQP's limits are refused.
 """
 
 import re
@@ -16,12 +16,12 @@ from strom.wire.amqp.table import MAX_SHORT_STRING
 from strom.wire.kafka.records import Record
 
 MAX_PROPERTIES_BYTES = FRAME_MAX_DEFAULT - 16 * 1024
-"""Headers go to a client in one frame; the rest is for what dead-lettering adds."""
+"""Headers are sent in one frame; the rest is for what dead-lettering adds."""
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def message_from_record(exchange: str, record: Record, now_ms: int, *, max_body: int) -> Message:
-    """The message that a record becomes; QueueError, with the reason, if it cannot be one."""
+    """Convert a record to a message; QueueError with the reason if it is impossible."""
     body = record.value or b""
     if len(body) > max_body:
         raise precondition_failed(
@@ -37,7 +37,7 @@ def message_from_record(exchange: str, record: Record, now_ms: int, *, max_body:
 
 
 def _headers(record: Record) -> Iterator[tuple[str, object]]:
-    """Headers as AMQP has them: text where it is text, and a delay as the number that it must be."""
+    """Headers as AMQP values: strings where they are UTF-8, and `x-delay` as a number."""
     for key, raw in record.headers:
         name = _short(key.encode("utf-8", "surrogateescape"))
         value: object = raw
@@ -52,7 +52,7 @@ def _headers(record: Record) -> Iterator[tuple[str, object]]:
 
 
 def _short(data: bytes) -> str:
-    """Text of at most 255 bytes, which is what a routing key or a header's name may have."""
+    """Text of at most 255 bytes, the limit of AMQP's short strings."""
     text = data.decode("utf-8", "replace")
     encoded = text.encode()
     if len(encoded) <= MAX_SHORT_STRING:

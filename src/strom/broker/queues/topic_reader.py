@@ -1,4 +1,4 @@
-"""The topic that feeds an exchange, with whatever happens to it: it grows, goes, and comes again."""
+"""Follows the topic that feeds an exchange as it gains partitions, is deleted or recreated."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -10,7 +10,7 @@ from strom.wire.kafka.records import Record
 
 
 class TopicReader:
-    """Reads all partitions of the topic, and those that are added."""
+    """Reads all partitions of the topic, including added ones."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class TopicReader:
         is_open: Callable[[], bool],
     ) -> None:
         self.has_moved = False
-        """Whether the cursor is another than was last asked for."""
+        """Whether the cursor has changed since it was last read."""
         self._vhost = vhost
         self._exchange = exchange
         self._route = Route(exchange, deliveries, is_open, self._moved)
@@ -31,17 +31,17 @@ class TopicReader:
         self.has_moved = True
 
     def begin(self, topic: HostedTopic, *, from_first: bool) -> None:
-        """Read a topic for the first time: from its first record on, or what comes from now on."""
+        """Start to read a topic: from its first record, or from its end."""
         self._topic_id = topic.topic.id.hex
         for partition in topic.partitions:
             log = partition.log
             self._read(partition, log.start_offset if from_first else log.high_watermark)
 
     def resume(self, topic: HostedTopic | None, cursor: Cursor) -> None:
-        """Go on where the cursor says, if it is about this very topic."""
+        """Continue at the cursor, if it belongs to this incarnation of the topic."""
         self._topic_id = cursor.topic_id
         if topic is not None:
-            if not cursor.topic_id:  # written before cursors had one
+            if not cursor.topic_id:  # stored before 0.1.1
                 self._topic_id = topic.topic.id.hex
             if self._topic_id == topic.topic.id.hex:
                 for index, partition in enumerate(topic.partitions):
@@ -52,10 +52,9 @@ class TopicReader:
         self.follow(topic)
 
     def follow(self, topic: HostedTopic | None) -> None:
-        """The topic may have more partitions, be gone, or be another one of the same name.
+        """Adapt to a topic that has gained partitions, was deleted, or was recreated.
 
-        Everything in a new partition, and in a new topic, was written after the exchange joined: it is
-        read from the first record on.
+        All records of a new partition or topic are newer than the bridge: it is read from the first.
         """
         if topic is None or topic.topic.id.hex != self._topic_id:
             self.stop()
@@ -70,12 +69,12 @@ class TopicReader:
     def _read(
         self, partition: Partition, position: int, lagging: Mapping[str, int] | None = None
     ) -> None:
-        # A power cut may have taken records that were routed; their offsets are given again.
+        # A power cut may have lost records that were routed; their offsets are reused.
         position = min(position, partition.log.end_offset)
         self._readers.append(PartitionReader(self._route, partition, position, lagging or {}))
 
     def cursor(self) -> Cursor:
-        """How far each partition was read, and each target that lags has got."""
+        """The positions of all partitions, and of the targets that lag."""
         self.has_moved = False
         return Cursor(
             self._vhost,
@@ -90,6 +89,5 @@ class TopicReader:
         )
 
     def stop(self) -> None:
-        """Read no more."""
         for reader in self._readers:
             reader.stop()

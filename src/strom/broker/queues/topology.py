@@ -1,4 +1,4 @@
-"""The log of definitions: a compacted topic that says which exchanges, queues and bindings there are."""
+"""The log of definitions: a compacted topic with all exchanges, queues and bindings."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class TopologyLog:
         self._broker = broker
 
     def read(self) -> list[Definition]:
-        """Everything that there is; CorruptData if it cannot be read."""
+        """All definitions; CorruptData if the log cannot be read."""
         hosted = self._broker.find_topic(QUEUE_TOPOLOGY_TOPIC)
         if hosted is None:
             return []
@@ -36,7 +36,7 @@ class TopologyLog:
     async def write(
         self, there: Sequence[Definition] = (), gone: Sequence[Definition] = ()
     ) -> None:
-        """Return when it is on disk that some are there, and others are not."""
+        """Write added and deleted definitions; return when they are durable."""
         now_ms = self._broker.clock.now_ms()
         pairs: list[tuple[bytes, bytes | None]] = [encode(definition) for definition in there]
         pairs += [(key_of(definition), None) for definition in gone]
@@ -47,13 +47,13 @@ class TopologyLog:
         if hosted is None:
             hosted = await self._broker.create_topic(QUEUE_TOPOLOGY_TOPIC, 1, SETTINGS)
         partition = hosted.partitions[0]
-        safe: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+        durable: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
         try:
             appended = partition.append(build_batch(records), now_ms, from_client=False)
         except DirectoryOffline as error:
             self._broker.storage_failed(error)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
-        partition.on_durable(appended, safe.set_result)
-        code = await safe
+        partition.on_durable(appended, durable.set_result)
+        code = await durable
         if code is not ErrorCode.NONE:
             raise ApiError(code)

@@ -1,7 +1,7 @@
-"""The end of the event loop's turn, where everything that gathered is done at once.
+"""The end of the event loop's turn, where collected work is done in one batch.
 
-First dead letters go on to other queues, then messages are written to their logs, then which are gone,
-and only then what consumers get is sent. So a client never sees what the logs do not know.
+First dead letters are published to other queues, then messages are written to their logs, then their
+removals, and only then deliveries and confirms are sent. So a client never sees what is not in the logs.
 """
 
 import asyncio
@@ -16,43 +16,35 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0
 
 
-class Sender(Protocol):
-    """Has something to send."""
-
-    def flush(self) -> None:
-        """Send it."""
-        ...
+class Flusher(Protocol):
+    def flush(self) -> None: ...
 
 
 class Writable(Protocol):
-    """Has something to write."""
-
-    def write_messages(self) -> None:
-        """Write messages."""
-        ...
+    def write_messages(self) -> None: ...
 
     def write_progress(self) -> None:
-        """Then write which are gone."""
+        """Called after `write_messages`: write which messages are removed."""
         ...
 
 
 class PublisherBlock:
-    """Whether publishers are held back, and who has to know."""
+    """Whether publishers are blocked, and the callbacks for a change."""
 
     def __init__(self) -> None:
         self.reason: str | None = None
-        """Why no messages are accepted now."""
+        """Why publishers are blocked; None if they are not."""
         self.listeners: list[Callable[[str | None], None]] = []
 
     def set(self, reason: str | None) -> None:
-        """Hold publishers back for a reason, or no longer."""
+        """Block publishers for a reason, or unblock them with None."""
         self.reason = reason
         for listener in self.listeners:
             listener(reason)
 
 
 class TickBatcher:
-    """Gathers what is to be done. `on_offline` is called when the data directory is."""
+    """Collects work; `on_offline` is called when the data directory goes offline."""
 
     def __init__(
         self, block: PublisherBlock, on_offline: Callable[[DirectoryOffline], None]
@@ -60,24 +52,24 @@ class TickBatcher:
         self._loop = asyncio.get_running_loop()
         self._block = block
         self._on_offline = on_offline
-        self._first: dict[Sender, None] = {}
+        self._first: dict[Flusher, None] = {}
         self._stores: dict[Writable, None] = {}
-        self._senders: dict[Sender, None] = {}
+        self._senders: dict[Flusher, None] = {}
         self._is_due = False
         self._failing: dict[Writable, None] = {}
 
-    def send_first(self, sender: Sender) -> None:
-        """Have what was gathered sent before anything is written: it leads to writes."""
+    def send_first(self, sender: Flusher) -> None:
+        """Flush it at the end of the turn before anything is written: it leads to writes."""
         self._first[sender] = None
         self._soon()
 
     def write_later(self, store: Writable) -> None:
-        """Have the store written."""
+        """Write the store at the end of the turn."""
         self._stores[store] = None
         self._soon()
 
-    def send_later(self, sender: Sender) -> None:
-        """Have what was gathered sent."""
+    def send_later(self, sender: Flusher) -> None:
+        """Flush it at the end of the turn, after all writes."""
         self._senders[sender] = None
         self._soon()
 
@@ -87,9 +79,9 @@ class TickBatcher:
             self._loop.call_soon(self.end)
 
     def failed(self, store: Writable, error: Exception) -> None:
-        """The disk refuses a store's writes: hold publishers back, and retry."""
+        """Block publishers and retry: the disk refuses a store's writes."""
         if not self._failing:
-            log.warning("A queue cannot be written, which is retried: %s", error)
+            log.warning("Could not write a queue, which is retried: %s", error)
             self._block.set("low on disk")
             self._loop.call_later(RETRY_SECONDS, self._retry)
         self._failing[store] = None

@@ -1,6 +1,6 @@
-"""What all types of groups have in common, and the interface of each type's protocol.
+"""What all group types have in common, and the interface of each type's protocol.
 
-All types share one name space. A type consists of a group (a Group) and its protocol (a GroupProtocol):
+All types share one namespace. A type consists of a group (a Group) and its protocol (a GroupProtocol):
 its commands, timers and records. To add one, write both and list the protocol in `coordinator.py`.
 """
 
@@ -31,7 +31,7 @@ class Group(ABC):
     kind: ClassVar[GroupType]
     id: str
     protocol_type: str
-    """As in ListGroups."""
+    """The protocol type in ListGroups."""
     since_ms: int
     """When it entered its state; -1 if unknown."""
 
@@ -48,7 +48,7 @@ class Group(ABC):
     @property
     @abstractmethod
     def member_count(self) -> int:
-        """How many members it has."""
+        """The number of its members."""
 
     @property
     def may_expire(self) -> bool:

@@ -1,1 +1,1 @@
-"""The kinds of exchange, one module each: what is bound, and what a message matches."""
+"""The exchange types, one module each: what is bound, and what a message matches."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Generic
 
-from strom.queues.exchanges.kind import Arguments, T
+from strom.queues.exchanges.matcher import Arguments, T
 
 
 class Direct(Generic[T]):
@@ -15,12 +15,11 @@ class Direct(Generic[T]):
         self._by_key: dict[str, dict[T, int]] = {}
 
     def bind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Add a binding; arguments do not matter here, but bindings that differ in them count."""
+        """Add a binding. Arguments are not matched, but bindings that differ in them are counted."""
         bound = self._by_key.setdefault(key, {})
         bound[destination] = bound.get(destination, 0) + 1
 
     def unbind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Take one away."""
         bound = self._by_key[key]
         bound[destination] -= 1
         if not bound[destination]:
@@ -29,5 +28,4 @@ class Direct(Generic[T]):
                 del self._by_key[key]
 
     def match(self, key: str, headers: dict[str, Any]) -> Iterable[T]:
-        """Who gets a message with that key."""
         return self._by_key.get(key, ())

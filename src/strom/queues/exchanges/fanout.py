@@ -1,9 +1,9 @@
-"""Fanout: everyone who is bound, whatever the key."""
+"""Fanout: all bound destinations, regardless of the routing key."""
 
 from collections.abc import Iterable
 from typing import Any, Generic
 
-from strom.queues.exchanges.kind import Arguments, T
+from strom.queues.exchanges.matcher import Arguments, T
 
 
 class Fanout(Generic[T]):
@@ -15,15 +15,12 @@ class Fanout(Generic[T]):
         self._bound: dict[T, int] = {}
 
     def bind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Add a binding."""
         self._bound[destination] = self._bound.get(destination, 0) + 1
 
     def unbind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Take one away."""
         self._bound[destination] -= 1
         if not self._bound[destination]:
             del self._bound[destination]
 
     def match(self, key: str, headers: dict[str, Any]) -> Iterable[T]:
-        """Everyone."""
         return self._bound

@@ -1,21 +1,21 @@
-"""Headers: the message's headers against the binding's arguments, `x-match` says how many must agree.
+"""Headers: match the message's headers with the binding's arguments, all or any of them (`x-match`).
 
-A binding's value of None asks only that the header is there. Arguments whose names begin with `x-` are
-left out, unless `x-match` is one of the forms that end in `-with-x`.
+A value of None in a binding requires only that the header is present. Arguments whose names begin with
+`x-` are ignored, unless `x-match` ends in `-with-x`.
 """
 
 from collections.abc import Iterable
 from typing import Any, Generic
 
 from strom.queues.errors import precondition_failed
-from strom.queues.exchanges.kind import Arguments, T
+from strom.queues.exchanges.matcher import Arguments, T
 
 MATCH = "x-match"
 FORMS = ("all", "any", "all-with-x", "any-with-x")
 
 
 class Headers(Generic[T]):
-    """Destinations with what each binding asks for."""
+    """Destinations with the headers that each binding requires."""
 
     uses_headers = True
 
@@ -23,7 +23,6 @@ class Headers(Generic[T]):
         self._bound: list[tuple[T, bool, dict[str, Any], Arguments]] = []
 
     def bind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Add a binding."""
         form = arguments.get(MATCH, "all")
         check_form(arguments)
         wanted = {
@@ -34,7 +33,6 @@ class Headers(Generic[T]):
         self._bound.append((destination, form.startswith("all"), wanted, dict(arguments)))
 
     def unbind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Take one away."""
         for index, (bound, _, _, asked) in enumerate(self._bound):
             if bound == destination and asked == arguments:
                 del self._bound[index]
@@ -42,7 +40,6 @@ class Headers(Generic[T]):
         raise KeyError(key)
 
     def match(self, key: str, headers: dict[str, Any]) -> Iterable[T]:
-        """Whose wishes the headers fulfil."""
         for destination, is_all, wanted, _ in self._bound:
             agree = (
                 name in headers and (value is None or _equal(headers[name], value))
@@ -53,12 +50,12 @@ class Headers(Generic[T]):
 
 
 def check_form(arguments: Arguments) -> None:
-    """Refuse an `x-match` that there is not."""
+    """Raise PRECONDITION_FAILED for an unknown `x-match`."""
     form = arguments.get(MATCH, "all")
     if form not in FORMS:
         raise precondition_failed(f"invalid x-match {form!r}: it must be one of {', '.join(FORMS)}")
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Equal in value and in kind: True is not 1."""
+    """Equal in value and type: in AMQP, True is not 1."""
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)

@@ -1,13 +1,12 @@
-"""Topic: keys are words with dots between; in a pattern `*` is one word, and `#` any number of them.
+"""Topic: keys are words separated by dots; in a pattern `*` is one word, `#` zero or more words.
 
-The patterns form a trie, one step per word. A message's words are walked through it, and where a step
-for `#` stands the walk goes on from every later word too.
+The patterns form a trie, one step per word. At a step for `#` the match continues from every later word.
 """
 
 from collections.abc import Iterable
 from typing import Any, Generic
 
-from strom.queues.exchanges.kind import Arguments, T
+from strom.queues.exchanges.matcher import Arguments, T
 
 ONE = "*"
 ANY = "#"
@@ -22,15 +21,12 @@ class _Step(Generic[T]):
 
 
 class Topic(Generic[T]):
-    """Destinations by pattern."""
-
     uses_headers = False
 
     def __init__(self) -> None:
         self._root: _Step[T] = _Step()
 
     def bind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Add a pattern."""
         step = self._root
         for word in _words(key):
             following = step.steps.get(word)
@@ -40,7 +36,7 @@ class Topic(Generic[T]):
         step.bound[destination] = step.bound.get(destination, 0) + 1
 
     def unbind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Take a pattern away, and the steps that only it needed."""
+        """Remove a pattern, and the steps that only it needed."""
         path = [self._root]
         words = _words(key)
         for word in words:
@@ -55,7 +51,7 @@ class Topic(Generic[T]):
             del parent.steps[word]
 
     def match(self, key: str, headers: dict[str, Any]) -> Iterable[T]:
-        """The destinations of every pattern that the key fits."""
+        """The destinations of every pattern that matches the key."""
         found: dict[T, None] = {}
         words = _words(key)
         seen: set[tuple[int, int]] = set()
@@ -79,5 +75,5 @@ class Topic(Generic[T]):
 
 
 def _words(key: str) -> list[str]:
-    """The words of a key; an empty one has none."""
+    """The words of a key; the empty key has none."""
     return key.split(".") if key else []

@@ -1,7 +1,7 @@
-"""How long a client may keep a message before it acknowledges it: RabbitMQ's `consumer_timeout`.
+"""The delivery acknowledgement timeout: RabbitMQ's `consumer_timeout`.
 
-Channels are looked at now and then. No delivery is timed by itself: each look notes up to which delivery
-tag the channel has come, so that everything before is at least as old as that note.
+Channels are checked periodically. Single deliveries have no timers: each check records the channel's
+next delivery tag, so that all deliveries before it are at least as old as that record.
 """
 
 from collections import deque
@@ -15,42 +15,42 @@ if TYPE_CHECKING:
     from strom.server.amqp.connection import AmqpConnection
 
 LONGEST_INTERVAL_MS = 60_000
-LOOKS_PER_TIMEOUT = 4
+CHECKS_PER_TIMEOUT = 4
 CONNECTIONS_AT_ONCE = 100
 
 
 class DeliveryAges:
-    """About how old the deliveries of a channel are."""
+    """Lower bounds of the ages of a channel's deliveries."""
 
     def __init__(self) -> None:
-        self._notes: deque[tuple[int, int]] = deque()
+        self._marks: deque[tuple[int, int]] = deque()
         """Delivery tags with a time at which all before them had been delivered."""
 
-    def look(self, unacked: "dict[int, Unacked]", next_tag: int, now_ms: int) -> int:
-        """For at least how many milliseconds the oldest of these messages has been out."""
+    def oldest_ms(self, unacked: "dict[int, Unacked]", next_tag: int, now_ms: int) -> int:
+        """A lower bound of the age of the oldest unacknowledged delivery."""
         oldest = next(iter(unacked), next_tag)
-        notes = self._notes
-        while notes and notes[0][0] <= oldest:
-            notes.popleft()
-        if oldest < next_tag and (not notes or notes[-1][0] < next_tag):
-            notes.append((next_tag, now_ms))
-        return now_ms - notes[0][1] if notes else 0
+        marks = self._marks
+        while marks and marks[0][0] <= oldest:
+            marks.popleft()
+        if oldest < next_tag and (not marks or marks[-1][0] < next_tag):
+            marks.append((next_tag, now_ms))
+        return now_ms - marks[0][1] if marks else 0
 
 
 def interval_ms(timeout_ms: int) -> int:
-    """How often to look."""
-    if timeout_ms <= 0:  # queues may still have a timeout of their own
+    """The interval between two checks."""
+    if timeout_ms <= 0:  # queues may still have their own x-consumer-timeout
         return LONGEST_INTERVAL_MS
-    return max(1, min(LONGEST_INTERVAL_MS, timeout_ms // LOOKS_PER_TIMEOUT))
+    return max(1, min(LONGEST_INTERVAL_MS, timeout_ms // CHECKS_PER_TIMEOUT))
 
 
 def close_overdue(connections: Iterable["AmqpConnection"], timeout_ms: int, now_ms: int) -> None:
-    """Close channels whose oldest message has been out for too long; what they have is requeued."""
+    """Close channels whose oldest delivery exceeds the timeout; their messages are requeued."""
     for connection in connections:
         for channel in tuple(connection.channels.values()):
             if channel.closing or not channel.unacked:
                 continue
-            age_ms = channel.look_at_oldest(now_ms)
+            age_ms = channel.oldest_age_ms(now_ms)
             own_ms = next(iter(channel.unacked.values())).queue.rules.consumer_timeout_ms
             limit_ms = timeout_ms if own_ms is None else own_ms
             if 0 < limit_ms <= age_ms:

@@ -1,4 +1,4 @@
-"""A channel: consumers and their unacknowledged messages, what is published, and what is confirmed."""
+"""A channel: its consumers, unacknowledged messages, publishing, and confirms."""
 
 from collections.abc import Coroutine, Iterable
 from typing import Any, NamedTuple, TypeAlias
@@ -23,14 +23,14 @@ from strom.wire.amqp.schema import Method
 
 _new = tuple.__new__  # a NamedTuple's own constructor takes twice as long
 FRAMES_BYTES = 80
-"""About what a delivery takes besides its body."""
+"""Approximate overhead of a delivery besides its body."""
 
 Work: TypeAlias = Coroutine[Any, Any, None] | None
-"""What the connection has to await before it handles another frame; None if all is done."""
+"""What the connection must await before it handles the next frame; None if all is done."""
 
 
 class Unacked(NamedTuple):
-    """A message that a client has."""
+    """A delivered message that is not acknowledged yet."""
 
     tag: int
     queue: Queue
@@ -39,7 +39,7 @@ class Unacked(NamedTuple):
 
 
 class ChannelConsumer(Consumer):
-    """A consumer with what writes its deliveries."""
+    """A consumer with the encoder of its deliveries."""
 
     __slots__ = ("writer",)
 
@@ -47,7 +47,7 @@ class ChannelConsumer(Consumer):
 
 
 class Channel:
-    """One channel of a connection. As an outlet of queues it takes deliveries."""
+    """One channel of a connection; queues deliver to it as an `Outlet`."""
 
     def __init__(self, session: Session, number: int) -> None:
         self.session = session
@@ -65,35 +65,33 @@ class Channel:
             session.services.settings.amqp_max_message_bytes
         )
         self.prefetch = 0
-        """For consumers that come."""
+        """Of new consumers."""
         self.channel_prefetch = 0
-        """For all consumers together."""
+        """Of the whole channel."""
         self.flow_active = True
         self.publishes = False
         self.last_queue = ""
-        """The queue that is meant by an empty name."""
+        """The queue last declared, which the empty name means."""
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
         self._next_tag = 1
         self._ages = DeliveryAges()
         self._settling: Settling | None = None
-        """What has begun on `unacked`."""
+        """Settlings of `unacked` in progress."""
 
     def send(self, method: Method) -> None:
-        """Send a method."""
         self.out.send(self.number, method)
 
     # --- publishing ----------------------------------------------------------------------------
 
     def add_header(self, payload: memoryview) -> None:
-        """A content header has come."""
         self._assembled(self.assembly.add_header(payload))
 
     def add_body(self, payload: memoryview) -> None:
-        """A part of a body has come."""
+        """Add a body frame; RESOURCE_ERROR if incomplete messages exceed the memory limit."""
         before = self.assembly.held_bytes
         content = self.assembly.add_body(payload)
-        self.session.services.half_received.add(self.assembly.held_bytes - before)
+        self.session.services.incomplete_messages.add(self.assembly.held_bytes - before)
         self._assembled(content)
 
     def _assembled(self, content: Content[basic.Publish] | None) -> None:
@@ -101,7 +99,7 @@ class Channel:
             self.publish(content.method, content.properties, content.body)
 
     def publish(self, method: basic.Publish, properties: bytes, body: bytes) -> None:
-        """A whole message has come."""
+        """Publish a complete message."""
         if not self.assembly.is_idle:
             self.assembly.expect_method()
         self.publishes = True
@@ -123,13 +121,13 @@ class Channel:
             receipt = self.confirms.expect()
             self.out.unconfirmed += 1
             if not self.queues.publish(self.vhost, message, receipt) and method.mandatory:
-                self.send_back(message)
-            receipt.settle(safe=True)
+                self.return_message(message)
+            receipt.settle(durable=True)
         elif not self.queues.publish(self.vhost, message, None) and method.mandatory:
-            self.send_back(message)
+            self.return_message(message)
 
-    def send_back(self, message: Message) -> None:
-        """A mandatory message that no queue wants."""
+    def return_message(self, message: Message) -> None:
+        """Return an unroutable mandatory message (basic.return)."""
         returned = basic.Return(
             ReplyCode.NO_ROUTE, "NO_ROUTE", message.exchange, message.routing_key
         )
@@ -150,7 +148,7 @@ class Channel:
         """Send a message to a consumer."""
         tag = self._next_tag
         self._next_tag = tag + 1
-        assert isinstance(consumer, ChannelConsumer)  # noqa: S101 - it is one of ours
+        assert isinstance(consumer, ChannelConsumer)  # noqa: S101 - channels add no others
         if not consumer.no_ack:
             self.unacked[tag] = _new(Unacked, (tag, consumer.queue, position, consumer))
             if self.channel_prefetch and len(self.unacked) >= self.channel_prefetch:
@@ -168,8 +166,8 @@ class Channel:
         )
         out.added(len(body) + FRAMES_BYTES)
 
-    def send_got(self, queue: Queue, got: GetResult, *, no_ack: bool) -> None:
-        """Answer basic.get with a message."""
+    def send_get_ok(self, queue: Queue, got: GetResult, *, no_ack: bool) -> None:
+        """Respond to basic.get with a message."""
         tag = self._next_tag
         self._next_tag = tag + 1
         if not no_ack:
@@ -179,7 +177,7 @@ class Channel:
         self._send_content(answer, message)
 
     def update(self) -> None:
-        """See whether deliveries may go on, and have them go on."""
+        """Recompute whether deliveries are accepted, and resume them if they are."""
         limit = self.channel_prefetch
         takes = (
             self.flow_active
@@ -196,7 +194,7 @@ class Channel:
         self.takes = self.takes and takes
 
     def serve(self, queues: Iterable[Queue]) -> None:
-        """Have queues deliver what waits."""
+        """Have queues deliver their ready messages."""
         now_ms = self.queues.clock.now_ms()
         for queue in queues:
             if len(queue.ready) and not queue.deleted:
@@ -205,7 +203,7 @@ class Channel:
     # --- acknowledging -------------------------------------------------------------------------
 
     def acknowledge(self, tag: int, multiple: bool) -> Work:
-        """The client is done with messages."""
+        """Handle basic.ack; the tag must be unacknowledged."""
         if self.transaction is not None:
             self.transaction.settled.append((self.take(tag, multiple), None))
             return None
@@ -227,7 +225,7 @@ class Channel:
         return None
 
     def refuse(self, tag: int, *, multiple: bool, requeue: bool) -> Work:
-        """The client is not done with messages: they go back, or are given up."""
+        """Handle basic.nack and basic.reject: requeue the messages, or dead-letter or discard them."""
         if self.transaction is not None:
             self.transaction.settled.append((self.take(tag, multiple), requeue))
             return None
@@ -236,7 +234,7 @@ class Channel:
         return self._begin({tag: self.take(tag, multiple=False)[0]}, tag, requeue)
 
     def _settle_up_to(self, tag: int, requeue: bool | None) -> Work:
-        """Settle everything up to a delivery tag; 0 stands for all that there is."""
+        """Settle everything up to a delivery tag; 0 means all (AMQP 0-9-1, basic.ack)."""
         if tag and next(iter(self.unacked), tag + 1) > tag:
             raise _unknown_tag(tag)
         return self._begin(self.unacked, tag or self._next_tag - 1, requeue)
@@ -250,7 +248,7 @@ class Channel:
         return settling.ended()
 
     def take(self, tag: int, multiple: bool) -> list[Unacked]:
-        """The messages that a delivery tag stands for; they are unacknowledged no more."""
+        """Remove and return the unacknowledged messages that a delivery tag means."""
         unacked = self.unacked
         if not multiple:
             if tag not in unacked:
@@ -269,34 +267,34 @@ class Channel:
         return [unacked.pop(known) for known in tags]
 
     def settle(self, messages: list[Unacked], requeue: bool | None) -> None:
-        """Messages are acknowledged (None), requeued (True) or rejected (False)."""
+        """Acknowledge (None), requeue (True) or reject (False) messages that were taken."""
         settling = Settling(self, {one.tag: one for one in messages}, self._next_tag, requeue)
         self.queues.slices.run(settling.step, settling.slices)
 
-    def look_at_oldest(self, now_ms: int) -> int:
-        """For at least how many milliseconds the oldest unacknowledged message has been out."""
-        return self._ages.look(self.unacked, self._next_tag, now_ms)
+    def oldest_age_ms(self, now_ms: int) -> int:
+        """A lower bound of the age of the oldest unacknowledged delivery."""
+        return self._ages.oldest_ms(self.unacked, self._next_tag, now_ms)
 
     def restore(self, messages: list[Unacked]) -> None:
-        """Messages that were taken are unacknowledged after all."""
+        """Make messages that were taken unacknowledged again."""
         if messages:
             restored = {one.tag: one for one in messages} | self.unacked
             self.unacked = dict(sorted(restored.items()))
 
     def recover(self) -> Work:
-        """Everything that is not acknowledged goes back to its queue."""
+        """Requeue all unacknowledged messages."""
         unacked, self.unacked = self.unacked, {}
         return self._begin(unacked, self._next_tag, True)
 
     # --- consumers -----------------------------------------------------------------------------
 
     def consumer_cancelled(self, consumer: Consumer) -> None:
-        """The queue of a consumer is gone: tell the client."""
+        """Notify the client (basic.cancel): the queue of a consumer was deleted."""
         if self.consumers.pop(consumer.tag, None) is not None and not self.closing:
             self.send(basic.Cancel(consumer.tag, True))
 
     def remove_consumer(self, consumer: ChannelConsumer) -> None:
-        """A consumer ends; what it has not acknowledged stays with the channel."""
+        """Remove a consumer; its unacknowledged messages stay with the channel."""
         queue = consumer.queue
         if not queue.deleted:
             queue.consumers.remove(consumer)
@@ -304,10 +302,10 @@ class Channel:
             self.serve([queue])
 
     def leave(self) -> None:
-        """The channel ends: consumers go, and messages go back."""
+        """Remove all consumers and requeue all unacknowledged messages: the channel is closed."""
         self.left = True
         self.takes = False
-        self.session.services.half_received.add(-self.assembly.held_bytes)
+        self.session.services.incomplete_messages.add(-self.assembly.held_bytes)
         self.assembly.abandon()
         consumers, self.consumers = list(self.consumers.values()), {}
         left: dict[Queue, None] = {}
@@ -318,7 +316,7 @@ class Channel:
                 left[queue] = None
         self._return_all()
         if self.confirms is not None:
-            # What is due goes out before the channel's close, and is counted once.
+            # Confirms that are due are sent before channel.close, and counted once.
             self.out.unconfirmed -= self.write_confirms()
             self.out.unconfirmed -= self.confirms.close()
         self.serve(left)
@@ -332,7 +330,7 @@ class Channel:
         ending = Settling(self, unacked, self._next_tag, True)
         begun, self._settling = self._settling, None
         if begun is not None and not begun.done.done():
-            begun.successor = ending  # what the client acknowledged before it left counts
+            begun.successor = ending  # acks from before the close are still applied
         else:
             self.queues.slices.run(ending.step, ending.slices)
 
@@ -340,11 +338,10 @@ class Channel:
 
     @property
     def has_confirms(self) -> bool:
-        """Whether there is something to confirm."""
         return self.confirms is not None and self.confirms.is_due
 
     def write_confirms(self) -> int:
-        """Confirm what has become durable; how many messages that are."""
+        """Confirm messages that have become durable; return their number."""
         return 0 if self.confirms is None else self.confirms.write(self.out.frames, self.number)
 
 

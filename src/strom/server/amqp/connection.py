@@ -1,8 +1,8 @@
-"""One connection of a queue client: frames in, and the channels on it.
+"""One AMQP connection: received frames, and its channels.
 
-Frames are handled in the order in which they come. While a change waits for the disk, no further frames
-of the connection are handled. A client that does not read gets no more deliveries (`outgoing.py`), and a
-client that publishes faster than the disk accepts is not read for a while.
+Frames are handled in the order of their arrival. While a change waits for the disk, no further frames of
+the connection are handled. A client that does not read gets no more deliveries (`outgoing.py`), and a
+client that publishes faster than the disk accepts is not read meanwhile.
 """
 
 import asyncio
@@ -42,13 +42,13 @@ log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.001
 MOST_WAITS = 20
-"""A publisher that outruns consumers waits so often for them, with every full buffer."""
+"""How often a publisher that outruns consumers waits for them, with every full buffer."""
 MAX_REPLY_TEXT = 255
 GOODBYE_SECONDS = 5.0
 
 
 class AmqpConnection:
-    """Reads frames and passes them on to channels."""
+    """Parses frames and passes them to channels."""
 
     def __init__(self, transport: ClientTransport[Any], services: QueueServices) -> None:
         self.input = FrameBuffer()
@@ -62,53 +62,52 @@ class AmqpConnection:
         self._liveness = Liveness(transport, self.out)
         self._reader = FrameReader(max_body=services.settings.amqp_max_message_bytes)
         self._handshake: Handshake | None = None
-        """None until the protocol header has come."""
+        """None until the protocol header is received."""
         self._closing = False
         self._busy: asyncio.Task[Any] | None = None
         self._has_rest = False
-        """Whether the socket surely holds more than was read."""
+        """Whether the last read filled the buffer: the socket probably holds more."""
         self._rest_waits = 0
         self._is_told_blocked = False
 
     # --- the transport's calls -----------------------------------------------------------------
 
     def on_connected(self) -> None:
-        """A client has connected."""
+        """Start the timeout for the handshake."""
         self._liveness.await_login(self._services.settings.amqp_handshake_timeout_ms / 1000)
 
     def on_disconnected(self) -> None:
-        """The client is gone: what it had goes back to the queues."""
+        """Requeue what the client has not acknowledged."""
         self._liveness.stop()
         self._leave()
 
     def on_received(self) -> None:
-        """Bytes have come."""
         self._liveness.received_at = self._loop.time()
-        # Some event loops read on while there is more, and would not come to the end of their turn.
+        # Some event loops read on while there is more, and would not end their turn.
         self._has_rest = not self.input.room
         self._work()
 
     def on_write_paused(self) -> None:
-        """The client reads too slowly."""
+        """Stop deliveries: the client reads too slowly."""
         self.out.update()
 
     def on_write_resumed(self) -> None:
-        """The client has caught up."""
+        """Resume deliveries: the client has caught up."""
         self.out.update()
         self.resume()
 
     def flush(self) -> None:
-        """Send what has gathered: the turn ends."""
+        """Send the collected frames at the end of the turn."""
         if self.out.flush():
             self._loop.call_soon(self.resume)
 
     # --- reading -------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Handle the frames that have come."""
+        """Handle the received frames."""
         buffer, reader, out = self.input, self._reader, self.out
         try:
-            if self._handshake is None and not self._greet():
+            if self._handshake is None and not self._check_protocol_header():
                 return
             goes_on = self._transport.is_open and self._may_handle()
             while goes_on:
@@ -125,27 +124,27 @@ class AmqpConnection:
                 )
         except (AmqpError, QueueError) as error:
             self.fail(error, 0)
-            buffer.start = buffer.end  # nobody knows where the next frame would begin
+            buffer.start = buffer.end  # the start of the next frame is unknown
         except Exception as error:
             log.exception("Serving the queue client %s failed", self._transport.peer)
             self.fail(AmqpError(ReplyCode.INTERNAL_ERROR, str(error)), 0)
             buffer.start = buffer.end
         if self._transport.is_open:
             buffer.make_room(reader.wanted if self._may_handle() else 0)
-            self._read_or_not()
+            self._update_reading()
 
     def resume(self) -> None:
-        """Something that the connection waited for has happened: go on with what has come."""
+        """Continue with the received frames: what the connection waited for has happened."""
         if self._transport.is_open and not self._transport.is_reading:
             self._work()
 
-    def _greet(self) -> bool:
-        """Look at the protocol header, the first eight bytes."""
+    def _check_protocol_header(self) -> bool:
+        """Check the protocol header, the first eight bytes; False while it is incomplete or wrong."""
         buffer = self.input
         received = bytes(buffer.view[buffer.start : buffer.end][: len(PROTOCOL_HEADER)])
         if received != PROTOCOL_HEADER[: len(received)]:
             self._transport.write(PROTOCOL_HEADER)
-            self._transport.close("it speaks another protocol")
+            self._transport.close("unsupported protocol header")
             return False
         if len(received) < len(PROTOCOL_HEADER):
             return False
@@ -156,16 +155,16 @@ class AmqpConnection:
         return True
 
     def _may_handle(self) -> bool:
-        """Whether frames may be handled: nothing is waited for, and the client is not held back."""
-        return self._busy is None and not self.out.is_full and not self._is_held()
+        """Whether frames may be handled: no request is in progress and the client is not blocked."""
+        return self._busy is None and not self.out.is_full and not self._is_blocked()
 
-    def _is_held(self) -> bool:
-        """Whether publishers are held back, and this is one."""
+    def _is_blocked(self) -> bool:
+        """Whether publishers are blocked, and this connection has published."""
         return self._services.queues.block.reason is not None and any(
             channel.publishes for channel in self.channels.values()
         )
 
-    def _read_or_not(self) -> None:
+    def _update_reading(self) -> None:
         transport = self._transport
         if self._may_handle() and not self._has_rest:
             transport.resume_reading()
@@ -179,13 +178,13 @@ class AmqpConnection:
                 self._loop.call_soon(self._take_rest)
 
     def _take_rest(self) -> None:
-        """Read on; a little later if consumers are just behind: then less goes through the log."""
+        """Read on, a little later if consumers lag slightly: then less has to be written to the log."""
         if self._services.queues.stores.memory.pressed and self._rest_waits < MOST_WAITS:
             self._rest_waits += 1
             self._loop.call_later(WAIT_SECONDS, self._take_rest)
             return
         self._has_rest = False
-        self._read_or_not()
+        self._update_reading()
 
     # --- frames --------------------------------------------------------------------------------
 
@@ -210,7 +209,7 @@ class AmqpConnection:
         elif frame.type == BODY_FRAME:
             channel.add_body(frame.payload)
         elif frame.type == HEARTBEAT_FRAME:
-            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, "a heartbeat on a channel")
+            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"heartbeat on channel {frame.channel}")
         else:
             channel.assembly.expect_method()
             self._run(dispatch.handle(channel, decode_method(frame.payload)))
@@ -218,7 +217,7 @@ class AmqpConnection:
     def _handle_unusual(
         self, item: Publication | Acknowledgement | Frame, channel: Channel | None
     ) -> None:
-        """What is not for an open channel."""
+        """Handle what is not for an open channel."""
         if type(item) is Frame:
             if item.type == HEARTBEAT_FRAME:
                 return
@@ -232,7 +231,7 @@ class AmqpConnection:
         if self._closing or (channel is not None and channel.closing):
             return  # it was in flight when the channel or the connection was closed
         if item.channel == 0 or self.session is None:
-            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, "not now")
+            raise AmqpError(ReplyCode.UNEXPECTED_FRAME, f"frame on channel {item.channel}")
         raise AmqpError(ReplyCode.CHANNEL_ERROR, "expected 'channel.open'")
 
     def _handle_connection_method(self, method: Method) -> None:
@@ -260,7 +259,7 @@ class AmqpConnection:
             )
 
     def _opened(self, login: Login) -> None:
-        """The client has logged in and chosen a virtual host."""
+        """Open the session: the handshake is complete."""
         self.session = Session(self._services, login, self.out, self.channels)
         self._reader.frame_max = login.frame_max
         self._liveness.start_heartbeats(login.heartbeat_s)
@@ -270,7 +269,7 @@ class AmqpConnection:
     def _handle_channel_method(
         self, session: Session, number: int, method: Method, channel: Channel | None
     ) -> None:
-        """A method on a channel that is not open, or is being closed."""
+        """Handle a method on a channel that is not open, or is being closed."""
         if channel is not None:
             if isinstance(method, channel_methods.CloseOk):
                 del self.channels[number]
@@ -288,7 +287,7 @@ class AmqpConnection:
             self.out.send(number, channel_methods.OpenOk())
 
     def _run(self, work: Coroutine[Any, Any, None] | None) -> None:
-        """Finish a handler that waits, before anything else of this connection is handled."""
+        """Run a handler that waits; no other frame of this connection is handled meanwhile."""
         if work is None:
             return
         self._busy = self._loop.create_task(work)
@@ -309,7 +308,7 @@ class AmqpConnection:
             self._work()
 
     def set_blocked(self, reason: str | None) -> None:
-        """Publishers are held back, or no longer."""
+        """Send connection.blocked or connection.unblocked, and stop or resume reading a publisher."""
         accepts = self.session is not None and self.session.login.accepts_blocked
         if accepts and (reason is not None) != self._is_told_blocked:
             self._is_told_blocked = reason is not None
@@ -334,7 +333,7 @@ class AmqpConnection:
             channel.leave()
             channel.closing = True
             self.out.send(number, channel_methods.Close(code, text, class_id, method_id))
-            # The connection may not have been read because of what this channel published.
+            # Unconfirmed messages of this channel may have paused reading of the connection.
             self._loop.call_soon(self.resume)
             return
         log.info("Closing the connection of %s: %s", transport.peer, text)
@@ -342,16 +341,15 @@ class AmqpConnection:
         self._closing = True
         self.out.send(0, methods.Close(code, text, class_id, method_id))
         self.flush()
-        self._loop.call_later(GOODBYE_SECONDS, transport.close, "it did not respond to its close")
+        self._loop.call_later(GOODBYE_SECONDS, transport.close, "no response to connection.close")
 
     def shut_down(self) -> None:
-        """The broker stops."""
         if self.session is not None:
             self.fail(AmqpError(ReplyCode.CONNECTION_FORCED, "broker forced connection closure"), 0)
         self._transport.close()
 
     def _leave(self) -> None:
-        """Give back all messages, and delete the connection's exclusive queues."""
+        """Requeue all unacknowledged messages, and delete the connection's exclusive queues."""
         for channel in tuple(self.channels.values()):
             channel.leave()
         self.channels.clear()
@@ -363,7 +361,7 @@ class AmqpConnection:
 
 
 def _blamed(cause: object) -> tuple[int, int]:
-    """Class and method that led to an error."""
+    """The ids of the class and method that caused an error."""
     if isinstance(cause, Publication):
         return 60, 40
     if isinstance(cause, Acknowledgement):

@@ -1,4 +1,4 @@
-"""What every connection of queue clients needs."""
+"""What all AMQP connections share."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from strom.model.broker_settings import BrokerSettings
 from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 
-class HalfReceived:
-    """Bytes of messages that have not wholly arrived, over all connections."""
+class IncompleteMessages:
+    """Bytes of messages that are not completely received, over all connections."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._held = 0
 
     def add(self, size: int) -> None:
-        """More of them, or fewer; RESOURCE_ERROR for whoever brings too many."""
+        """Add bytes, or release them (< 0); RESOURCE_ERROR if that exceeds the limit."""
         self._held += size
         if size > 0 and self._held > self._limit:
             raise AmqpError(ReplyCode.RESOURCE_ERROR, "too many large messages arrive at once")
@@ -24,10 +24,10 @@ class HalfReceived:
 
 @dataclass(frozen=True)
 class QueueServices:
-    """The broker's parts behind the AMQP front."""
+    """The parts of the broker that serve AMQP clients."""
 
     queues: QueueBroker
     declarations: Declarations
     settings: BrokerSettings
     node: str
-    half_received: HalfReceived
+    incomplete_messages: IncompleteMessages

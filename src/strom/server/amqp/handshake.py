@@ -1,6 +1,6 @@
-"""Logging in: who the client is, what both sides can take, and which virtual host it enters.
+"""The handshake of a connection: authentication, tuning, and opening a virtual host.
 
-No sockets here: the client's methods go in, the server's come out.
+No sockets here: it takes the client's methods and returns the server's.
 """
 
 import hmac
@@ -45,7 +45,7 @@ class Handshake:
         self._heartbeat_s = 0
 
     def begin(self) -> Method:
-        """What the server sends after the protocol header."""
+        """The server's first method, connection.start."""
         properties = {
             "product": "strom",
             "version": strom.__version__,
@@ -56,7 +56,7 @@ class Handshake:
         return methods.Start(server_properties=properties, mechanisms=MECHANISMS)
 
     def step(self, method: Method) -> Method | None:
-        """Take the client's next method; what to respond. AmqpError ends the connection."""
+        """Handle the client's next method and return the response; AmqpError ends the connection."""
         if type(method) is not self._expected:
             raise AmqpError(
                 ReplyCode.COMMAND_INVALID, f"{method_name(type(method))} was not expected"
@@ -124,7 +124,6 @@ class Handshake:
 
 
 def _credentials(method: methods.StartOk) -> tuple[str, bytes]:
-    """User and password."""
     if method.mechanism == "PLAIN":
         parts = method.response.split(b"\0")
         if len(parts) == 3:

@@ -1,4 +1,4 @@
-"""Listens for queue clients."""
+"""The listener of AMQP clients, with the checks that concern all its connections."""
 
 import asyncio
 import ssl
@@ -8,14 +8,14 @@ from strom.broker.queues.hub import QueueBroker
 from strom.model.broker_settings import BrokerSettings
 from strom.server.amqp.ack_timeout import CONNECTIONS_AT_ONCE, close_overdue, interval_ms
 from strom.server.amqp.connection import AmqpConnection
-from strom.server.amqp.context import HalfReceived, QueueServices
+from strom.server.amqp.context import IncompleteMessages, QueueServices
 from strom.server.memory import MemoryPool
 from strom.server.process_limits import ConnectionSlots
 from strom.server.transport.socket_listener import BindAddress, SocketListener
 
 
 class AmqpListener:
-    """The listening socket of queue clients with its connections."""
+    """The listening socket of AMQP clients with its connections."""
 
     def __init__(
         self, settings: BrokerSettings, queues: QueueBroker, slots: ConnectionSlots
@@ -30,7 +30,7 @@ class AmqpListener:
             self.declarations,
             settings,
             f"strom@{settings.host}",
-            HalfReceived(settings.max_bytes_in_flight),
+            IncompleteMessages(settings.max_bytes_in_flight),
         )
         self._socket: SocketListener[AmqpConnection] = SocketListener(
             lambda transport: AmqpConnection(transport, services),
@@ -41,7 +41,7 @@ class AmqpListener:
         queues.block.listeners.append(self._set_blocked)
 
     async def start(self, tls: ssl.SSLContext | None = None) -> None:
-        """Listen; UserError with what to do if the port cannot be had."""
+        """Listen; UserError with what to do if the port cannot be bound."""
         address = BindAddress(
             self._settings.host,
             max(0, self._settings.amqp_port),
@@ -53,7 +53,7 @@ class AmqpListener:
         self.port = self._socket.port
         self.declarations.resume()
         await self._socket.start_serving()
-        self._look_soon()
+        self._schedule_check()
 
     async def stop(self) -> None:
         """Stop listening and close all connections."""
@@ -65,19 +65,19 @@ class AmqpListener:
             connection.shut_down()
         await asyncio.sleep(0)
 
-    def _look_soon(self) -> None:
+    def _schedule_check(self) -> None:
         seconds = interval_ms(self._settings.amqp_consumer_timeout_ms) / 1000
-        self._timer = self._queues.loop.call_later(seconds, self._look)
+        self._timer = self._queues.loop.call_later(seconds, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self.close_overdue_channels()
-        self._look_soon()
+        self._schedule_check()
 
     def close_overdue_channels(self) -> None:
-        """Close the channels of clients that keep messages without acknowledging them."""
+        """Close channels with deliveries that exceed the acknowledgement timeout."""
         left = list(self.connections)
         timeout_ms = self._settings.amqp_consumer_timeout_ms
-        now_ms = int(self._queues.loop.time() * 1000)  # not the time of day, which may be set
+        now_ms = int(self._queues.loop.time() * 1000)  # monotonic: the wall clock may be set
 
         def step() -> bool:
             close_overdue(left[-CONNECTIONS_AT_ONCE:], timeout_ms, now_ms)

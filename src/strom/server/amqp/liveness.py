@@ -1,4 +1,4 @@
-"""When a connection is given up: a client that does not log in, or sends nothing for two heartbeats."""
+"""Closes connections whose client does not log in, or sends nothing for two heartbeats."""
 
 import asyncio
 from typing import Any
@@ -19,10 +19,10 @@ class Liveness:
 
     def await_login(self, seconds: float) -> None:
         """Close the connection unless heartbeats are started before then."""
-        self._timer = self._loop.call_later(seconds, self._transport.close, "it did not log in")
+        self._timer = self._loop.call_later(seconds, self._transport.close, "login timed out")
 
     def start_heartbeats(self, interval_s: int) -> None:
-        """The client has logged in; an interval of 0 means no heartbeats."""
+        """Replace the login timeout by heartbeats; an interval of 0 disables them."""
         self.stop()
         if interval_s:
             self._timer = self._loop.call_later(interval_s / 2, self._beat, interval_s)
@@ -35,9 +35,9 @@ class Liveness:
 
     def _beat(self, interval_s: int) -> None:
         now = self._loop.time()
-        # A client whose socket is not read may have sent heartbeats.
+        # While the socket is not read, the client may have sent heartbeats.
         if now - self.received_at > 2 * interval_s and self._transport.is_reading:
-            self._transport.abort("nothing was heard of it for two heartbeats")
+            self._transport.abort("missed two heartbeats")
             return
         if now - self._out.last_sent >= interval_s / 2:
             self._out.send_heartbeat()

@@ -1,14 +1,14 @@
-"""What a connection sends: frames gather until the end of the event loop's turn and go out in one write.
+"""Outgoing frames of a connection: collected until the end of the event loop's turn, sent in one write.
 
-A client that does not read gets no more deliveries. Once it has left too many bytes of responses unread,
-it is not read either.
+A client that does not read gets no more deliveries. Once its unread responses exceed a limit, its
+requests are not read either.
 """
 
 import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from strom.broker.queues.turn import Sender, TickBatcher
+from strom.broker.queues.turn import Flusher, TickBatcher
 from strom.server.transport.client_transport import ClientTransport
 from strom.wire.amqp.codec import method_frame
 from strom.wire.amqp.protocol import HEARTBEAT
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from strom.server.amqp.channel import Channel
 
 MAX_GATHERED = 256 * 1024
-"""So many bytes are gathered before deliveries stop for the rest of the turn."""
+"""Collected bytes at which deliveries stop for the rest of the turn."""
 MAX_UNSENT = 4 * 1024 * 1024
-"""A client that has not read so many bytes of responses is not read either."""
+"""Bytes of unread responses at which a client is not read any more."""
 MAX_UNCONFIRMED = 20_000
-"""A client with so many messages that wait for the disk is not read until there are fewer."""
+"""Unconfirmed messages at which a client is not read until there are fewer."""
 
 
 class OutgoingFrames:
-    """Frames of one connection on their way to the transport. `sender` is flushed when a turn ends."""
+    """Collected frames of one connection; `sender` is flushed at the end of a turn."""
 
     def __init__(
         self,
         transport: ClientTransport[Any],
         channels: "Mapping[int, Channel]",
         turn: TickBatcher,
-        sender: Sender,
+        sender: Flusher,
     ) -> None:
         self.frames: list[Buffer] = []
         self.size = 0
-        """About how many bytes `frames` has."""
+        """The approximate number of bytes in `frames`."""
         self.can_deliver = True
         """Whether deliveries may be added."""
         self.unconfirmed = 0
-        """Published messages whose publishers wait for a confirm."""
+        """The number of unconfirmed messages."""
         self.last_sent = 0.0
         self._transport = transport
         self._channels = channels
@@ -53,7 +53,7 @@ class OutgoingFrames:
 
     @property
     def is_full(self) -> bool:
-        """Whether the client causes more responses than it reads, or messages than the disk accepts."""
+        """Whether unread responses or unconfirmed messages exceed their limit."""
         transport = self._transport
         if self.unconfirmed >= MAX_UNCONFIRMED or self.size > MAX_UNSENT:
             return True
@@ -62,19 +62,17 @@ class OutgoingFrames:
         )
 
     def send(self, channel: int, method: Method) -> None:
-        """Add a method."""
         frame = method_frame(channel, method)
         self.frames.append(frame)
         self.size += len(frame)
         self.flush_soon()
 
     def send_heartbeat(self) -> None:
-        """Add a heartbeat."""
         self.frames.append(HEARTBEAT)
         self.flush_soon()
 
     def added(self, size: int) -> None:
-        """So many bytes were added to `frames`."""
+        """Account for bytes that were added to `frames`."""
         self.size += size
         if not self._flush_due:
             self.flush_soon()
@@ -82,13 +80,13 @@ class OutgoingFrames:
             self.update()
 
     def flush_soon(self) -> None:
-        """Have the sender flushed at the end of this turn."""
+        """Flush the sender at the end of this turn."""
         if not self._flush_due:
             self._flush_due = True
             self._turn.send_later(self._sender)
 
     def flush(self) -> bool:
-        """Send what has gathered; whether the client was not read because of it, and may be now."""
+        """Send the collected frames; True if reading of the client may resume because of it."""
         self._flush_due = False
         was_full = self.size > MAX_UNSENT or self.unconfirmed >= MAX_UNCONFIRMED
         for channel in self._channels.values():
@@ -107,7 +105,7 @@ class OutgoingFrames:
         return was_full and self.unconfirmed < MAX_UNCONFIRMED
 
     def update(self) -> None:
-        """See whether deliveries may be added, and have channels stop or resume theirs."""
+        """Recompute whether deliveries may be added, and have channels stop or resume theirs."""
         can_deliver = not self._transport.is_write_paused and self.size <= MAX_GATHERED
         if can_deliver != self.can_deliver:
             self.can_deliver = can_deliver

@@ -1,11 +1,11 @@
-"""The receive buffer of a queue client: it grows with what comes, up to the largest frame."""
+"""The receive buffer of an AMQP connection: it grows with its use, up to the largest frame."""
 
 SMALL_BYTES = 16 * 1024
 LARGE_BYTES = 256 * 1024
 
 
 class FrameBuffer:
-    """Bytes of one connection: [start, end) of them are not yet read."""
+    """Bytes of one connection; [start, end) are not handled yet."""
 
     __slots__ = ("_bytes", "end", "start", "view")
 
@@ -17,7 +17,6 @@ class FrameBuffer:
 
     @property
     def room(self) -> int:
-        """How many bytes still fit."""
         return len(self._bytes) - self.end
 
     def writable(self) -> memoryview:
@@ -25,15 +24,14 @@ class FrameBuffer:
         return self.view[self.end :]
 
     def received(self, count: int) -> None:
-        """So many bytes have been written there."""
         self.end += count
 
     def make_room(self, wanted: int) -> None:
-        """Move what is left to the front, so that `wanted` bytes fit."""
+        """Move unhandled bytes to the front, and grow, so that `wanted` bytes fit."""
         left = self.end - self.start
         size = len(self._bytes)
         if self.end == size and size < LARGE_BYTES:
-            wanted = max(wanted, size * 4)  # it was filled at one go: a busy client
+            wanted = max(wanted, size * 4)  # one read filled it: a busy client
         if wanted > size:
             self._bytes = bytearray(max(wanted, min(size * 4, LARGE_BYTES)))
             fresh = memoryview(self._bytes)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Login:
-    """What client and server have agreed on."""
+    """What client and server have negotiated."""
 
     user: str
     vhost: VirtualHost
@@ -21,12 +21,12 @@ class Login:
     channel_max: int
     heartbeat_s: int
     accepts_blocked: bool
-    """Whether the client wants to know when publishers are held back (`connection.blocked`)."""
+    """Whether the client has the capability `connection.blocked`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """An open connection, as its channels know it. It owns the exclusive queues of the connection."""
+    """An open connection, for its channels; it owns the exclusive queues of the connection."""
 
     services: QueueServices
     login: Login

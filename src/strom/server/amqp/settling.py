@@ -1,4 +1,4 @@
-"""Messages that a client acknowledges, requeues or rejects, perhaps very many: settled in slices."""
+"""Acknowledging, requeueing and rejecting messages, possibly very many, in slices."""
 
 import asyncio
 from itertools import islice
@@ -6,12 +6,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from strom.broker.queues.slices import SLICE
-from strom.queues.queue import EXPIRED_AT_ONCE, Queue
+from strom.queues.queue import EXPIRY_SLICE, Queue
 
 if TYPE_CHECKING:
     from strom.server.amqp.channel import Channel, Unacked
 
-DEAD_AT_ONCE = EXPIRED_AT_ONCE
+REJECT_SLICE = EXPIRY_SLICE
 """A slice of messages that may become dead letters, each of which is read and published again."""
 
 
@@ -29,7 +29,7 @@ class Settling:
         requeue: bool | None,
     ) -> None:
         self.successor: Settling | None = None
-        """What is to be done with the rest of `unacked`, if the channel ended before this has."""
+        """What settles the rest of `unacked`, if the channel is closed before this is done."""
         self.done: asyncio.Future[None] = channel.queues.loop.create_future()
         self._channel = channel
         self._unacked = unacked
@@ -38,19 +38,19 @@ class Settling:
         first_tag = next(iter(unacked), last_tag + 1)
         most = max(0, min(len(unacked), last_tag + 1 - first_tag))
         self._requeued: dict[Queue, None] = {}
-        """Queues that wait until all of their messages are back."""
+        """Queues that pause until all of their messages are requeued."""
         if requeue:
             affected = islice(unacked.values(), most)
             self._requeued = dict.fromkeys(map(attrgetter("queue"), affected))
-        for queue in self._requeued:  # now: the first slice may come after others' work
+        for queue in self._requeued:  # now: the first slice may run after other jobs
             queue.begin_requeue()
         gives_up = requeue is False or any(each.rules.may_drop_returned for each in self._requeued)
-        self._slice = DEAD_AT_ONCE if gives_up else SLICE
+        self._slice = REJECT_SLICE if gives_up else SLICE
         self.slices = most / self._slice
-        """How many slices of work it is at most."""
+        """The maximum number of slices."""
 
     def step(self) -> bool:
-        """Settle one slice; whether there may be more."""
+        """Settle one slice; True if there may be more."""
         if self.done.done():
             return self.successor is not None and self.successor.step()
         part = self._take()

@@ -1,8 +1,8 @@
-"""A transaction on a channel: what is published and settled waits for the commit.
+"""A transaction on a channel: publishes and acks that wait for the commit.
 
-A commit is applied as a whole or not at all: the messages are durable, invisible to consumers, before
-anything else happens. Until then the settled messages belong to the channel: if the commit fails or the
-channel ends, they go back to their queues like all that is not acknowledged.
+A commit is atomic: the messages are durable, invisible to consumers, before anything is applied. Until
+then the settled messages belong to the channel: if the commit fails or the channel is closed, they are
+requeued like all unacknowledged messages.
 """
 
 import asyncio
@@ -16,15 +16,13 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """What waits."""
-
     def __init__(self) -> None:
         self.published: list[tuple[Message, bool]] = []
         self.settled: list[tuple[list[Unacked], bool | None]] = []
         self._committing: tuple[StagedMessages, asyncio.Future[bool]] | None = None
 
     def commit(self, channel: "Channel") -> "asyncio.Future[bool]":
-        """Apply all of it; whether that was done. QueueError if it cannot be, and nothing is."""
+        """Apply the transaction; False if the disk refused it. QueueError if it is invalid."""
         messages = [message for message, _ in self.published]
         staged = StagedMessages(channel.queues, channel.vhost, messages)
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -47,14 +45,14 @@ class Transaction:
         settled, self.settled = self.settled, []
         for (message, mandatory), routed in zip(published, staged.release(), strict=True):
             if mandatory and not routed:
-                channel.send_back(message)
+                channel.return_message(message)
         for messages, requeue in settled:
             channel.settle(messages, requeue)
 
     def rollback(self, channel: "Channel") -> None:
-        """Forget all of it: what was settled is unacknowledged again.
+        """Discard the transaction: settled messages are unacknowledged again.
 
-        If the channel ends during a commit, that is not applied either.
+        If the channel is closed during a commit, that is not applied either.
         """
         if self._committing is not None:
             staged, done = self._committing

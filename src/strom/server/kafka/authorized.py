@@ -1,4 +1,4 @@
-"""What a client may do, as the bit fields in answers: without authorization, everything."""
+"""Authorized operations, as the bit fields in responses: without authorization, all of them."""
 
 from strom.server.kafka.registry import Operation
 

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs share: many resources, each answered on its own."""
+"""What AlterConfigs and IncrementalAlterConfigs share: many resources, each with its own result."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,7 +8,7 @@ from strom.model.errors import ApiError, ErrorCode
 
 
 class NamedResource(Protocol):
-    """A topic or broker in a request."""
+    """A resource in a request, such as a topic."""
 
     resource_type: int
     resource_name: str
@@ -28,7 +28,7 @@ A = TypeVar("A", bound=ChangeResult)
 async def change_each(
     resources: Sequence[R], change: Callable[[R], Awaitable[None]], answer: Callable[[R], A]
 ) -> list[A]:
-    """Change one after the other; a resource named twice is refused both times."""
+    """Change one resource after another; one that is named twice is refused both times."""
     times = Counter((item.resource_type, item.resource_name) for item in resources)
     answers = []
     for resource in resources:

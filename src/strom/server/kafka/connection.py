@@ -19,82 +19,82 @@ from strom.server.kafka.receive_buffer import ReceiveBuffer
 from strom.server.transport.client_transport import ClientTransport, Part
 
 if TYPE_CHECKING:
-    from strom.server.kafka.listener import Listener
+    from strom.server.kafka.listener import KafkaListener
 
 log = logging.getLogger(__name__)
 
-MAX_UNANSWERED = 128
+MAX_IN_FLIGHT = 128
 """Requests of one connection in progress at once."""
 
-Answer: TypeAlias = list[Part]
+Parts: TypeAlias = list[Part]
 
 
 class Dispatch(Protocol):
-    """Who answers the requests of a connection."""
+    """Handles the requests of a connection."""
 
     def may_begin_early(self, frame: memoryview) -> bool:
-        """Whether this request may begin while earlier ones of its kind are unanswered."""
+        """Whether this request may begin while earlier ones of its kind are in flight."""
         ...
 
     def __call__(
-        self, connection: "Connection", frame: memoryview
-    ) -> Answer | PendingResponse[Answer] | None:
-        """Begin to answer a request; None if it gets no answer. ProtocolError ends the connection."""
+        self, connection: "KafkaConnection", frame: memoryview
+    ) -> Parts | PendingResponse[Parts] | None:
+        """Begin a request; None if it gets no response. ProtocolError ends the connection."""
         ...
 
 
-class Connection:
+class KafkaConnection:
     """Reads length-prefixed frames, passes them to `dispatch`, sends the responses."""
 
     def __init__(
-        self, transport: ClientTransport[Any], listener: "Listener", dispatch: Dispatch
+        self, transport: ClientTransport[Any], listener: "KafkaListener", dispatch: Dispatch
     ) -> None:
         self.peer = "?"
         self.frame_began = 0.0
-        """When the frame now being received began; 0 if there is none."""
+        """When the frame being received began; 0 if there is none."""
         self.last_active = listener.loop.time()
         self.on_close: dict[object, Callable[[], None]] = {}
-        """Called when the client is gone."""
+        """Called when the client has disconnected."""
         self.input = ReceiveBuffer()
         self._transport = transport
         self._listener = listener
         self._dispatch = dispatch
         self._frame_limit = listener.frame_limit(trusted=False)
-        self._unanswered: deque[PendingResponse[Answer] | Answer] = deque()
+        self._in_flight: deque[PendingResponse[Parts] | Parts] = deque()
         self._trusted = False
         self._early = False
-        """Whether the unanswered requests are of the kind that may begin early."""
+        """Whether the requests in flight may begin early."""
         self._works = False
         self._held_back = False
         self._memory_wanted = 0
 
     @property
     def frame_size(self) -> int:
-        """Of the frame now being received."""
+        """The size of the frame being received."""
         return self.input.frame_size
 
     @property
     def is_waiting(self) -> bool:
         """Whether the client waits for a response."""
-        return bool(self._unanswered)
+        return bool(self._in_flight)
 
     @property
     def is_held_back(self) -> bool:
-        """Whether its socket is not read because of its responses: then a late frame is not its fault."""
+        """Whether its socket is not read because of its responses: then a late frame is excused."""
         return self._is_busy() and not self._memory_wanted
 
     # --- the transport's calls -----------------------------------------------------------------
 
     def on_connected(self) -> None:
-        """A client has connected."""
+
         self.peer = self._transport.peer
 
     def on_disconnected(self) -> None:
-        """Abandon what the client waits for, and give back its memory."""
-        for answer in self._unanswered:
-            if isinstance(answer, PendingResponse):
-                answer.abandon()
-        self._unanswered.clear()
+        """Abandon the client's pending responses, and release its memory."""
+        for response in self._in_flight:
+            if isinstance(response, PendingResponse):
+                response.abandon()
+        self._in_flight.clear()
         self._listener.memory.forget(self._memory_granted)
         self._listener.memory.give(self.input.extra_bytes)
         self.input = ReceiveBuffer()
@@ -108,7 +108,7 @@ class Connection:
     # --- requests ------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Do what can be done now: called when bytes came, or what a request waited for."""
+        """Do what can be done now: called when bytes arrive, or a pending response is ready."""
         transport = self._transport
         if self._works or not transport.is_open:
             return
@@ -125,48 +125,48 @@ class Connection:
             self.close(str(error))
         finally:
             self._works = False
-        self._read_or_not()
+        self._update_reading()
 
     on_received = on_write_resumed = _work
 
     def _has_more_to_do(self) -> bool:
-        """Whether sending has freed what held the next request back."""
+        """Whether sending has unblocked the next request."""
         if self._is_busy() or not self._transport.is_open:
             return False
         return self.input.peek(self._frame_limit) is not None
 
-    def _begin_requests(self, out: Answer) -> Answer:
+    def _begin_requests(self, out: Parts) -> Parts:
         """Begin the requests that may begin; return the responses that can be sent at once."""
         received = self.input
-        if self._unanswered:
+        if self._in_flight:
             self._collect(out)
         while not self._is_busy() and self._transport.is_open:
             frame = None if received.is_empty else received.peek(self._frame_limit)
             if frame is None:
                 break
             early = self._dispatch.may_begin_early(frame)
-            if self._unanswered and not (early and self._early):
+            if self._in_flight and not (early and self._early):
                 self._held_back = True
                 break
             self._early = early
             received.take()
             self.frame_began = 0.0
             with frame:
-                answer = self._dispatch(self, frame)
-            self._has_shown_itself()
-            if isinstance(answer, PendingResponse):
-                answer.result.add_done_callback(self._answer_is_ready)
-                self._unanswered.append(answer)
-            elif answer is not None and self._unanswered:
-                self._unanswered.append(answer)
-            elif answer is not None:
-                out += answer
+                response = self._dispatch(self, frame)
+            self._on_valid_request()
+            if isinstance(response, PendingResponse):
+                response.result.add_done_callback(self._on_response_ready)
+                self._in_flight.append(response)
+            elif response is not None and self._in_flight:
+                self._in_flight.append(response)
+            elif response is not None:
+                out += response
                 if not early:
-                    break  # it may be large: see first whether the client takes it
+                    break  # it may be large: first see whether the client reads it
         return out
 
-    def _has_shown_itself(self) -> None:
-        """The peer speaks the protocol: it may send large requests from now on."""
+    def _on_valid_request(self) -> None:
+        """Allow large requests from now on: the client speaks the protocol."""
         self.last_active = self._listener.loop.time()
         if not self._trusted:
             self._trusted = True
@@ -189,15 +189,15 @@ class Connection:
                 "raise queued.max.request.bytes"
             )
         if extra < 0 or (received.extra_bytes and memory.is_wanted):
-            self.give_back_buffer()
+            self.shrink_buffer()
         elif extra and (memory.take(extra) or (listener.reclaim() and memory.take(extra))):
             received.grow(extra)
         elif extra:
             self._memory_wanted = extra
             memory.wait(extra, self._memory_granted)
 
-    def give_back_buffer(self) -> bool:
-        """Go back to a small buffer, if there is nothing in the large one; whether it did."""
+    def shrink_buffer(self) -> bool:
+        """Replace an empty large buffer by a small one; True if it did."""
         extra = self.input.extra_bytes
         if not extra or not self.input.is_empty:
             return False
@@ -210,41 +210,41 @@ class Connection:
         self._memory_wanted = 0
         self._work()
 
-    # --- answers -------------------------------------------------------------------------------
+    # --- responses -----------------------------------------------------------------------------
 
-    def _answer_is_ready(self, _: object) -> None:
+    def _on_response_ready(self, _: object) -> None:
         self._work()
 
-    def _collect(self, out: Answer) -> None:
-        """Add every answer whose turn it is."""
-        unanswered = self._unanswered
-        while unanswered:
-            answer = unanswered[0]
-            if isinstance(answer, PendingResponse):
-                if not answer.result.done():
+    def _collect(self, out: Parts) -> None:
+        """Add every response that is ready, in the order of the requests."""
+        in_flight = self._in_flight
+        while in_flight:
+            response = in_flight[0]
+            if isinstance(response, PendingResponse):
+                if not response.result.done():
                     return
-                if answer.result.cancelled() or answer.result.exception() is not None:
-                    raise ProtocolError("its request failed, as logged above")
-                out += answer.convert(answer.result.result())
+                if response.result.cancelled() or response.result.exception() is not None:
+                    raise ProtocolError("a request failed, as logged above")
+                out += response.convert(response.result.result())
             else:
-                out += answer
-            unanswered.popleft()
+                out += response
+            in_flight.popleft()
         self._held_back = False
 
     # --- back-pressure -------------------------------------------------------------------------
 
     def _is_busy(self) -> bool:
-        """Whether nothing more may begin now."""
+        """Whether no further request may begin now."""
         transport = self._transport
         return (
             transport.is_write_paused
             or len(transport.outgoing) > 0
             or self._held_back
             or self._memory_wanted > 0
-            or len(self._unanswered) >= MAX_UNANSWERED
+            or len(self._in_flight) >= MAX_IN_FLIGHT
         )
 
-    def _read_or_not(self) -> None:
+    def _update_reading(self) -> None:
         transport = self._transport
         if self._is_busy():
             transport.pause_reading()
@@ -254,5 +254,5 @@ class Connection:
             transport.resume_reading()
 
     def close(self, reason: str) -> None:
-        """End the connection at once, with the reason in the broker's log."""
+        """Close the connection at once, and log the reason."""
         self._transport.abort(reason)

@@ -1,4 +1,4 @@
-"""What a handler is given besides its request."""
+"""What a handler gets besides its request."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from strom.server.memory import MemoryPool
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where clients reach a broker."""
+    """The address at which clients reach a broker."""
 
     node_id: int
     host: str
@@ -36,8 +36,6 @@ class Services:
 
 
 class Context:
-    """One request's surroundings."""
-
     __slots__ = ("client_id", "on_close", "peer", "services", "version")
 
     def __init__(
@@ -52,28 +50,24 @@ class Context:
         self.version = version
         self.client_id = client_id
         self.peer = peer
-        """Where the client is, as in `127.0.0.1:40123`."""
+        """The client's address, as in `127.0.0.1:40123`."""
         self.on_close = {} if on_close is None else on_close
-        """Whoever has to know when the client is gone, by a name of its own choice."""
+        """Callbacks for when the client has disconnected, each by a name that its owner chooses."""
 
     @property
     def broker(self) -> Broker:
-        """The broker that serves this request."""
         return self.services.broker
 
     @property
     def groups(self) -> Groups:
-        """The groups that this broker coordinates."""
         return self.services.groups
 
     @property
     def shares(self) -> ShareGroups:
-        """The share groups of this broker."""
         return self.services.shares
 
     @property
     def transactions(self) -> Transactions:
-        """The transactions that this broker coordinates."""
         return self.services.transactions
 
     @property

@@ -1,4 +1,4 @@
-"""From a frame to its handler and back to bytes."""
+"""Decodes a request, calls its handler, and encodes the response."""
 
 import asyncio
 import logging
@@ -10,10 +10,10 @@ from strom.metrics.instruments import SECONDS
 from strom.metrics.requests import ErrorReading, RequestReading, RequestStats
 from strom.model.errors import DirectoryOffline, ErrorCode, ProtocolError
 from strom.server.kafka import handlers
-from strom.server.kafka.connection import Answer, Connection
+from strom.server.kafka.connection import KafkaConnection, Parts
 from strom.server.kafka.context import Context, Services
 from strom.server.kafka.handlers.k18_api_versions import unsupported_version
-from strom.server.kafka.listener import Listener
+from strom.server.kafka.listener import KafkaListener
 from strom.server.kafka.pending_response import PendingResponse
 from strom.server.kafka.registry import HANDLERS, Outcome
 from strom.server.kafka.response_errors import error_counter
@@ -37,35 +37,34 @@ handlers.load()
 
 
 class Dispatcher:
-    """Answers frames, for all connections of a listener."""
+    """Dispatches the requests of all connections of a listener."""
 
     def __init__(self) -> None:
         self._services: Services | None = None
-        self._listener: Listener | None = None
+        self._listener: KafkaListener | None = None
         self._served = {key: (one, RequestStats()) for key, one in HANDLERS.items()}
         self.invalid_requests = 0
-        """Those that closed their connection."""
+        """The number of requests that closed their connection."""
 
-    def serve(self, services: Services, listener: Listener) -> None:
-        """Start answering."""
+    def serve(self, services: Services, listener: KafkaListener) -> None:
         self._services = services
         self._listener = listener
 
     def may_begin_early(self, frame: memoryview) -> bool:
-        """Produce requests and commits may: several of them then share one sync to disk."""
+        """Whether it is a produce request or a commit: several of them share one sync to disk."""
         return len(frame) > 1 and frame[0] == 0 and frame[1] in EARLY
 
     def __call__(
-        self, connection: Connection, frame: memoryview
-    ) -> Answer | PendingResponse[Answer] | None:
-        """Begin to answer one request; ProtocolError closes the connection."""
+        self, connection: KafkaConnection, frame: memoryview
+    ) -> Parts | PendingResponse[Parts] | None:
+        """Begin one request; ProtocolError closes the connection."""
         began = perf_counter()
         assert self._services is not None  # noqa: S101 - nothing is accepted before serve()
         try:
             header = decode_request_header(frame)
             served = self._served.get(header.api_key)
             if served is None:
-                raise ProtocolError(f"api key {header.api_key} is unknown here")
+                raise ProtocolError(f"unsupported api key {header.api_key}")
             found, stats = served
             stats.bytes_in += len(frame)
             first, last = found.versions
@@ -74,7 +73,7 @@ class Dispatcher:
                     header = header._replace(api_version=0)
                     return _encode(unsupported_version(), header, stats, began)
                 raise ProtocolError(
-                    f"{found.name} version {header.api_version} is not offered ({first} to {last} are)"
+                    f"{found.name} version {header.api_version} is unsupported: use {first} to {last}"
                 )
             if len(frame) > MAX_SMALL_REQUEST and header.api_key != PRODUCE:
                 raise ProtocolError(f"{found.name} of {len(frame)} bytes is too large")
@@ -96,14 +95,14 @@ class Dispatcher:
             except Exception as error:
                 log.exception("%s from %s failed", found.name, connection.peer)
                 raise ProtocolError(f"{found.name} failed: {error}") from error
-            return self._answer(outcome, header, stats, began)
+            return self._respond(outcome, header, stats, began)
         except ProtocolError:
             self.invalid_requests += 1
             raise
 
-    def _answer(
+    def _respond(
         self, outcome: Outcome, header: RequestHeader, stats: RequestStats, began: float
-    ) -> Answer | PendingResponse[Answer] | None:
+    ) -> Parts | PendingResponse[Parts] | None:
         if isinstance(outcome, Response):
             return _encode(outcome, header, stats, began)
         if outcome is None:
@@ -117,7 +116,7 @@ class Dispatcher:
                 result, lambda found: _encode(response(found), header, stats, began)
             )
 
-        def encode(response: Response) -> Answer:
+        def encode(response: Response) -> Parts:
             return _encode(response, header, stats, began)
 
         if isinstance(outcome, asyncio.Future):
@@ -140,7 +139,7 @@ class Dispatcher:
         for handler, stats in self._served.values():
             counted: dict[str, int] = {}
             for code, count in tuple(stats.errors.items()):
-                name = _ERROR_NAMES[int(code)]  # the same code may have come as a plain number, too
+                name = _ERROR_NAMES[int(code)]  # a code may be counted as a plain int, too
                 counted[name] = counted.get(name, 0) + count
             for name, count in counted.items():
                 yield ErrorReading(handler.name, name, count)
@@ -155,8 +154,8 @@ class Dispatcher:
             log.error("A request failed", exc_info=error)
 
 
-def _encode(response: Response, header: RequestHeader, stats: RequestStats, began: float) -> Answer:
-    """The bytes of a response, which is counted here: this is the end of its request."""
+def _encode(response: Response, header: RequestHeader, stats: RequestStats, began: float) -> Parts:
+    """Encode a response, and count its request, which ends here."""
     version = header.api_version
     try:
         parts = encode_parts(response, version)
@@ -170,7 +169,7 @@ def _encode(response: Response, header: RequestHeader, stats: RequestStats, bega
         count_errors = stats.count_errors = error_counter(type(response))
     count_errors(response, stats.errors)
     stats.bytes_out += size
-    # `observe` without the call, which would show in small requests.
+    # `observe` inlined: the call is measurable in small requests.
     seconds, histogram = perf_counter() - began, stats.seconds
     histogram.counts[bisect_left(SECONDS, seconds)] += 1
     histogram.sum += seconds

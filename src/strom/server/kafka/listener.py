@@ -1,4 +1,4 @@
-"""Listens for Kafka clients and keeps every connection within its limits."""
+"""The listener of Kafka clients, which keeps every connection within its limits."""
 
 import asyncio
 import ssl
@@ -6,26 +6,26 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from strom.model.broker_settings import BrokerSettings
-from strom.server.kafka.connection import Connection, Dispatch
+from strom.server.kafka.connection import Dispatch, KafkaConnection
 from strom.server.memory import MemoryPool
 from strom.server.process_limits import ConnectionSlots
 from strom.server.transport.socket_listener import BindAddress, SocketListener
 
 SWEEP_SECONDS = 1.0
 SLOWEST_BYTES_PER_SECOND = 1024 * 1024
-"""A large request gets more time, but not less than this speed is expected."""
+"""The minimum speed at which a large request must arrive."""
 
 
-class Listener:
-    """Kafka's listening socket, with all connections that came through it."""
+class KafkaListener:
+    """The listening socket of Kafka clients with its connections."""
 
     def __init__(
         self, settings: BrokerSettings, dispatch: Dispatch, slots: ConnectionSlots | None = None
     ) -> None:
         self.memory = MemoryPool(settings.max_bytes_in_flight)
         self._settings = settings
-        self._socket: SocketListener[Connection] = SocketListener(
-            lambda transport: Connection(transport, self, dispatch),
+        self._socket: SocketListener[KafkaConnection] = SocketListener(
+            lambda transport: KafkaConnection(transport, self, dispatch),
             slots or ConnectionSlots(settings.max_connections),
             self.memory,
             # Reported as soon as the socket accepts no more, and again when all is sent: then the
@@ -41,7 +41,7 @@ class Listener:
     async def start(
         self, before_first: Callable[[int], None], tls: ssl.SSLContext | None = None
     ) -> None:
-        """Listen; UserError with what to do if the address cannot be had.
+        """Listen; UserError with what to do if the address cannot be bound.
 
         `before_first` is called with the port before the first connection is accepted.
         """
@@ -60,35 +60,35 @@ class Listener:
         self._sweep()
 
     async def stop(self) -> None:
-        """Stop listening, finish what is being changed, and close all connections."""
+        """Stop listening, finish changes in progress, and close all connections."""
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._socket.stop_serving()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=10)
         for connection in tuple(self.connections):
-            connection.close("the broker stops")
+            connection.close("the broker is shutting down")
         await asyncio.sleep(0)
 
     def frame_limit(self, *, trusted: bool) -> int:
-        """The largest request that a connection may send; none is larger than the whole pool."""
+        """The largest request that a connection may send, at most the whole memory pool."""
         settings = self._settings
         limit = settings.max_request_bytes if trusted else settings.max_first_request_bytes
         return min(limit, self.memory.capacity)
 
     def reclaim(self) -> bool:
-        """Take large buffers from connections that have nothing in them; whether there were any."""
-        return sum(connection.give_back_buffer() for connection in tuple(self.connections)) > 0
+        """Release large buffers of connections that are empty; True if there were any."""
+        return sum(connection.shrink_buffer() for connection in tuple(self.connections)) > 0
 
     def run(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Run a handler that waits; it is finished even if its client leaves."""
+        """Run a handler that waits; it is finished even if its client disconnects."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def _sweep(self) -> None:
-        """Close connections that take too long over a request, or that sleep."""
+        """Close connections that send a request too slowly, or that are idle."""
         now = self.loop.time()
         patience = self._settings.frame_deadline_ms / 1000
         idle = self._settings.connections_max_idle_ms / 1000
@@ -96,7 +96,7 @@ class Listener:
             allowed = patience + connection.frame_size / SLOWEST_BYTES_PER_SECOND
             receiving = connection.frame_began and not connection.is_held_back
             if receiving and now - connection.frame_began > allowed:
-                connection.close(f"a request stayed half-sent for {allowed:.0f} seconds")
+                connection.close(f"a request was incomplete after {allowed:.0f} seconds")
             elif now - connection.last_active > idle and not connection.is_waiting:
-                connection.close(f"nothing came for {idle:.0f} seconds")
+                connection.close(f"idle for {idle:.0f} seconds (connections.max.idle.ms)")
         self._sweeper = self.loop.call_later(min(SWEEP_SECONDS, patience / 4), self._sweep)

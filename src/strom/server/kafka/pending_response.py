@@ -8,15 +8,15 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class PendingResponse(NamedTuple, Generic[T_co]):
-    """What is waited for, and how its result becomes a response: a value, or bytes.
+    """A future, and the function that converts its result to a response: a value, or bytes.
 
-    A coroutine would do for a handler; this spares frequent requests the cost of a task.
+    A coroutine would do for a handler; this saves frequent requests the cost of a task.
     """
 
     result: asyncio.Future[Any]
     convert: Callable[[Any], T_co]
 
     def abandon(self) -> None:
-        """The client is gone. A task goes on, for it may be half-way through a change."""
+        """Cancel the future of a disconnected client. A task runs on: it may be amid a change."""
         if not isinstance(self.result, asyncio.Task):
             self.result.cancel()

@@ -1,18 +1,18 @@
-"""Bytes in, frames out: a receive buffer that is used again, and grows only with what has arrived.
+"""A receive buffer that is reused, and grows only with the bytes that have arrived.
 
-No sockets here: the connection asks where the next bytes go, says how many came, and takes out whole
-frames as views. A view is good until the next bytes are received.
+No sockets here: the connection gets room for the next bytes, reports how many were received, and takes
+whole frames as views. A view is valid until the next bytes are received.
 """
 
 from strom.model.errors import ProtocolError
 
 BASE_BYTES = 16 * 1024
-"""What a buffer has from the start, and what it goes back to."""
+"""The initial size of a buffer, to which it shrinks again."""
 LENGTH_BYTES = 4
 GROWTH = 4
-"""A buffer grows to this many times its size when it is full: never at once to what is declared."""
+"""The growth factor of a full buffer. It never grows at once to a declared size, which may be a lie."""
 SHRINK_AFTER = 16
-"""A large buffer is given back after it was emptied this often without being needed."""
+"""A large buffer is released after it was emptied this often without being needed."""
 
 
 class ReceiveBuffer:
@@ -20,7 +20,7 @@ class ReceiveBuffer:
 
     def __init__(self) -> None:
         self.frame_size = 0
-        """Of the frame now being received, without its length; 0 if its length is not known yet."""
+        """Size of the frame being received, without its length field; 0 while that is incomplete."""
         self._bytes = bytearray(BASE_BYTES)
         self._view = memoryview(self._bytes)
         self._start = 0
@@ -29,27 +29,26 @@ class ReceiveBuffer:
 
     @property
     def extra_bytes(self) -> int:
-        """How much larger it is than at the start."""
+        """How much larger it is than initially."""
         return len(self._bytes) - BASE_BYTES
 
     @property
     def is_empty(self) -> bool:
-        """Whether every byte received was part of a frame that has been taken out."""
+        """Whether all received bytes belong to frames that were taken."""
         return self._start == self._end
 
     def writable(self) -> memoryview:
-        """Where the next bytes go: a small frame takes what comes, a large one only its own bytes."""
+        """Room for the next bytes; while a large frame is received, for its bytes only."""
         if self.frame_size > BASE_BYTES:
             whole = self._start + LENGTH_BYTES + self.frame_size
             return self._view[self._end : min(len(self._bytes), whole)]
         return self._view[self._end :]
 
     def received(self, count: int) -> None:
-        """So many bytes have been written there."""
         self._end += count
 
     def peek(self, limit: int) -> memoryview | None:
-        """The next frame if all of it is there; ProtocolError if it is longer than allowed."""
+        """The next frame if it is complete; ProtocolError if it exceeds the limit."""
         available = self._end - self._start
         if not self.frame_size:
             if available < LENGTH_BYTES:
@@ -57,7 +56,7 @@ class ReceiveBuffer:
             length = self._view[self._start : self._start + LENGTH_BYTES]
             size = int.from_bytes(length, "big", signed=True)
             if size <= 0 or size > limit:
-                raise ProtocolError(f"a request of {size} bytes, where 1 to {limit} are allowed")
+                raise ProtocolError(f"request size {size} is not in 1..{limit} bytes")
             self.frame_size = size
         if available < LENGTH_BYTES + self.frame_size:
             return None
@@ -65,14 +64,14 @@ class ReceiveBuffer:
         return self._view[body : body + self.frame_size]
 
     def take(self) -> None:
-        """The frame that was peeked at is being handled."""
+        """Consume the frame that was peeked at."""
         if self.frame_size > BASE_BYTES:
             self._unneeded = 0
         self._start += LENGTH_BYTES + self.frame_size
         self.frame_size = 0
 
     def make_room(self) -> int:
-        """Prepare for the next bytes; how many more the buffer needs (`grow`), or can spare (< 0)."""
+        """Prepare for the next bytes; return how many more it needs (`grow`), or can release (< 0)."""
         if self._start == self._end:
             self._start = self._end = 0
             return self._room_to_give_back()
@@ -86,7 +85,7 @@ class ReceiveBuffer:
         return max(0, min(needed, len(self._bytes) * GROWTH) - len(self._bytes))
 
     def grow(self, extra: int) -> None:
-        """Become larger; what was received stays."""
+        """Grow by `extra` bytes; received bytes are kept."""
         resized = bytearray(len(self._bytes) + extra)
         view = memoryview(resized)
         view[: self._end] = self._view[: self._end]

@@ -1,6 +1,6 @@
-"""Which requests are answered, by whom, and what a client must be allowed to do for them.
+"""The registry of request handlers, with the permissions that each request needs.
 
-What ApiVersions advertises is built from what is registered here, so the two cannot differ.
+ApiVersions advertises what is registered here, so that the two cannot differ.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Operation(Enum):
-    """What Kafka's ACLs allow or deny; the value is Kafka's number."""
+    """The operations of Kafka's ACLs, with Kafka's numbers."""
 
     READ = 3
     WRITE = 4
@@ -32,7 +32,7 @@ class Operation(Enum):
 
 
 class Resource(Enum):
-    """What an ACL is about; the value is Kafka's number."""
+    """The resource types of Kafka's ACLs, with Kafka's numbers."""
 
     TOPIC = 2
     GROUP = 3
@@ -56,13 +56,11 @@ Outcome: TypeAlias = (
     | Coroutine[Any, Any, Response]
     | None
 )
-"""An answer, one to come, or none at all (acks=0)."""
+"""A response, a pending one, or none (acks=0)."""
 
 
 @dataclass(frozen=True)
 class Handler:
-    """A registered request."""
-
     request: type[Request]
     versions: Versions
     needs: tuple[Needs, ...]
@@ -80,7 +78,7 @@ HANDLERS: dict[int, Handler] = {}
 def handler(
     request: type[R], *needs: Needs
 ) -> Callable[[Callable[[R, "Context"], Outcome]], Callable[[R, "Context"], Outcome]]:
-    """Register a function as the one that answers these requests, in all their versions."""
+    """Register a function as the handler of these requests, in all their versions."""
 
     def register(function: Callable[[R, "Context"], Outcome]) -> Callable[[R, "Context"], Outcome]:
         key = request.SCHEMA.api_key

@@ -1,8 +1,8 @@
 """Counts the error codes in a response, for metrics.
 
-Error codes stand in different places of each response: at the top, in topics, in partitions. A function
-is made from the declaration of each response at its first use, as the codec does. It looks at nothing
-else, so that a produce response with one partition costs 0.1 µs.
+Error codes are at different places of each response: at the top, in topics, in partitions. A function is
+generated from the declaration of each response at its first use, as in the codec. It reads nothing else,
+so that a produce response with one partition costs 0.1 µs.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _FIELD = "error_code"
 
 @cache
 def error_counter(kind: type[Response]) -> ErrorCounter:
-    """A function that adds the error codes of a response to counts by code."""
+    """Generate a function that adds the error codes of a response to counts by code."""
     lines = ["def count(response, counts):", *_lines(kind, "response", 1), "    return None"]
     scope: dict[str, Any] = {}
     exec("\n".join(lines), scope)  # noqa: S102 - the source is made of declarations only
@@ -26,7 +26,7 @@ def error_counter(kind: type[Response]) -> ErrorCounter:
 
 
 def _lines(kind: type[Struct], name: str, depth: int) -> Iterator[str]:
-    """The statements that look through one struct; none if there is no error code in it."""
+    """The statements for one struct; none if it has no error code."""
     indent = "    " * depth
     for field in kind.SCHEMA.fields:
         value = f"{name}.{field.name}"

@@ -31,12 +31,10 @@ class AcknowledgedTopic(Protocol):
 
     @property
     def partitions(self) -> Sequence[AcknowledgedPartition]:
-        """What is said of its records."""
+        """The partitions with acknowledgements."""
 
 
 class SharingRequest(Protocol):
-    """Either request."""
-
     group_id: str | None
     member_id: str | None
     share_session_epoch: int
@@ -44,18 +42,18 @@ class SharingRequest(Protocol):
 
     @property
     def topics(self) -> Sequence[AcknowledgedTopic]:
-        """What is said of records."""
+        """The topics with acknowledgements."""
 
 
-class Result(NamedTuple):
-    """How acknowledging went for one partition."""
+class AcknowledgeResult(NamedTuple):
+    """The result for one partition."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
 
 
 def session_key(request: SharingRequest) -> SessionKey:
-    """Whose request it is, or INVALID_REQUEST."""
+    """The group and member of a request; INVALID_REQUEST if they are malformed."""
     if request.group_id is None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
     if not request.member_id or len(request.member_id) > MOST_MEMBER_ID_LENGTH:
@@ -64,7 +62,6 @@ def session_key(request: SharingRequest) -> SessionKey:
 
 
 def has_acknowledgements(request: SharingRequest) -> bool:
-    """Whether anything is said of records."""
     return any(
         partition.acknowledgement_batches
         for topic in request.topics
@@ -73,16 +70,16 @@ def has_acknowledgements(request: SharingRequest) -> bool:
 
 
 def end_session(session: ShareSession, context: Context) -> None:
-    """Close a session; what is not acknowledged goes to others."""
+    """Close a session; records that are not acknowledged become available to other members."""
     context.on_close.pop(session.key, None)
     context.shares.session_ended(session)
 
 
 class Acknowledgements:
-    """Those of one request. `results` is complete when `when_done` is called."""
+    """The acknowledgements of one request; `results` is complete when `on_done` calls back."""
 
     def __init__(self, request: SharingRequest, key: SessionKey, context: Context) -> None:
-        self.results: dict[TopicIdPartition, Result] = {}
+        self.results: dict[TopicIdPartition, AcknowledgeResult] = {}
         self._key = key
         self._context = context
         self._may_renew = request.is_renew_ack and context.version >= FIRST_VERSION_WITH_RENEW
@@ -96,12 +93,12 @@ class Acknowledgements:
         self._pending -= 1
 
     @property
-    def are_done(self) -> bool:
-        """Whether everything is written down for good."""
+    def is_done(self) -> bool:
+        """Whether all acknowledgements are durable, or refused."""
         return not self._pending
 
-    def when_done(self, callback: Callable[[], None]) -> None:
-        """Call back once everything is written down for good."""
+    def on_done(self, callback: Callable[[], None]) -> None:
+        """Call back once all acknowledgements are durable, or refused."""
         if self._pending:
             self._when_done = callback
         else:
@@ -114,14 +111,14 @@ class Acknowledgements:
             shared = self._context.shares.partition(self._key.group, *place)
             shared.acknowledge(self._key.member, said, lambda code: self._is_written(place, code))
         except ApiError as error:
-            self.results[place] = Result(error.code, error.message)
+            self.results[place] = AcknowledgeResult(error.code, error.message)
             self._pending -= 1
         except DirectoryOffline:
-            self.results[place] = Result(ErrorCode.KAFKA_STORAGE_ERROR)
+            self.results[place] = AcknowledgeResult(ErrorCode.KAFKA_STORAGE_ERROR)
             self._pending -= 1
 
     def _is_written(self, place: TopicIdPartition, code: ErrorCode) -> None:
-        self.results[place] = Result(code)
+        self.results[place] = AcknowledgeResult(code)
         self._pending -= 1
         if not self._pending and self._when_done is not None:
             self._when_done()
@@ -136,5 +133,5 @@ class Acknowledgements:
             or min(verdicts) < AcknowledgeType.GAP
             or max(verdicts) > last_kind
         ):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "The acknowledgement makes no sense.")
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The acknowledgement batch is invalid.")
         return Acknowledgement(batch.first_offset, batch.last_offset, verdicts)

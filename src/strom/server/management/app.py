@@ -1,4 +1,4 @@
-"""The management interface over HTTP, in the broker's own event loop."""
+"""The management interface over HTTP, in the broker's event loop."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from strom.server.process_limits import ConnectionSlots
 from strom.wire.amqp.protocol import AmqpError
 
 SLICE = 200
-"""How many elements of a list are written before the event loop serves others."""
+"""How many elements of a list are encoded before the event loop serves others."""
 _HEADERS = {"Cache-Control": "no-cache"}
 _ENCODED_HEADERS = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
 
@@ -33,7 +33,7 @@ def make_server(
     slots: ConnectionSlots,
     metrics: Scrape | None = None,
 ) -> HttpServer:
-    """Take the port; UserError if it is in use."""
+    """Bind the port; UserError if it is in use."""
     login = BasicLogin(settings.amqp_user, settings.amqp_password, "strom queues", may_log_in)
     app = HttpApplication(
         _make_endpoint(ManagementCalls(queues, declarations, settings)),

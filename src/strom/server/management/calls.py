@@ -1,7 +1,7 @@
 """The calls of the management interface, by path and method.
 
-They go by RabbitMQ's names: /api/overview, vhosts, exchanges, queues, bindings, definitions; publishing
-to an exchange and getting from a queue.
+They are RabbitMQ's: /api/overview, vhosts, exchanges, queues, bindings, definitions; publishing to an
+exchange and getting from a queue.
 """
 
 import base64
@@ -38,18 +38,18 @@ from strom.wire.amqp.content import encode_properties
 
 MAX_GET = 10_000
 MAX_GET_BYTES = 16 * 1024 * 1024
-"""A response has no more messages than reach this size, however many were requested."""
+"""The size at which a response gets no more messages, even if more were requested."""
 ACK_MODES = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 OK, CREATED, NO_CONTENT = HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.NO_CONTENT
 _KIND_OF_LETTER = {"q": QUEUE, "e": EXCHANGE}
 
 
-Answer: TypeAlias = tuple[HTTPStatus, Any]
+Reply: TypeAlias = tuple[HTTPStatus, Any]
 
 
 @dataclass(frozen=True)
 class ManagementRequest:
-    """A request that has arrived completely."""
+    """A request with its complete body."""
 
     method: str
     path: tuple[str, ...]
@@ -71,7 +71,7 @@ class ManagementCalls:
         self._declarations = declarations
         self._settings = settings
 
-    async def handle(self, request: ManagementRequest) -> Answer:
+    async def handle(self, request: ManagementRequest) -> Reply:
         """Return the status and the JSON value; HttpError, AmqpError or QueueError if it fails."""
         match request.method, request.path:
             case "GET", ("api", "overview"):
@@ -113,7 +113,7 @@ class ManagementCalls:
             },
         }
 
-    async def _vhosts(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
+    async def _vhosts(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", ():
                 return OK, [{"name": name} for name in sorted(self._queues.vhosts)]
@@ -127,7 +127,7 @@ class ManagementCalls:
 
     # --- exchanges -----------------------------------------------------------------------------
 
-    async def _exchanges(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
+    async def _exchanges(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -171,7 +171,7 @@ class ManagementCalls:
             key = given["routing_key"]
             key.encode()
         except (KeyError, ValueError, AttributeError, TypeError) as error:
-            raise HttpError(HTTPStatus.BAD_REQUEST, f"that is no message: {error}") from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"invalid message: {error}") from None
         where = self._vhost(vhost)
         where.exchange(exchange)
         message = make_message(exchange, key, properties, body, self._queues.clock.now_ms())
@@ -179,7 +179,7 @@ class ManagementCalls:
 
     # --- queues --------------------------------------------------------------------------------
 
-    async def _queue_calls(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
+    async def _queue_calls(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -221,7 +221,7 @@ class ManagementCalls:
     def _get(self, queue: Queue, given: dict[str, Any]) -> list[dict[str, Any]]:
         count = given.get("count", 1)
         if not isinstance(count, int) or not 0 <= count <= MAX_GET:
-            raise HttpError(HTTPStatus.BAD_REQUEST, f"count must be 0 to {MAX_GET}")
+            raise HttpError(HTTPStatus.BAD_REQUEST, f"count must be between 0 and {MAX_GET}")
         mode = given.get("ackmode", ACK_MODES[0])
         if mode not in ACK_MODES:  # before any message is taken
             raise HttpError(
@@ -247,7 +247,7 @@ class ManagementCalls:
 
     # --- bindings ------------------------------------------------------------------------------
 
-    async def _bindings(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
+    async def _bindings(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", () | (_,):
                 vhosts = self._vhosts_of(path)
@@ -280,11 +280,11 @@ class ManagementCalls:
             if here == (source, kind, destination) and (binding.routing_key or "~") == key:
                 await self._declarations.unbind(where, binding)
                 return
-        raise HttpError(HTTPStatus.NOT_FOUND, "there is no such binding")
+        raise HttpError(HTTPStatus.NOT_FOUND, "binding not found")
 
     # --- definitions ---------------------------------------------------------------------------
 
-    async def _definitions(self, request: ManagementRequest, path: tuple[str, ...]) -> Answer:
+    async def _definitions(self, request: ManagementRequest, path: tuple[str, ...]) -> Reply:
         match request.method, path:
             case "GET", () | (_,):
                 return OK, self._export(self._vhosts_of(path))
@@ -322,7 +322,7 @@ class ManagementCalls:
         }
 
     async def _import(self, given: dict[str, Any], vhost: str | None) -> None:
-        """Declare everything; what is there already must be the same."""
+        """Declare all definitions; what exists must be equivalent."""
         try:
             for one in given.get("vhosts", []):
                 await self._queues.topology.write([VirtualHostDefinition(one["name"])])
@@ -352,7 +352,7 @@ class ManagementCalls:
     def _vhost(self, name: str) -> VirtualHost:
         vhost = self._queues.vhosts.get(name)
         if vhost is None:
-            raise HttpError(HTTPStatus.NOT_FOUND, f"there is no virtual host {name!r}")
+            raise HttpError(HTTPStatus.NOT_FOUND, f"virtual host {name!r} not found")
         return vhost
 
     def _queue(self, vhost: str, name: str) -> Queue:
@@ -360,11 +360,11 @@ class ManagementCalls:
 
 
 def _no_such_call() -> HttpError:
-    return HttpError(HTTPStatus.NOT_FOUND, "there is no such call")
+    return HttpError(HTTPStatus.NOT_FOUND, "no such path or method")
 
 
 def _named(name: str) -> str:
-    """The default exchange has a name in paths, for an empty part would be lost."""
+    """Map `amq.default`, the default exchange's name in paths, to its empty name, as in RabbitMQ."""
     return DEFAULT if name == "amq.default" else name
 
 

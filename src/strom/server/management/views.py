@@ -1,4 +1,4 @@
-"""What the management interface shows of exchanges, queues, bindings and messages."""
+"""Exchanges, queues, bindings and messages as RabbitMQ's management interface shows them."""
 
 import base64
 from typing import Any
@@ -10,7 +10,6 @@ from strom.wire.amqp.content import BasicProperties, decode_properties
 
 
 def exchange_view(exchange: Exchange) -> dict[str, Any]:
-    """One exchange."""
     definition = exchange.definition
     return {
         "name": definition.name,
@@ -24,7 +23,7 @@ def exchange_view(exchange: Exchange) -> dict[str, Any]:
 
 
 def queue_view(queue: Queue) -> dict[str, Any]:
-    """One queue, with what is in it."""
+    """One queue with its message counts."""
     definition = queue.definition
     return {
         "name": definition.name,
@@ -43,7 +42,6 @@ def queue_view(queue: Queue) -> dict[str, Any]:
 
 
 def binding_view(binding: Binding) -> dict[str, Any]:
-    """One binding."""
     return {
         "source": binding.source,
         "vhost": binding.vhost,
@@ -56,7 +54,7 @@ def binding_view(binding: Binding) -> dict[str, Any]:
 
 
 def message_view(got: GetResult) -> dict[str, Any]:
-    """One message; a body that is no text comes in base64."""
+    """One message; a body that is not UTF-8 is encoded in base64."""
     message = got.message
     try:
         payload, encoding = message.body.decode(), "string"
@@ -78,8 +76,8 @@ def message_view(got: GetResult) -> dict[str, Any]:
 
 
 def properties_from(given: dict[str, Any]) -> BasicProperties:
-    """Properties out of JSON; ValueError for a name that there is not."""
+    """Properties from JSON; ValueError for an unknown name."""
     unknown = set(given) - set(BasicProperties._fields)
     if unknown:
-        raise ValueError(f"there is no property {sorted(unknown)[0]!r}")
+        raise ValueError(f"unknown property {sorted(unknown)[0]!r}")
     return BasicProperties(**given)

@@ -69,7 +69,7 @@ class TransportHandler(Protocol):
         ...
 
     def on_disconnected(self) -> None:
-        """The connection is gone, for whatever reason. The last call."""
+        """The connection is closed, for any reason. The last call."""
         ...
 
 
@@ -77,8 +77,6 @@ H = TypeVar("H", bound=TransportHandler)
 
 
 class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
-    """One accepted connection."""
-
     def __init__(self, listener: "SocketListener[H]") -> None:
         self.peer = "?"
         """Address and port of the client, for logs."""
@@ -100,7 +98,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     # --- the event loop's calls ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Let the protocol have the connection, unless there are too many."""
+        """Pass the connection to the protocol, unless there are too many."""
         self._socket = cast("asyncio.Transport", transport)  # uvloop's own is not a subclass
         self.can_send_files = transport.get_extra_info("sslcontext") is None
         high = self._listener.high_water
@@ -114,10 +112,10 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         if self._listener.admit(self.handler):
             self.handler.on_connected()
         else:
-            self.abort("there are too many connections")
+            self.abort("too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give back what the connection held."""
+        """Release what the connection held."""
         self.is_open = False
         self._socket = None
         if self._linger is not None:
@@ -134,7 +132,6 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
         return self.handler.input.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Bytes have come."""
         handler = self.handler
         handler.input.received(nbytes)
         if self.is_open:
@@ -168,7 +165,6 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
             self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        """Accept bytes again."""
         if self.is_open and self._socket is not None and not self._socket.is_reading():
             self._socket.resume_reading()
 
@@ -234,7 +230,7 @@ class ClientTransport(asyncio.BufferedProtocol, Generic[H]):
     def _count_unsent(self) -> None:
         unsent = self.unsent_bytes
         if unsent > self._unsent:
-            self._listener.memory.take_anyway(unsent - self._unsent)
+            self._listener.memory.force_take(unsent - self._unsent)
             self._unsent = unsent
 
     def _give_back_unsent(self) -> None:

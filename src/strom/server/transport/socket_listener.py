@@ -18,19 +18,19 @@ BACKLOG = 1024
 
 @dataclass(frozen=True)
 class BindAddress:
-    """Where to listen, and which options of the command line change it."""
+    """Where to listen, and which command-line options change it."""
 
     host: str
     port: int
     purpose: str
-    """Who connects there, as messages name it."""
+    """The clients that connect there, for messages."""
     port_option: str
     in_use_hint: str
     """What to do if the port is in use, besides stopping the other process."""
 
 
 class SocketListener(Generic[H]):
-    """One listening socket with the connections that came through it.
+    """One listening socket with its connections.
 
     `high_water` is how many unsent bytes make a connection `is_write_paused`; None for asyncio's default.
     """
@@ -53,7 +53,7 @@ class SocketListener(Generic[H]):
         self._server: asyncio.Server | None = None
 
     async def bind(self, address: BindAddress, tls: ssl.SSLContext | None = None) -> None:
-        """Take the address; UserError with what to do if it cannot be had. Nothing is accepted yet."""
+        """Bind the address; UserError with what to do if it fails. Nothing is accepted yet."""
         try:
             self._server = await self.loop.create_server(
                 lambda: ClientTransport(self),
@@ -74,17 +74,16 @@ class SocketListener(Generic[H]):
         await self._server.start_serving()
 
     def stop_serving(self) -> None:
-        """Accept no more; connections stay open."""
+        """Stop accepting; connections stay open."""
         if self._server is not None:
             self._server.close()
 
     def admit(self, connection: H) -> bool:
-        """Count a connection; False if there are as many as the process may have."""
+        """Register a connection; False if the process has reached its limit."""
         self.connections.add(connection)
         return self._slots.take(connection)
 
     def forget(self, connection: H) -> None:
-        """A connection is gone."""
         self.connections.discard(connection)
         self._slots.release(connection)
 

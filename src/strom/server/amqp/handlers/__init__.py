@@ -1,1 +1,1 @@
-"""One module per class of methods."""
+"""Handlers of AMQP methods, one module per class of methods."""

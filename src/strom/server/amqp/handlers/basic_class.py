@@ -1,4 +1,4 @@
-"""basic: publish, consume, get, acknowledge. The most frequent ways are short-cut by the connection."""
+"""basic: publish, consume, get, acknowledge. The connection has fast paths for publish and ack."""
 
 import asyncio
 import secrets
@@ -13,7 +13,7 @@ from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 
 def qos(channel: Channel, method: methods.Qos) -> None:
-    """How many messages may be unacknowledged: of each new consumer, or of the whole channel."""
+    """Set the prefetch count of new consumers, or (`global`) of the whole channel, as RabbitMQ does."""
     if method.prefetch_size:
         raise AmqpError(ReplyCode.NOT_IMPLEMENTED, f"prefetch_size!=0 ({method.prefetch_size})")
     if method.global_:
@@ -25,7 +25,6 @@ def qos(channel: Channel, method: methods.Qos) -> None:
 
 
 def consume(channel: Channel, method: methods.Consume) -> None:
-    """Begin to deliver."""
     queue = usable(channel, method.queue)
     tag = method.consumer_tag or f"amq.ctag-{secrets.token_urlsafe(16)}"
     if tag in channel.consumers:
@@ -50,7 +49,7 @@ def consume(channel: Channel, method: methods.Consume) -> None:
 
 
 def cancel(channel: Channel, method: methods.Cancel) -> None:
-    """End a consumer; nothing if there is none."""
+    """Cancel a consumer, if it exists."""
     consumer = channel.consumers.pop(method.consumer_tag, None)
     if consumer is not None:
         channel.remove_consumer(consumer)
@@ -59,56 +58,54 @@ def cancel(channel: Channel, method: methods.Cancel) -> None:
 
 
 def publish(channel: Channel, method: methods.Publish) -> None:
-    """A message is announced; its content follows."""
+    """Start a message; its header and body frames follow."""
     channel.assembly.begin(method)
 
 
 def get(channel: Channel, method: methods.Get) -> Work:
-    """Take one message."""
     queue = usable(channel, method.queue)
     channel.declarations.touch(queue)
     got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
     if got is None and queue.is_paused:
         return _get_after_pause(channel, method, queue)
-    _answer_get(channel, method, queue, got)
+    _send_got(channel, method, queue, got)
     return None
 
 
 async def _get_after_pause(channel: Channel, method: methods.Get, queue: Queue) -> None:
-    """Wait for the first message: of those that come back, and of those that have not expired."""
+    """Get a message once requeueing or expiring in slices is done."""
     got = None
     while got is None and queue.is_paused and not queue.deleted:
         await asyncio.sleep(0)
         if channel.left:
             return
         got = queue.get(channel.queues.clock.now_ms(), no_ack=method.no_ack)
-    _answer_get(channel, method, queue, got)
+    _send_got(channel, method, queue, got)
 
 
-def _answer_get(channel: Channel, method: methods.Get, queue: Queue, got: GetResult | None) -> None:
+def _send_got(channel: Channel, method: methods.Get, queue: Queue, got: GetResult | None) -> None:
     if got is None:
         channel.send(methods.GetEmpty())
     else:
-        channel.send_got(queue, got, no_ack=method.no_ack)
+        channel.send_get_ok(queue, got, no_ack=method.no_ack)
 
 
 def ack(channel: Channel, method: methods.Ack) -> Work:
-    """Done with messages."""
     return channel.acknowledge(method.delivery_tag, method.multiple)
 
 
 def nack(channel: Channel, method: methods.Nack) -> Work:
-    """Not done with messages."""
+
     return channel.refuse(method.delivery_tag, multiple=method.multiple, requeue=method.requeue)
 
 
 def reject(channel: Channel, method: methods.Reject) -> Work:
-    """Not done with a message."""
+
     return channel.refuse(method.delivery_tag, multiple=False, requeue=method.requeue)
 
 
 def recover(channel: Channel, method: methods.Recover | methods.RecoverAsync) -> Work:
-    """Deliver again what is not acknowledged; only ever to whoever comes first."""
+    """Requeue all unacknowledged messages; as in RabbitMQ, any consumer may get them."""
     if not method.requeue:
         raise AmqpError(ReplyCode.NOT_IMPLEMENTED, "requeue=false")
     if isinstance(method, methods.Recover):

@@ -1,4 +1,4 @@
-"""channel: flow and close; opening is the connection's."""
+"""channel: flow and close; the connection handles open."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 
 def open_again(channel: Channel, method: methods.Open) -> None:
-    """A channel is opened once."""
+    """Raise CHANNEL_ERROR: the channel is open already."""
     raise AmqpError(ReplyCode.CHANNEL_ERROR, "second 'channel.open' seen")
 
 
 def flow(channel: Channel, method: methods.Flow) -> None:
-    """Stop deliveries, or let them go on. RabbitMQ refuses to stop; the specification allows it."""
+    """Pause or resume deliveries. RabbitMQ refuses to pause; the specification allows it."""
     channel.flow_active = method.active
     channel.send(methods.FlowOk(method.active))
     channel.update()
 
 
 def close(channel: Channel, method: methods.Close) -> None:
-    """The client ends the channel."""
+
     channel.leave()
     del channel.session.channels[channel.number]
     channel.send(methods.CloseOk())

@@ -1,4 +1,4 @@
-"""confirm: have published messages acknowledged."""
+"""confirm: publisher confirms."""
 
 from typing import Any
 
@@ -9,7 +9,6 @@ from strom.wire.amqp.methods import confirm as methods
 
 
 def select(channel: Channel, method: methods.Select) -> None:
-    """From now on."""
     if channel.transaction is not None:
         raise precondition_failed("cannot switch from tx to confirm mode")
     if channel.confirms is None:

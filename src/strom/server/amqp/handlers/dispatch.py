@@ -1,4 +1,4 @@
-"""Which handler a method has."""
+"""The handlers of methods."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
@@ -22,7 +22,7 @@ Handler: TypeAlias = Callable[[Channel, Any], Work]
 
 
 def _access(channel: Channel, method: access.Request) -> None:
-    """Tickets have no meaning any more; everyone gets one."""
+    """Tickets were removed in AMQP 0-9-1; as in RabbitMQ, old clients still get one."""
     channel.send(access.RequestOk(1))
 
 
@@ -38,16 +38,16 @@ HANDLERS: dict[type[Method], Handler] = {
 
 
 def handle(channel: Channel, method: Method) -> Work:
-    """Do what a method asks for; what is returned is to be awaited."""
+    """Handle a method; the caller awaits what is returned."""
     handler = HANDLERS.get(type(method))
     if handler is None:
         raise AmqpError(ReplyCode.COMMAND_INVALID, f"{method_name(type(method))} was not expected")
     work = handler(channel, method)
-    return None if work is None else _placed(channel, method, work)
+    return None if work is None else _with_location(channel, method, work)
 
 
-async def _placed(channel: Channel, method: Method, work: Coroutine[Any, Any, None]) -> None:
-    """Let an error say where it happened."""
+async def _with_location(channel: Channel, method: Method, work: Coroutine[Any, Any, None]) -> None:
+    """Attach the channel and the method to an error."""
     try:
         await work
     except StromError as error:

@@ -11,7 +11,6 @@ Work: TypeAlias = Coroutine[Any, Any, None] | None
 
 
 async def declare(channel: Channel, method: methods.Declare) -> None:
-    """Make sure that an exchange is there."""
     wanted = ExchangeDefinition(
         channel.vhost.name,
         method.exchange,
@@ -28,7 +27,6 @@ async def declare(channel: Channel, method: methods.Declare) -> None:
 
 
 async def delete(channel: Channel, method: methods.Delete) -> None:
-    """Remove an exchange."""
     declarations = channel.declarations
     await declarations.delete_exchange(channel.vhost, method.exchange, if_unused=method.if_unused)
     if not method.no_wait:
@@ -47,14 +45,12 @@ def _binding(channel: Channel, method: methods.Bind | methods.Unbind) -> Binding
 
 
 async def bind(channel: Channel, method: methods.Bind) -> None:
-    """Let messages pass from one exchange to another."""
     await channel.declarations.bind(channel.vhost, _binding(channel, method))
     if not method.no_wait:
         channel.send(methods.BindOk())
 
 
 async def unbind(channel: Channel, method: methods.Unbind) -> None:
-    """Let them pass no more."""
     await channel.declarations.unbind(channel.vhost, _binding(channel, method))
     if not method.no_wait:
         channel.send(methods.UnbindOk())

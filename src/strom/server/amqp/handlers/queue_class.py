@@ -10,7 +10,7 @@ from strom.wire.amqp.methods import queue as methods
 
 
 def named(channel: Channel, name: str) -> str:
-    """A queue's name; an empty one stands for the last that was declared on the channel."""
+    """A queue's name; the empty name means the queue last declared on the channel."""
     if name:
         return name
     if not channel.last_queue:
@@ -25,7 +25,6 @@ def usable(channel: Channel, name: str) -> Queue:
 
 
 async def declare(channel: Channel, method: methods.Declare) -> None:
-    """Make sure that a queue is there."""
     name = method.queue
     if method.passive:
         name = named(channel, name)
@@ -61,27 +60,24 @@ def _binding(channel: Channel, method: methods.Bind | methods.Unbind) -> Binding
 
 
 async def bind(channel: Channel, method: methods.Bind) -> None:
-    """Let messages pass from an exchange to a queue."""
     await channel.declarations.bind(channel.vhost, _binding(channel, method))
     if not method.no_wait:
         channel.send(methods.BindOk())
 
 
 async def unbind(channel: Channel, method: methods.Unbind) -> None:
-    """Let them pass no more."""
     await channel.declarations.unbind(channel.vhost, _binding(channel, method))
     channel.send(methods.UnbindOk())
 
 
 def purge(channel: Channel, method: methods.Purge) -> None:
-    """Remove what waits."""
     count = usable(channel, method.queue).purge()
     if not method.no_wait:
         channel.send(methods.PurgeOk(count))
 
 
 async def delete(channel: Channel, method: methods.Delete) -> None:
-    """Remove a queue; nothing if there is none."""
+    """Delete a queue; as in RabbitMQ, deleting one that does not exist is no error."""
     declarations = channel.declarations
     count = 0
     name = named(channel, method.queue)

@@ -10,7 +10,7 @@ from strom.wire.amqp.protocol import AmqpError, ReplyCode
 
 
 def select(channel: Channel, method: methods.Select) -> None:
-    """Begin; after every commit and rollback the next one begins by itself."""
+    """Start a transaction; after every commit and rollback the next one starts implicitly."""
     if channel.confirms is not None:
         raise precondition_failed("cannot switch from confirm to tx mode")
     if channel.transaction is None:
@@ -25,10 +25,10 @@ def _running(channel: Channel) -> Transaction:
 
 
 async def commit(channel: Channel, method: methods.Commit) -> None:
-    """Apply all of it or nothing; the response comes when it is durable."""
+    """Apply the transaction atomically; respond when it is durable."""
     if not await _running(channel).commit(channel):
         raise AmqpError(
-            ReplyCode.RESOURCE_ERROR, "the disk refused the transaction, nothing of it was applied"
+            ReplyCode.RESOURCE_ERROR, "the disk refused the transaction, which was not applied"
         )
     channel.send(methods.CommitOk())
 

@@ -36,7 +36,7 @@ def metadata(request: MetadataRequest, context: Context) -> Outcome:
     missing = _to_create(request, context)
     if missing:
         return _create_and_answer(missing, request, context)
-    return _answer(request, context)
+    return _respond(request, context)
 
 
 def _is_by_id(topic: MetadataRequestTopic) -> bool:
@@ -83,10 +83,10 @@ async def _create_and_answer(
         except ApiError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another client was faster
                 failed[name] = error.code
-    return _answer(request, context, failed)
+    return _respond(request, context, failed)
 
 
-def _answer(
+def _respond(
     request: MetadataRequest, context: Context, failed: dict[str, ErrorCode] | None = None
 ) -> MetadataResponse:
     endpoint = context.services.endpoint

@@ -17,7 +17,7 @@ from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
 from strom.server.kafka.share_acknowledging import (
     Acknowledgements,
-    Result,
+    AcknowledgeResult,
     end_session,
     has_acknowledgements,
     session_key,
@@ -59,7 +59,7 @@ def share_fetch(request: ShareFetchRequest, context: Context) -> Outcome:
     fetched = work.poll() if wants_any else []
     if fetched is None and request.max_wait_ms <= 0:
         fetched = []
-    if fetched is not None and acknowledged.are_done:
+    if fetched is not None and acknowledged.is_done:
         return _response(fetched, acknowledged.results, context, session)
     return _later(_Answering(session, acknowledged, context), fetched, work)
 
@@ -78,7 +78,7 @@ class _Answering:
 
     def look(self) -> None:
         """Respond if nothing is missing any more."""
-        if self.fetched is None or not self.acknowledged.are_done or self.answer.done():
+        if self.fetched is None or not self.acknowledged.is_done or self.answer.done():
             return
         self.answer.set_result(
             _response(self.fetched, self.acknowledged.results, self._context, self._session)
@@ -99,7 +99,7 @@ def _later(
 
         waiting.answer.add_done_callback(on_found)
         answering.answer.add_done_callback(lambda _: waiting.answer.cancel())
-    answering.acknowledged.when_done(answering.look)
+    answering.acknowledged.on_done(answering.look)
     return answering.answer
 
 
@@ -174,7 +174,7 @@ def _work(request: ShareFetchRequest, session: ShareSession, context: Context) -
 
 def _response(
     fetched: list[ShareFetched],
-    acknowledged: dict[TopicIdPartition, Result],
+    acknowledged: dict[TopicIdPartition, AcknowledgeResult],
     context: Context,
     session: ShareSession,
 ) -> ShareFetchResponse:

@@ -12,7 +12,7 @@ from strom.server.kafka.context import Context
 from strom.server.kafka.registry import Needs, Operation, Outcome, Resource, handler
 from strom.server.kafka.share_acknowledging import (
     Acknowledgements,
-    Result,
+    AcknowledgeResult,
     end_session,
     session_key,
 )
@@ -37,7 +37,7 @@ def share_acknowledge(request: ShareAcknowledgeRequest, context: Context) -> Out
     acknowledged = Acknowledgements(request, session.key, context)
     if request.share_session_epoch == FINAL_EPOCH:
         end_session(session, context)
-    if acknowledged.are_done:
+    if acknowledged.is_done:
         return _response(acknowledged.results, session, context)
     answer: asyncio.Future[ShareAcknowledgeResponse] = context.services.loop.create_future()
 
@@ -45,7 +45,7 @@ def share_acknowledge(request: ShareAcknowledgeRequest, context: Context) -> Out
         if not answer.done():
             answer.set_result(_response(acknowledged.results, session, context))
 
-    acknowledged.when_done(give)
+    acknowledged.on_done(give)
     return answer
 
 
@@ -61,7 +61,7 @@ def _session(request: ShareAcknowledgeRequest, context: Context) -> ShareSession
 
 
 def _response(
-    results: dict[TopicIdPartition, Result], session: ShareSession, context: Context
+    results: dict[TopicIdPartition, AcknowledgeResult], session: ShareSession, context: Context
 ) -> ShareAcknowledgeResponse:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), result in results.items():

@@ -51,11 +51,11 @@ async def alter_share_group_offsets(
     except ApiError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     return AlterShareGroupOffsetsResponse(
-        responses=[_answer(topic, offsets, context) for topic in request.topics]
+        responses=[_respond(topic, offsets, context) for topic in request.topics]
     )
 
 
-def _answer(
+def _respond(
     topic: AlterShareGroupOffsetsRequestTopic,
     moved: dict[TopicIdPartition, int],
     context: Context,

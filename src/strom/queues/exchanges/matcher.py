@@ -1,4 +1,4 @@
-"""What every kind of exchange can do."""
+"""What every exchange type implements."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -9,19 +9,19 @@ T = TypeVar("T")
 
 
 class Matcher(Protocol[T]):
-    """Bindings of one exchange, kept so that a message quickly finds those that it matches."""
+    """Bindings of one exchange, indexed by what its type matches."""
 
     uses_headers: bool
     """Whether the result depends on more than the routing key."""
 
     def bind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Add a binding; the same destination may be bound many times over."""
+        """Add a binding; a destination may have many."""
         ...
 
     def unbind(self, destination: T, key: str, arguments: Arguments) -> None:
-        """Take away a binding that was added."""
+        """Remove a binding that was added."""
         ...
 
     def match(self, key: str, headers: dict[str, Any]) -> Iterable[T]:
-        """The destinations of a message; one may come more than once."""
+        """The destinations of a message; one may occur more than once."""
         ...
