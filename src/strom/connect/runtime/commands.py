@@ -12,7 +12,7 @@ from strom.connect.api import ConnectError, InvalidSettings, RetriableError, Sin
 from strom.connect.api import TopicPartition as Place
 from strom.connect.runtime import masking
 from strom.connect.runtime.assignment import CONNECTOR, Unit
-from strom.connect.runtime.sink_run import group_of
+from strom.connect.runtime.sink_session import group_of
 from strom.connect.runtime.state import (
     COMMIT_PREFIX,
     CONNECTOR_PREFIX,

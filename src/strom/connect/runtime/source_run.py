@@ -17,7 +17,7 @@ from strom.client.topics import CLUSTER_DEFAULT, create_topic
 from strom.connect.api import ConnectError, PoisonRecord, RetriableError, SourceRecord, SourceTask
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.clients import Clients
-from strom.connect.runtime.conversion import Conversion, Outgoing, StageError
+from strom.connect.runtime.conversion import Conversion, OutgoingRecord, StageError
 from strom.connect.runtime.failures import Failures
 from strom.connect.runtime.offsets import Offsets
 from strom.connect.runtime.runner import Ended, Runner, RunnerContext, log_and_ignore
@@ -185,7 +185,7 @@ class SourceRun(Runner):
             self._open_transaction = True
             self._begun_at = time.monotonic()
 
-    def _produce(self, outgoing: Sequence[Outgoing]) -> None:
+    def _produce(self, outgoing: Sequence[OutgoingRecord]) -> None:
         produce = self._producer.produce
         done = 0
         while done < len(outgoing):
@@ -205,7 +205,7 @@ class SourceRun(Runner):
                 )
                 done += 1
 
-    def _converted(self, records: Sequence[SourceRecord]) -> list[Outgoing]:
+    def _converted(self, records: Sequence[SourceRecord]) -> list[OutgoingRecord]:
         convert = self._job.conversion.outgoing
         try:
             return self.retry(lambda: convert(records), "Converting")
@@ -215,14 +215,14 @@ class SourceRun(Runner):
             self.log.debug("One of %d records cannot be converted: %s", len(records), error)
         return [one for record in records if (one := self._converted_alone(record)) is not None]
 
-    def _converted_alone(self, record: SourceRecord) -> Outgoing | None:
+    def _converted_alone(self, record: SourceRecord) -> OutgoingRecord | None:
         try:
             return self.retry(lambda: self._job.conversion.one_outgoing(record), "Converting")
         except StageError as error:
             self._failures.handle(error.stage, error.executor, error.__cause__ or error)
             return None
 
-    def _note_topics(self, outgoing: Sequence[Outgoing]) -> None:
+    def _note_topics(self, outgoing: Sequence[OutgoingRecord]) -> None:
         for topic in {one[0] for one in outgoing} - self._topics:
             self._create(topic)
             self._topics.add(topic)
@@ -297,7 +297,7 @@ class SourceRun(Runner):
                     ) from None
         self._open_transaction = False
 
-    def _not_taken(self, error: KafkaException, record: Outgoing) -> ConnectError:
+    def _not_taken(self, error: KafkaException, record: OutgoingRecord) -> ConnectError:
         """What is wrong with a record that the producer does not take; other trouble is raised."""
         problem = _refusal(error.args[0], record.topic, len(record.value or b""))
         if error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:

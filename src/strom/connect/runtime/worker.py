@@ -28,7 +28,8 @@ from strom.connect.runtime.settings import (
     with_prefix,
     without,
 )
-from strom.connect.runtime.sink_run import SinkJob, SinkRun
+from strom.connect.runtime.sink_run import SinkRun
+from strom.connect.runtime.sink_session import SinkJob
 from strom.connect.runtime.source_run import SourceJob, SourceRun
 from strom.connect.runtime.state import ConnectorState, Target
 from strom.connect.runtime.stores import Stores
