@@ -20,6 +20,7 @@ SWEPT: tuple[str, ...] = (
     "connect/connectors/plain_json.py",
     "connect/connectors/record_template.py",
     "connect/connectors/sent_since_flush.py",
+    "connect/connectors/web",
     "connect/converters",
     "connect/declared.py",
     "connect/logical_values.py",
