@@ -18,6 +18,7 @@ SWEPT: tuple[str, ...] = (
     "connect/connectors/local_paths.py",
     "connect/connectors/mongo",
     "connect/connectors/plain_json.py",
+    "connect/connectors/postgres_changes",
     "connect/connectors/record_template.py",
     "connect/connectors/sent_since_flush.py",
     "connect/connectors/web",
