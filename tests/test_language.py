@@ -26,6 +26,7 @@ SWEPT: tuple[str, ...] = (
     "connect/declared.py",
     "connect/logical_values.py",
     "connect/plugins.py",
+    "connect/runtime",
     "connect/schema_cache.py",
     "connect/transforms",
     "http",

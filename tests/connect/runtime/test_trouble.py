@@ -413,4 +413,4 @@ def test_a_source_that_does_not_is_refused_that_boundary(rest, name):
     config = {"connector.class": f"{HERE}:TroubledSource", "scene": name}
     config["transaction.boundary"] = "connector"
     status, body, _ = rest.ask("PUT", f"/connectors/{name}/config", config)
-    assert (status, "does not say where its transactions end" in body["message"]) == (400, True)
+    assert (status, "does not define transactions" in body["message"]) == (400, True)

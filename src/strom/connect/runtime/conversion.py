@@ -55,7 +55,7 @@ def spans_of(messages: Sequence[Message]) -> list[PartitionSpan]:
     return spans
 
 
-class OutgoingRecord(NamedTuple):
+class ProducerRecord(NamedTuple):
     """A record in bytes, as the producer takes it."""
 
     topic: str
@@ -88,10 +88,10 @@ class Conversion:
     header: HeaderConverter
     chain: Chain | None
 
-    def outgoing(self, records: Iterable[SourceRecord]) -> list[OutgoingRecord]:
+    def outgoing(self, records: Iterable[SourceRecord]) -> list[ProducerRecord]:
         """Convert a source's records for the producer: all of them, or raise."""
         chain, key_bytes, value_bytes = self.chain, self.key.to_bytes, self.value.to_bytes
-        converted: list[OutgoingRecord] = []
+        converted: list[ProducerRecord] = []
         add, new = converted.append, tuple.__new__
         for record in records:
             if chain is not None:
@@ -107,8 +107,8 @@ class Conversion:
             number = ANY_PARTITION if partition is None else partition
             stamp = NOW if timestamp is None else timestamp
             converted_headers = self._header_bytes(topic, headers) if headers else None
-            # What OutgoingRecord(…) does, without the cost of its call for each of millions.
-            add(new(OutgoingRecord, (topic, value, key, number, stamp, converted_headers)))
+            # What ProducerRecord(…) does, without the cost of its call for each of millions.
+            add(new(ProducerRecord, (topic, value, key, number, stamp, converted_headers)))
         return converted
 
     def incoming(
@@ -200,7 +200,7 @@ class Conversion:
         for converter in (self.key, self.value, self.header):
             converter.close()
 
-    def one_outgoing(self, record: SourceRecord) -> OutgoingRecord | None:
+    def one_outgoing(self, record: SourceRecord) -> ProducerRecord | None:
         """Convert one record of a source; StageError names the stage that failed."""
         changed = record if self.chain is None else self._transformed(record)
         if changed is None:
@@ -218,7 +218,7 @@ class Conversion:
             changed.value,
         )
         headers = _at("HEADER_CONVERTER", self.header, self._header_bytes, topic, changed.headers)
-        return OutgoingRecord(
+        return ProducerRecord(
             topic,
             value if changed.value is not None or changed.value_schema is not None else None,
             key if changed.key is not None or changed.key_schema is not None else None,

@@ -14,7 +14,7 @@ from strom.connect.api import ConnectError, RetriableError, SinkRecord, TopicPar
 from strom.connect.runtime.assignment import Unit
 from strom.connect.runtime.conversion import PartitionSpan, StageError, spans_of
 from strom.connect.runtime.failures import Failures
-from strom.connect.runtime.runner import Ended, Runner, RunnerContext, log_and_ignore
+from strom.connect.runtime.runner import Ended, RunnerContext, UnitRunner, log_and_ignore
 from strom.connect.runtime.settings import SinkSettings
 from strom.connect.runtime.sink_session import SinkJob, SinkSession, to_native
 from strom.connect.runtime.topic_ids import TopicIdsFuture, topics_of
@@ -27,7 +27,7 @@ class _Reassigned(Exception):
     """Not an error: the group has assigned other partitions meanwhile."""
 
 
-class SinkRun(Runner):
+class SinkRun(UnitRunner):
     """The lifecycle of one sink task; what belongs to a single run is in its `SinkSession`."""
 
     _session: SinkSession
